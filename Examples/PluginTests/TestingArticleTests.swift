@@ -12,7 +12,7 @@ import Testing
         let failure = await #expect(throws: ConformanceFailure.self) {
             try await DataCachingConformance(FewBytes()).run(.removeAll)
         }
-        #expect(failure?.rule == "removeAll removes every entry, and the cache is of use afterwards")
+        #expect(failure?.rule == "removeAll removes every entry, and the cache is usable afterwards")
     }
 
     @Test func theArticleHasAllRules() throws {

@@ -31,7 +31,7 @@ extension CacheTrial {
                     continue
                 }
                 let found = await cache.cachedData(for: keys)
-                try require(found.count == keys.count, "\(found.count) answers for \(keys.count) keys")
+                try require(found.count == keys.count, "\(found.count) results for \(keys.count) keys")
                 for (key, data) in zip(keys, found) { try requireStamp(data, of: key) }
                 try requireStamp(await cache.cachedData(for: keys[0]), of: keys[0])
             }
@@ -40,10 +40,10 @@ extension CacheTrial {
 
     private func requireStamp(_ data: Data?, of key: String) throws(ConformanceFailure) {
         guard let data else {
-            try require(false, "\(key) was missed while it was written anew: something must always be there")
+            try require(false, "\(key) was a miss while it was being replaced; it must have an entry at all times")
             return
         }
-        try require(isStamp(data, of: key), "for \(key) \(Self.text(data)) that nobody has written so")
+        try require(isStamp(data, of: key), "for \(key) \(Self.text(data)) that no task has written")
     }
 
     /// Runs the work in `crowd` concurrent tasks, and throws the first failure.

@@ -5,7 +5,7 @@ extension CacheTrial {
     func miss() async throws(ConformanceFailure) {
         try await require(key("none"), holds: nil)
         let contains = await cache.containsData(for: key("none"))
-        try require(!contains, "containsData said true")
+        try require(!contains, "containsData returned true")
     }
 
     func readYourWrites() async throws(ConformanceFailure) {
@@ -30,7 +30,7 @@ extension CacheTrial {
         await cache.storeData(Data(), for: key("empty"))
         try await require(key("empty"), holds: Data())
         let contains = await cache.containsData(for: key("empty"))
-        try require(contains, "containsData said false")
+        try require(contains, "containsData returned false")
     }
 
     func largeData() async throws(ConformanceFailure) {
@@ -47,12 +47,12 @@ extension CacheTrial {
 
     func contains() async throws(ConformanceFailure) {
         let before = await cache.containsData(for: key("a"))
-        try require(!before, "it said true before anything was stored")
+        try require(!before, "containsData returned true before anything was stored")
         await cache.storeData(Data("a".utf8), for: key("a"))
         let after = await cache.containsData(for: key("a"))
-        try require(after, "it said false after storeData")
+        try require(after, "containsData returned false after storeData")
         let other = await cache.containsData(for: key("b"))
-        try require(!other, "it said true of another key")
+        try require(!other, "containsData returned true for another key")
     }
 
     func remove() async throws(ConformanceFailure) {
@@ -61,7 +61,7 @@ extension CacheTrial {
         await cache.removeData(for: key("a"))
         try await require(key("a"), holds: nil)
         let contains = await cache.containsData(for: key("a"))
-        try require(!contains, "containsData still says true")
+        try require(!contains, "containsData still returns true")
         try await require(key("b"), holds: Data("b".utf8))
         await cache.removeData(for: key("a"))
         await cache.storeData(Data("again".utf8), for: key("a"))
@@ -86,14 +86,14 @@ extension CacheTrial {
         // In another order, with one key repeated.
         let asked = Array(names.reversed()) + [names[1], key("none")]
         let found = await cache.cachedData(for: asked)
-        try require(found.count == asked.count, "\(found.count) answers for \(asked.count) keys")
+        try require(found.count == asked.count, "\(found.count) results for \(asked.count) keys")
         for (name, data) in zip(asked, found) {
             let offset = names.firstIndex(of: name) ?? 0
             let expected = offset.isMultiple(of: 3) ? nil : stamp(name, offset)
             try require(data == expected, "for \(name) \(Self.text(data)), not \(Self.text(expected))")
         }
         let none = await cache.cachedData(for: [])
-        try require(none.isEmpty, "\(none.count) answers for no keys")
+        try require(none.isEmpty, "\(none.count) results for no keys")
     }
 
     func oddKeys() async throws(ConformanceFailure) {

@@ -7,8 +7,8 @@ extension LoadTrial {
         try requireSuccess(plain, .conditional)
         let record = try await completion(of: start(.conditional, headers: ["If-None-Match": Resource.validator]))
         if record.error != nil { return }
-        try require(record.body.isEmpty, "If-None-Match was sent, and the whole body came: \(record.summary)")
-        try require(record.statuses.isSubset(of: [304]), "a 304 came as \(record.statuses)")
+        try require(record.body.isEmpty, "the origin sent a 304, and a body was delivered: \(record.summary)")
+        try require(record.statuses.isSubset(of: [304]), "a 304 was delivered with the statuses \(record.statuses)")
     }
 
     func errorStatus() async throws(ConformanceFailure) {
@@ -17,7 +17,7 @@ extension LoadTrial {
             if record.error != nil { continue }
             try require(
                 record.statuses == [status],
-                "\(status) was a success with the statuses \(record.statuses): nobody can tell it from a picture"
+                "\(status) was a success with the statuses \(record.statuses): a caller takes it for an image"
             )
         }
         try await settle()
@@ -39,7 +39,7 @@ extension LoadTrial {
         for count in [1, 1000, 100_000] {
             let record = try await completion(of: start(.cut(count)))
             try require(record.error != nil, "half a body of \(2 * count) bytes was a success: \(record.summary)")
-            try require(record.body.count <= count, "more came than was sent: \(record.summary)")
+            try require(record.body.count <= count, "more bytes were delivered than the origin sent: \(record.summary)")
         }
     }
 
@@ -75,7 +75,7 @@ extension LoadTrial {
                 return await group.next() ?? false
             }
             let end = isCancelled ? "cancelled" : "completed"
-            try require(isGone, "\(resource.path): the closures are still held after it was \(end)")
+            try require(isGone, "\(resource.path): the closures are still retained after it was \(end)")
         }
     }
 

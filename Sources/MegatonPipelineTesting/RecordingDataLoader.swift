@@ -78,7 +78,7 @@ public final class RecordingDataLoader: TimedDataLoading {
                 relay.complete(ImageError(.notFound, "There is no recording of \(url) in \(folder.path)."))
             } catch {
                 relay.complete(
-                    ImageError(.incompleteBody, "\(head.path) is no recording: \(error)", isRetryable: false)
+                    ImageError(.incompleteBody, "\(head.path) is not a recording: \(error)", isRetryable: false)
                 )
             }
         }

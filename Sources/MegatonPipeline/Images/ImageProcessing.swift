@@ -23,7 +23,7 @@ public protocol ImageProcessing: Sendable {
 extension ImageProcessing {
     public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
         guard let image = process(container.image) else {
-            throw ImageError(.processingFailed, "\(identifier) gave no image.")
+            throw ImageError(.processingFailed, "\(identifier) returned no image.")
         }
         var container = container
         container.image = image

@@ -141,7 +141,7 @@ public struct FileAccess: Sendable {
                 let isFull = (error as? CocoaError)?.code == .fileWriteOutOfSpace
                 throw ImageError(
                     isFull ? .diskFull : .outputFailed,
-                    "The directory \(directory) cannot be made: \(error)"
+                    "The directory \(directory) cannot be created: \(error)"
                 )
             }
         }
@@ -220,7 +220,7 @@ public struct FileAccess: Sendable {
         let known = outputRoots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
         throw ImageError(
             .forbidden,
-            "\(asked) is not beneath a directory that outputs may go to (\(known.isEmpty ? "none" : known)); "
+            "\(asked) is not beneath an allowed output root (\(known.isEmpty ? "none" : known)); "
                 + "add one to the output roots of Configuration.fileAccess."
         )
     }
@@ -286,7 +286,7 @@ extension FileAccess.File {
 extension FileAccess: SecurityRelaxationReporting {
     package var securityRelaxations: [String] {
         roots.filter(Self.revealing.contains).map {
-            "files are read from beneath /\($0.joined(separator: "/")), where a system keeps its own"
+            "files beneath /\($0.joined(separator: "/")), which has files of the system, may be read"
         }
     }
 }

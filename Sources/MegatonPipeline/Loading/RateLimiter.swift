@@ -51,7 +51,7 @@ public final class RateLimiter: Sendable {
         maximumWaiting: Int = 10_000,
         clock: any Clock<Duration> = ContinuousClock()
     ) {
-        precondition(rate > 0 && burst >= 1 && maximumWaiting >= 0, "a rate limiter lets something through")
+        precondition(rate > 0 && burst >= 1 && maximumWaiting >= 0, "the rate must be above 0, the burst at least 1")
         // Whole nanoseconds between two tokens, at most an hour.
         interval = .nanoseconds(Int64(min(3600e9, max(1, 1e9 / rate)).rounded()))
         self.burst = burst
@@ -65,14 +65,17 @@ public final class RateLimiter: Sendable {
     /// - Parameter host: identifies the host, `example.org:443` for example.
     /// - Throws: `.throttled` with `retryAfter` if too many requests wait already; `.cancelled`.
     package func acquire(_ host: String) async throws(ImageError) {
-        let cancelled = ImageError(.cancelled, "Cancelled while waiting for the turn to ask \(host).")
+        let cancelled = ImageError(
+            .cancelled,
+            "The request to \(host) was cancelled while it waited for the rate limit."
+        )
         if Task.isCancelled { throw cancelled }
         switch enter(host) {
         case .passed: return
         case .refused(let retryAfter):
             throw ImageError(
                 .throttled,
-                "\(maximumWaiting) requests wait for their turn already; \(host) is asked as often as it may be.",
+                "\(host) is at its rate limit, and \(maximumWaiting) requests wait already; try later.",
                 retryAfter: retryAfter.inSeconds
             )
         case .waits(let waiter, let isFirst):

@@ -58,7 +58,7 @@ final class BackgroundRevalidator: Sendable {
         }
         if isFirstDrop {
             logger.warning(
-                "too much is kept and refreshed behind the answers: some is left out",
+                "too many background tasks; some entries are not stored or revalidated",
                 metadata: ["limit": "\(limit)"]
             )
         }

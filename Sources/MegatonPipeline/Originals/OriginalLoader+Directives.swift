@@ -31,7 +31,7 @@ extension OriginalLoader {
         guard entry.metadata.matches(request: load.source.sentFields),
             load.source.cachePolicy.accepts(entry, at: Date())
         else { return nil }
-        await load.source.flights.fail([leader], error: Error(.cancelled, "A stale entry was enough."))
+        await load.source.flights.fail([leader], error: Error(.cancelled, "A stale entry answered the request."))
         return .success(hit(entry, load.metrics))
     }
 

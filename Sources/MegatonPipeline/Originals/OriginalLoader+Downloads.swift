@@ -116,7 +116,12 @@ extension OriginalLoader {
         } catch is CancellationError {
             throw Error(.cancelled, "The request for \(source) was cancelled.", stage: .load)
         } catch {
-            throw Error(.dataLoadingFailed, "willLoadData for \(source): \(error)", stage: .load, underlying: error)
+            throw Error(
+                .dataLoadingFailed,
+                "willLoadData failed for \(source): \(error)",
+                stage: .load,
+                underlying: error
+            )
         }
         // The work item is checked too: it ends as soon as its last subscriber leaves, its tasks are cancelled after
         // that.

@@ -34,7 +34,7 @@ extension OriginalLoader {
                     await load.source.flights.remember(nil, for: load.source.key)
                 }
                 return .success(original)
-            case .file, .inline: throw Error(.dataLoadingFailed, "\(load.source) is no matter of an origin.")
+            case .file, .inline: throw Error(.dataLoadingFailed, "\(load.source) is local and has no origin.")
             }
         } catch {
             // The failure is remembered to spare the origin. Waiters may get the stale entry too.
@@ -92,8 +92,10 @@ extension OriginalLoader {
         } catch {
             throw Error(.dataLoadingFailed, "\(source): \(error)", underlying: error)
         }
-        if data.isEmpty { throw Error(.dataIsEmpty, "\(source) gave no bytes.") }
-        if data.count > limit { throw Error(.dataTooLarge, "\(source) gave \(data.count) bytes, more than \(limit).") }
+        if data.isEmpty { throw Error(.dataIsEmpty, "\(source) returned no bytes.") }
+        if data.count > limit {
+            throw Error(.dataTooLarge, "\(source) returned \(data.count) bytes; the limit is \(limit).")
+        }
         return data
     }
 
@@ -142,7 +144,7 @@ extension OriginalLoader {
         switch (http?.statusCode ?? 200, known) {
         case (let status, _) where HTTPFreshness.keptStatuses.contains(status):
             guard !exchange.data.isEmpty else {
-                throw Error(.dataIsEmpty, "\(url) answered with an empty body.").with(http)
+                throw Error(.dataIsEmpty, "\(url) returned an empty body.").with(http)
             }
             let metadata = CachedData.Metadata(
                 headers: headers,

@@ -35,7 +35,7 @@ extension OriginalLoader {
             guard !path.isEmpty || url.path(percentEncoded: true).isEmpty else {
                 throw Error(
                     .invalidURL,
-                    "\(url.path(percentEncoded: true)) is no UTF-8: what it names can be read under another name."
+                    "\(url.path(percentEncoded: true)) is no UTF-8, so the file cannot be read by this name; rename it."
                 )
             }
             let file = try await onFileThread {
@@ -79,12 +79,12 @@ enum DataURL {
         }
         let body = text[text.index(after: comma)...]
         guard let plain = String(body).removingPercentEncoding else {
-            throw ImageError(.invalidURL, "A data: URL has a broken percent-encoding.")
+            throw ImageError(.invalidURL, "The percent-encoding of a data: URL is invalid.")
         }
         guard text[..<comma].lowercased().hasSuffix(";base64") else { return Data(plain.utf8) }
         // Strict (RFC 4648 section 3.3): invalid base64 is an error, and must not look like an empty image.
         guard let data = Data(base64Encoded: plain.filter { !$0.isWhitespace }) else {
-            throw ImageError(.invalidURL, "A data: URL has broken base64.")
+            throw ImageError(.invalidURL, "The base64 of a data: URL is invalid.")
         }
         return data
     }

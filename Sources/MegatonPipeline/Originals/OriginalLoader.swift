@@ -119,7 +119,11 @@ final class OriginalLoader: Sendable {
                 return hit(entry, metrics)
             }
         }
-        throw Error(.dataMissingInCache, "\(source) is in no cache, and the origin is not to be asked.", stage: .load)
+        throw Error(
+            .dataMissingInCache,
+            "\(source) is in no cache, and the request forbids asking the origin.",
+            stage: .load
+        )
     }
 
     private func entry(_ source: Source, _ lookup: OriginalLookup?) async -> CachedData? {
@@ -209,7 +213,10 @@ final class OriginalLoader: Sendable {
             case .hit(let cached): return .success(hit(cached, metrics))
             case .stale(let cached, nil): return .success(stale(cached, metrics))
             case .stale(let cached, let leader?) where load.options.wantsResponse && isAllowed(cached, load):
-                await source.flights.fail([leader], error: Error(.cancelled, "It is refreshed behind the answer."))
+                await source.flights.fail(
+                    [leader],
+                    error: Error(.cancelled, "The entry is revalidated in the background.")
+                )
                 refresh(load)
                 return .success(stale(cached, metrics))
             // A caller that needs an image may be revalidating renditions of the stale entry, so the origin is asked.
@@ -221,16 +228,21 @@ final class OriginalLoader: Sendable {
             case .wait(let flight):
                 guard ContinuousClock.now < deadline else {
                     await source.flights.abandon(flight)
-                    return .failure(Error(.waitTimedOut, "\(source) was being fetched elsewhere for too long."))
+                    return .failure(
+                        Error(.waitTimedOut, "Another request took too long to fetch \(source); try later.")
+                    )
                 }
                 metrics.update { $0.waits += 1 }
                 await source.flights.wait(for: flight)
                 if Task.isCancelled { return .failure(Error(.cancelled, "The request for \(source) was cancelled.")) }
                 awaited = [flight]
-            case nil: return .failure(Error(.waitTimedOut, "The coordinator of flights gave no decision."))
+            case nil:
+                return .failure(Error(.waitTimedOut, "The single-flight coordinator made no decision about \(source)."))
             }
         }
-        return .failure(Error(.waitTimedOut, "\(source) was being fetched elsewhere, again and again."))
+        return .failure(
+            Error(.waitTimedOut, "Other requests fetched \(source) again and again without a usable entry; try later.")
+        )
     }
 
     /// The decision from the caller's cache lookup, unless a load of the same original has ended since; else the
@@ -266,7 +278,7 @@ final class OriginalLoader: Sendable {
             do throws(Error) {
                 try await self.load(source, options, metrics).isStored()
             } catch {
-                configuration.logger.debug("a stale original was not refreshed", metadata: ["error": "\(error)"])
+                configuration.logger.debug("a stale original was not revalidated", metadata: ["error": "\(error)"])
             }
             if let url = source.request.url { configuration.didRefresh(url, metrics.counts) }
         }
@@ -306,7 +318,7 @@ final class OriginalLoader: Sendable {
         } catch let error as Error {
             throw error
         } catch {
-            throw Error(.cancelled, "Cancelled while waiting for a file.")
+            throw Error(.cancelled, "The request was cancelled while it waited for a file thread.")
         }
     }
 }

@@ -99,7 +99,7 @@ final class PartialDownloadStore: Sendable {
                 await cache.storeData(try partial.encoded(), for: key)
                 state.withLock { $0.stored = Stored(partial) }
             } catch {
-                logger.debug("the beginning of a download was not kept", metadata: ["error": "\(error)"])
+                logger.debug("the beginning of a download was not stored", metadata: ["error": "\(error)"])
             }
         }
         state.withLock { $0.isWriting = false }

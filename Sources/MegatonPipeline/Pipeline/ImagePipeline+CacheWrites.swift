@@ -69,7 +69,7 @@ extension ImagePipeline {
             do {
                 try await store(response, as: key)
             } catch {
-                configuration.logger.debug("an image was not kept", metadata: ["error": "\(error)"])
+                configuration.logger.debug("an image was not stored", metadata: ["error": "\(error)"])
             }
         }
         metrics.update { $0.dropped += start.rejected.count }
@@ -96,7 +96,7 @@ extension ImagePipeline {
                 } catch {
                     throw Error(.encodingFailed, "the encoder failed: \(error)", underlying: error)
                 }
-                guard let data, !data.isEmpty else { throw Error(.encodingFailed, "the encoder gave no bytes.") }
+                guard let data, !data.isEmpty else { throw Error(.encodingFailed, "the encoder returned no bytes.") }
                 return data
             }
         } catch {

@@ -12,8 +12,12 @@ extension ImagePipeline {
         _ context: LoadContext
     ) async throws(Error) -> ImageContainer {
         guard let decoder = known ?? decoder(for: decoding) else {
-            throw Error(.decoderNotRegistered, "No decoder wants the bytes of \(decoding.request).", stage: .decode)
-                .with(decoding.urlResponse, decoding.data)
+            throw Error(
+                .decoderNotRegistered,
+                "No registered decoder accepts the bytes of \(decoding.request).",
+                stage: .decode
+            )
+            .with(decoding.urlResponse, decoding.data)
         }
         return try await metrics.measure(.decode) { () async throws(Error) in
             try await decode(decoding, by: decoder, slot: RenderSlot(queue: renders, context: context))

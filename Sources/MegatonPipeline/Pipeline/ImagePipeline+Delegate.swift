@@ -142,7 +142,7 @@ extension ImagePipeline {
         }
         if allowed == nil {
             configuration.logger.warning(
-                "the delegate's willCache took longer than waitBudget: nothing is kept",
+                "the delegate's willCache took longer than waitBudget; nothing is stored",
                 metadata: ["request": "\(request)"]
             )
         }

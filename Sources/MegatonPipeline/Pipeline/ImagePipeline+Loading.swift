@@ -158,7 +158,7 @@ extension ImagePipeline {
         } catch {
             guard error.isOfTheBytes else { throw error }
             configuration.logger.debug(
-                "what was kept could not be decoded",
+                "a cache entry could not be decoded and is removed",
                 metadata: ["key": "\(key)", "error": "\(error)"]
             )
             await flights(for: request).discard(key)
@@ -228,7 +228,11 @@ extension ImagePipeline {
     ) async throws(Error) -> ImageResponse {
         if case .image(let id, let make) = request.resource {
             if request.options.contains(.returnCacheDataDontLoad) {
-                throw Error(.dataMissingInCache, "\(id) is in no cache, and is not to be made.", stage: .load)
+                throw Error(
+                    .dataMissingInCache,
+                    "\(id) is in no cache, and the request forbids making it.",
+                    stage: .load
+                )
             }
             return ImageResponse(container: try await container(id, make, metrics), request: request).storedOnce()
         }

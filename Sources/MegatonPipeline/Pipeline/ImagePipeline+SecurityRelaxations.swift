@@ -8,11 +8,11 @@ extension ImagePipeline.Configuration: SecurityRelaxationReporting {
         found += (dataLoader as? any SecurityRelaxationReporting)?.securityRelaxations ?? []
         let formats = types.subtracting(AssetType.supported).map(\.description).sorted()
         if !formats.isEmpty {
-            found.append("formats whose codecs are less proved are decoded too: \(formats.joined(separator: ", "))")
+            found.append("formats with a larger attack surface are decoded: \(formats.joined(separator: ", "))")
         }
-        if maximumDataSize > 64 << 20 { found.append("sources may have \(maximumDataSize) bytes") }
+        if maximumDataSize > 64 << 20 { found.append("sources may have up to \(maximumDataSize) bytes") }
         if memoryBudget.bytes > MemoryBudget.process.bytes {
-            found.append("pictures may take \(memoryBudget.bytes >> 20) MiB of memory")
+            found.append("images may use \(memoryBudget.bytes >> 20) MiB of memory")
         }
         return found.uniqued()
     }
@@ -22,8 +22,8 @@ extension ImagePipeline.Configuration: SecurityRelaxationReporting {
         let found = securityRelaxations
         if found.isEmpty { return }
         logger.warning(
-            "the pipeline is less safe than by default",
-            metadata: ["switches": "\(found.joined(separator: "; "))"]
+            "the configuration relaxes the security defaults",
+            metadata: ["settings": "\(found.joined(separator: "; "))"]
         )
     }
 }
@@ -31,7 +31,7 @@ extension ImagePipeline.Configuration: SecurityRelaxationReporting {
 extension URLPolicy: SecurityRelaxationReporting {
     package var securityRelaxations: [String] {
         let more = schemes.subtracting(URLPolicy().schemes).sorted()
-        return more.isEmpty ? [] : ["sources of further schemes are fetched too: \(more.joined(separator: ", "))"]
+        return more.isEmpty ? [] : ["sources of additional schemes are fetched: \(more.joined(separator: ", "))"]
     }
 }
 
@@ -39,10 +39,10 @@ extension AddressPolicy: SecurityRelaxationReporting {
     package var securityRelaxations: [String] {
         let usual = AddressPolicy()
         var found: [String] = []
-        if allowsPrivate { found.append("sources on loopback, private and link-local addresses are fetched too") }
+        if allowsPrivate { found.append("sources on loopback, private and link-local addresses are fetched") }
         let more = ports.subtracting(usual.ports).sorted().map(String.init)
-        if !more.isEmpty { found.append("sources on further ports are fetched too: \(more.joined(separator: ", "))") }
-        if !exceptions.isEmpty { found.append("\(exceptions.count) special addresses are connected to all the same") }
+        if !more.isEmpty { found.append("sources on additional ports are fetched: \(more.joined(separator: ", "))") }
+        if !exceptions.isEmpty { found.append("\(exceptions.count) special addresses are allowed") }
         return found
     }
 }
@@ -56,7 +56,7 @@ extension RenderLimits: SecurityRelaxationReporting {
             ("outputSide", outputSide > usual.outputSide), ("outputPixels", outputPixels > usual.outputPixels),
         ]
         let names = raised.filter(\.1).map(\.0)
-        return names.isEmpty ? [] : ["limits of pictures are above the usual: \(names.joined(separator: ", "))"]
+        return names.isEmpty ? [] : ["render limits are above the defaults: \(names.joined(separator: ", "))"]
     }
 }
 
@@ -68,7 +68,7 @@ extension DataLoader.Configuration: SecurityRelaxationReporting {
     package var securityRelaxations: [String] {
         let usual = Self()
         var found = urlPolicy.securityRelaxations + addressPolicy.securityRelaxations
-        if s3.url != nil { found.append("s3: sources are fetched whatever the endpoint's address is") }
+        if s3.url != nil { found.append("s3: sources are fetched from any address of the endpoint") }
         let raised = [
             ("maximumBodySize", maximumBodySize > usual.maximumBodySize),
             ("maximumRedirects", maximumRedirects > usual.maximumRedirects),
@@ -76,7 +76,9 @@ extension DataLoader.Configuration: SecurityRelaxationReporting {
             ("lowSpeedLimit", lowSpeedLimit < usual.lowSpeedLimit), ("lowSpeedTime", lowSpeedTime > usual.lowSpeedTime),
         ]
         let names = raised.filter(\.1).map(\.0)
-        if !names.isEmpty { found.append("limits of loads are weaker than usual: \(names.joined(separator: ", "))") }
+        if !names.isEmpty {
+            found.append("limits of loads are weaker than the defaults: \(names.joined(separator: ", "))")
+        }
         return found
     }
 }

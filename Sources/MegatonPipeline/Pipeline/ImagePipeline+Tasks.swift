@@ -75,7 +75,7 @@ extension ImagePipeline {
 
     func checkIsOpen(for request: ImageRequest) throws(Error) {
         if tasks.isOpen { return }
-        throw Error(.pipelineInvalidated, "\(request) came when the pipeline had been ended.").about(request)
+        throw Error(.pipelineInvalidated, "\(request) was made after the pipeline was invalidated.").about(request)
     }
 
     /// Runs the body of a call until its caller is cancelled or the pipeline is invalidated.

@@ -75,7 +75,7 @@ final class Renderer: Sendable {
                 } catch {
                     throw Error(
                         .corruptImage,
-                        "\(type(of: decoder)) cannot decode it: \(error)",
+                        "\(type(of: decoder)) cannot decode the image: \(error)",
                         underlying: error
                     )
                 }

@@ -49,7 +49,10 @@ final class RenditionProducer: Sendable {
             let result = await lookUp(for: open, after: awaited, request)
             results.merge(result.results) { _, new in new }
             if !result.dropped.isEmpty {
-                await request.source.flights.fail(result.dropped, error: Error(.cancelled, "A stale entry was enough."))
+                await request.source.flights.fail(
+                    result.dropped,
+                    error: Error(.cancelled, "A stale entry answered the request.")
+                )
             }
             await refresh(result.revalidating, request)
             if !result.pending.isEmpty { results.merge(await make(result.pending, request)) { _, new in new } }
@@ -68,7 +71,7 @@ final class RenditionProducer: Sendable {
             results[key] = .failure(
                 Task.isCancelled
                     ? Error(.cancelled, "The request for \(request.source) was cancelled.")
-                    : Error(.waitTimedOut, "\(request.source) was being made elsewhere for too long; try later.")
+                    : Error(.waitTimedOut, "Another request took too long to render \(request.source); try later.")
             )
         }
         return results
@@ -84,7 +87,7 @@ final class RenditionProducer: Sendable {
             let request = Request(source: request.source, options: request.options, metrics: metrics, context: nil)
             let results = await make(revalidating.filter { keys.contains($0.leader.key) }, request)
             for case .failure(let error) in results.values {
-                configuration.logger.debug("a stale rendition was not refreshed", metadata: ["error": "\(error)"])
+                configuration.logger.debug("a stale rendition was not revalidated", metadata: ["error": "\(error)"])
             }
             if case .remote(let urlRequest) = request.source.location, let url = urlRequest.url {
                 configuration.didRefresh(url, metrics.counts)
@@ -93,7 +96,10 @@ final class RenditionProducer: Sendable {
         request.metrics.update { $0.dropped += start.rejected.count }
         let dropped = revalidating.map { $0.leader }.filter { !start.started.contains($0.key) }
         if dropped.isEmpty { return }
-        await request.source.flights.fail(dropped, error: Error(.cancelled, "Too much is being refreshed already."))
+        await request.source.flights.fail(
+            dropped,
+            error: Error(.cancelled, "Too many entries are being revalidated already.")
+        )
     }
 
     /// Makes renditions, and ends their flights in every case.
@@ -143,7 +149,7 @@ final class RenditionProducer: Sendable {
         let left = images.count { $0.maker == .libvipsForPlanes }
         if left == 0 { return }
         configuration.logger.debug(
-            "planes left an image to libvips",
+            "the planes engine could not decode an image; libvips rendered it",
             metadata: ["source": "\(request.source)", "renditions": "\(left)"]
         )
     }

@@ -8,7 +8,7 @@ final class TaskQueue: Sendable {
     private let state: Mutex<State>
 
     init(maxConcurrentOperationCount: Int) {
-        precondition(maxConcurrentOperationCount > 0, "a queue needs a place to run something")
+        precondition(maxConcurrentOperationCount > 0, "a queue needs at least one slot")
         state = Mutex(State(width: maxConcurrentOperationCount))
     }
 
@@ -16,7 +16,7 @@ final class TaskQueue: Sendable {
     var maxConcurrentOperationCount: Int {
         get { state.withLock { $0.width } }
         set {
-            precondition(newValue > 0, "a queue needs a place to run something")
+            precondition(newValue > 0, "a queue needs at least one slot")
             start { $0.width = newValue }
         }
     }
@@ -60,7 +60,7 @@ final class TaskQueue: Sendable {
         let (recorder, start) = (QueueWaitRecorder.current, ContinuousClock.now)
         let operation = enqueue(priority: priority) {
             recorder?.waited(since: start)
-            end.resolve(.failure(ImageError(.cancelled, "Cancelled while waiting for its turn.")))
+            end.resolve(.failure(ImageError(.cancelled, "The operation was cancelled while it waited for a slot.")))
         } _: {
             recorder?.waited(since: start)
             // The operation has its own task: waits within the work are recorded for the same request.

@@ -74,7 +74,7 @@ struct WorkContext<Value: Sendable>: Sendable {
     }
 
     var ended: ImageError {
-        ImageError(.cancelled, "Nobody waits for this work any more.")
+        ImageError(.cancelled, "No request waits for this work any more.")
     }
 }
 

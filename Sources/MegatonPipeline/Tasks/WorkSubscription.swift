@@ -71,7 +71,7 @@ struct WorkOutcome<Value: Sendable>: Sendable {
 
     static var cancelled: WorkOutcome {
         WorkOutcome(
-            result: .failure(ImageError(.cancelled, "Cancelled while waiting for shared work.")),
+            result: .failure(ImageError(.cancelled, "The request was cancelled while it waited for shared work.")),
             wasCoalesced: false
         )
     }

@@ -205,14 +205,14 @@ import Testing
             #expect(ledger[outside]?.error?.code == "access_denied")
             #expect(ledger[origin.url("/originals/b.png").absoluteString]?.error?.code == "forbidden")
             #expect(origin.count("/originals/b.png") == 0 && !ending.errors.contains("sesame"))
-            #expect(ending.errors.contains("whatever the endpoint's address is"), "\(ending.errors)")
+            #expect(ending.errors.contains("from any address of the endpoint"), "\(ending.errors)")
         }
     }
 
     @Test func securityRelaxationsAreLoggedAtTheStart() async throws {
         try await FaultCluster.run { (cluster) async throws in
             let worker = try await cluster.start(workers: [["--allow-port", "8080", "--allow-type", "tiff"]])[0]
-            #expect(worker.errors.contains("private and link-local addresses are fetched too"), "\(worker.errors)")
+            #expect(worker.errors.contains("private and link-local addresses are fetched"), "\(worker.errors)")
             #expect(worker.errors.contains("8080"), "\(worker.errors)")
             #expect(worker.errors.contains("tiff"), "\(worker.errors)")
         }

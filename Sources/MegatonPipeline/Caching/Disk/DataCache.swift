@@ -29,10 +29,13 @@ public final class DataCache: DataCaching {
         logger: Logger = Logger(label: "megaton.data-cache")
     ) throws(ImageError) {
         guard !name.isEmpty, name != ".", name != "..", !name.utf8.contains(where: { $0 == 0 || $0 == 0x2f }) else {
-            throw ImageError(.forbidden, "\"\(name)\" cannot be the name of a disk cache: it is no file name.")
+            throw ImageError(
+                .forbidden,
+                "\"\(name)\" cannot be the name of a disk cache, because it is not a file name."
+            )
         }
         guard let caches = FileManager.default.urls(for: .cachesDirectory, in: .userDomainMask).first else {
-            throw ImageError(.outputFailed, "There is no directory for caches; give the disk cache a path.")
+            throw ImageError(.outputFailed, "This system has no directory for caches; give the disk cache a path.")
         }
         let path = caches.appending(path: name, directoryHint: .isDirectory)
         try self.init(path: path, configuration: configuration, clock: clock, logger: logger)
@@ -51,7 +54,7 @@ public final class DataCache: DataCaching {
         logger: Logger = Logger(label: "megaton.data-cache")
     ) throws(ImageError) {
         guard path.isFileURL else {
-            throw ImageError(.invalidURL, "\(path) is no file URL; a disk cache needs a folder.")
+            throw ImageError(.invalidURL, "\(path) is not a file URL; give the disk cache a folder.")
         }
         let folder = DataCacheFolder(path: path.standardizedFileURL.path(percentEncoded: false).withoutTrailingSlashes)
         try self.init(folder, configuration: configuration, time: TimeSource(clock), logger: logger)

@@ -60,7 +60,7 @@ final class DataCacheFaults: Sendable {
         if fault.isFull { return noteFull(fault) }
         if !isFirst { return }
         logger.warning(
-            "the disk cache met an error; further ones of this kind are only counted",
+            "an operation of the disk cache failed; further failures of this kind are only counted",
             metadata: ["cache.operation": "\(fault.operation)", "error": "\(fault.reason)", "path": "\(fault.path)"]
         )
     }

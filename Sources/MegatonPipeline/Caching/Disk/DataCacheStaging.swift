@@ -93,7 +93,7 @@ struct DataCacheStaging: Sendable {
         let work: Work
         if let name {
             guard let pending = changes.removeValue(forKey: name) else {
-                preconditionFailure("a place without a change")
+                preconditionFailure("an entry without a change")
             }
             work = .change(name, pending.change)
         } else {

@@ -48,10 +48,10 @@ extension ImageProcessors {
             _ bounds: ProcessingBounds
         ) throws(ImageError) -> PlatformImage {
             guard size.width > 0, size.height > 0 else {
-                throw ImageProcessors.failure(identifier, "the sides must be over 0")
+                throw ImageProcessors.failure(identifier, "the sides must be above 0")
             }
             if case .focus(let point) = anchor, !(0...1).contains(point.x) || !(0...1).contains(point.y) {
-                throw ImageProcessors.failure(identifier, "the focal point's parts are 0 to 1")
+                throw ImageProcessors.failure(identifier, "the coordinates of the focal point must be 0 to 1")
             }
             let part = PixelSize(
                 width: min(size.width, image.size.width),

@@ -27,7 +27,7 @@ extension ImageProcessors {
         ) throws(ImageError) -> PlatformImage {
             if radius == 0 { return image }
             guard radius <= Self.most else {
-                throw ImageProcessors.failure(identifier, "the radius may be \(Self.most) pixels")
+                throw ImageProcessors.failure(identifier, "the radius must be at most \(Self.most) pixels")
             }
             return try image.changed(by: identifier, bounds) { pixels throws(VipsError) in
                 try pixels.premultiplied { colors throws(VipsError) in try colors.blurred(Double(radius)) }

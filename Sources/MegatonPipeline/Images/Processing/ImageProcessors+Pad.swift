@@ -34,10 +34,13 @@ extension ImageProcessors {
             _ bounds: ProcessingBounds
         ) throws(ImageError) -> PlatformImage {
             guard size.width > 0, size.height > 0 else {
-                throw ImageProcessors.failure(identifier, "the sides must be over 0")
+                throw ImageProcessors.failure(identifier, "the sides must be above 0")
             }
             guard let halves = gravity.halves else {
-                throw ImageProcessors.failure(identifier, "on an empty canvas there is no \(gravity.rawValue)")
+                throw ImageProcessors.failure(
+                    identifier,
+                    "the gravity \(gravity.rawValue) is by content; name an edge, a corner or center"
+                )
             }
             let canvas = PixelSize(
                 width: max(size.width, image.size.width),

@@ -79,7 +79,7 @@ extension ImageProcessors {
             _ bounds: ProcessingBounds
         ) throws(ImageError) -> PlatformImage {
             guard width.isFinite, height.isFinite, width > 0, height > 0 else {
-                throw ImageProcessors.failure(identifier, "a side must be a number over 0")
+                throw ImageProcessors.failure(identifier, "a side must be a number above 0")
             }
             let source = (width: Double(image.size.width), height: Double(image.size.height))
             let ratios = (width / source.width, height / source.height)

@@ -31,7 +31,7 @@ extension ImageProcessors {
             _ bounds: ProcessingBounds
         ) throws(ImageError) -> PlatformImage {
             guard (0.01...10).contains(sigma), (0...100).contains(flat), (0...100).contains(jagged) else {
-                throw ImageProcessors.failure(identifier, "sigma is 0.01 to 10, flat and jagged are 0 to 100")
+                throw ImageProcessors.failure(identifier, "sigma must be 0.01 to 10, flat and jagged 0 to 100")
             }
             return try image.changed(by: identifier, bounds) { pixels throws(VipsError) in
                 try pixels.sharpened(sigma, flat: flat, jagged: jagged).rounded()

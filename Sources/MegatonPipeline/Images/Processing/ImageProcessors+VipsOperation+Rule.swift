@@ -33,11 +33,13 @@ extension ImageProcessors.VipsOperation {
                 guard let range = required[name] ?? optional[name] else {
                     let known = (Array(required.keys) + optional.keys).sorted().joined(separator: ", ")
                     return .failure(
-                        ValidationError(text: "\(name) is no argument; there are \(known.isEmpty ? "none" : known)")
+                        ValidationError(
+                            text: "there is no argument \(name); the arguments are \(known.isEmpty ? "none" : known)"
+                        )
                     )
                 }
                 guard let fitting = range.fitting(value) else {
-                    return .failure(ValidationError(text: "\(name) is \(range.description)"))
+                    return .failure(ValidationError(text: "\(name) must be \(range.description)"))
                 }
                 checked[name] = fitting
             }

@@ -59,10 +59,13 @@ extension ImageProcessors {
             _ bounds: ProcessingBounds
         ) throws(ImageError) -> PlatformImage {
             guard (0...1).contains(opacity) else {
-                throw ImageProcessors.failure(identifier, "the opacity is 0 to 1")
+                throw ImageProcessors.failure(identifier, "the opacity must be 0 to 1")
             }
             guard let halves = gravity.halves else {
-                throw ImageProcessors.failure(identifier, "an overlay cannot be put by \(gravity.rawValue)")
+                throw ImageProcessors.failure(
+                    identifier,
+                    "the gravity \(gravity.rawValue) is by content; name an edge, a corner or center"
+                )
             }
             if opacity == 0 { return image }
             let size = fitting(image.size)

@@ -19,7 +19,7 @@ extension ImageProcessors {
     static func text(_ value: String) -> String { "\(value.utf8.count):\(value)" }
 
     static func failure(_ what: String, _ reason: String) -> ImageError {
-        ImageError(.processingFailed, "\(what) cannot be done: \(reason).", stage: .process)
+        ImageError(.processingFailed, "\(what) cannot be applied: \(reason).", stage: .process)
     }
 }
 
