@@ -222,6 +222,7 @@ let package = Package(
             dependencies: [
                 "MegatonBenchmarks", "MegatonChaos", "MegatonCLI", "MegatonCluster", "MegatonCommandLine",
                 "MegatonCore", "MegatonPipeline", "MegatonRedis", "MegatonTestSupport",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
             swiftSettings: settings
