@@ -97,9 +97,10 @@ extension RenderPlan.Step {
         }
     }
 
-    /// Sampling of the result: chroma at half size except for high-quality JPEGs, as in libvips.
+    /// Sampling of the result: by default chroma at half size except for high-quality JPEGs, as in libvips.
     func planeSampling(_ source: ChromaSampling) -> ChromaSampling {
         if source == .gray { return .gray }
+        if let chroma = rendition.chroma { return chroma == .s420 ? .s420 : .s444 }
         return rendition.format == .jpeg && rendition.quality >= 90 ? .s444 : .s420
     }
 }

@@ -77,7 +77,21 @@ public struct Rendition: Sendable, Hashable {
     /// The damage of the source that counts as an error; nil uses the value of the job, then of the worker, then
     /// `truncated`.
     public var failOn: FailOn?
+    /// Chroma subsampling of JPEG and AVIF; nil is `s444` from quality 90 on, and `s420` below.
+    public var chroma: Chroma?
 
+    /// The resolution of color in the encoded image. Brightness always has the full resolution.
+    public enum Chroma: String, WordChoice {
+        /// One color sample for four pixels.
+        case s420 = "420"
+        /// One color sample for each pixel: sharper edges of saturated colors, and more bytes.
+        case s444 = "444"
+
+        public static let aliases: [String: Chroma] = ["4:2:0": .s420, "4:4:4": .s444]
+    }
+
+    /// Options without a parameter here are set on the value: another parameter would change the initializer's name.
+    ///
     /// - Parameter name: `<width>x<height>` if nil.
     public init(
         name: String? = nil,

@@ -147,6 +147,18 @@ extension RenditionOption {
             help: "Write WebP and JPEG XL without loss."
         ),
         RenditionOption(
+            "chroma",
+            optional: { $0.chroma },
+            set: { $0.chroma = $1 },
+            .word,
+            encoding: Encoding(
+                formats: [.jpeg, .avif],
+                argument: { $0.chroma.map { "subsample-mode=\($0 == .s420 ? "on" : "off")" } }
+            ),
+            valueName: "420|444",
+            help: "Chroma subsampling: jpeg and avif. By default 444 from quality 90 on, and 420 below."
+        ),
+        RenditionOption(
             "animated",
             get: { $0.animated },
             set: { $0.animated = $1 },

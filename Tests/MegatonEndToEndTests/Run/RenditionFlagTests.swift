@@ -24,8 +24,8 @@ import Testing
         #expect(
             flags == [
                 "--size", "--rendition", "--format", "--quality", "--fit", "--gravity", "--focus", "--dpr",
-                "--enlarge", "--progressive", "--effort", "--lossless", "--animated", "--keep-metadata", "--profile",
-                "--quality-profile", "--fail-on",
+                "--enlarge", "--progressive", "--effort", "--lossless", "--chroma", "--animated", "--keep-metadata",
+                "--profile", "--quality-profile", "--fail-on",
             ]
         )
         #expect(RenditionOptions.helpMessage(columns: 1000).contains("gravity, focus=0.5:0.3, dpr, enlarge=true, "))
@@ -81,6 +81,10 @@ import Testing
             "none"
         )
         #expect(flags == [wanted])
+        var full = Rendition(width: 5, format: .avif)
+        full.chroma = .s444
+        #expect(try renditions("--format", "avif", "--chroma", "444", "--size", "5x") == [full])
+        #expect(try renditions("--rendition", "width=5,format=avif,chroma=4:4:4") == [full])
         #expect(try renditions() == [Rendition(width: 256, height: 256)])
         let both = try renditions("--progressive", "--rendition", "name=a,height=7,progressive=false", "--size", "x9")
         #expect(both == [Rendition(height: 9, progressive: true), Rendition(name: "a", height: 7)])
@@ -96,6 +100,8 @@ import Testing
         #expect(message("--rendition", "heigth=1").contains("no field \"heigth\"; its fields are name, width, height"))
         #expect(message("--rendition", "width=5,background=red").contains("background must look like #ffffff"))
         #expect(message("--quality", "abc").contains("'abc' is invalid for '--quality <quality>'"))
+        #expect(message("--chroma", "422").contains("--chroma: chroma must be one of 420 (also 4:2:0), 444"))
+        #expect(message("--chroma", "444", "--format", "webp").contains("chroma is for jpeg and avif, not webp"))
         #expect(message("--focus", "1").contains("--focus: focus must look like 0.5,0.3"))
     }
 }

@@ -84,7 +84,7 @@
                 ",\"gravity\":\"attention\"", ",\"focus\":{\"x\":0.1,\"y\":1}", ",\"dpr\":\(number(&random))",
                 ",\"dpr\":1.7",
                 ",\"effort\":\(number(&random))", ",\"animated\":true", ",\"keepMetadata\":\"copyright\"",
-                ",\"profile\":\"keep\"", ",\"qualityProfile\":\"fast\"",
+                ",\"profile\":\"keep\"", ",\"qualityProfile\":\"fast\"", ",\"chroma\":\"444\"",
             ]
             return "{\(fields.joined(separator: ","))\(random.once(in: 3) ? random.pick(more) : "")}"
         }

@@ -94,6 +94,8 @@ import Testing
         (#""height":5,"fit":"cover","focus":{"x":0,"y":0,"z":0}"#, "\"z\""),
         (#""height":5,"fit":"cover","focus":{"x":0,"y":0},"gravity":"east""#, "exclude"),
         (#""format":"tiff""#, "tiff"), (#""profile":"p3""#, "p3"), (#""qualityProfile":"best""#, "best"),
+        (#""chroma":"422""#, "444"), (#""chroma":true"#, "444"), (#""format":"webp","chroma":"444""#, "jpeg and avif"),
+        (#""format":"png","chroma":"420""#, "jpeg and avif"),
     ])
     func refusesOptionsThatCannotWork(_ fields: String, _ word: String) {
         #expect { try decode("{\"width\":5,\(fields)}") } throws: { "\($0)".contains(word) }
@@ -103,6 +105,7 @@ import Testing
         #""dpr":1"#, #""dpr":4"#, #""format":"png","effort":9"#, #""format":"gif","effort":10,"animated":true"#,
         #""format":"jxl","effort":3,"lossless":true,"profile":"keep""#, #""format":"avif","effort":9"#,
         #""height":5,"fit":"cover","focus":{"x":0,"y":1}"#, #""height":5,"fit":"cover","gravity":"southwest""#,
+        #""chroma":"420""#, #""quality":90,"chroma":"4:4:4""#, #""format":"avif","chroma":"444""#,
     ])
     func takesOptionsAtTheirEdges(_ fields: String) throws {
         #expect(try decode("{\"width\":5,\(fields)}").validationError == nil)
@@ -117,6 +120,7 @@ import Testing
             { $0.keepMetadata = .copyright }, { $0.profile = .keep }, { $0.format = .gif }, { $0.format = .jxl },
             { $0.format = .jpeg }, { ($0.format, $0.progressive) = (.jpeg, true) },
             { $0.qualityProfile = .fast }, { $0.qualityProfile = .faithful },
+            { ($0.format, $0.chroma) = (.avif, .s420) }, { ($0.format, $0.chroma) = (.avif, .s444) },
         ]
         let all = changes.map { change in
             var rendition = base
