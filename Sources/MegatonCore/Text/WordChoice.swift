@@ -33,7 +33,9 @@ extension WordChoice {
     /// - Throws: `DecodingError` with a sentence that names the field, the value and the allowed words.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
-        guard let word = try? container.decode(String.self), let value = Self(word: word) else {
+        // A word of digits may be written as a number.
+        let word = (try? container.decode(String.self)) ?? (try? container.decode(Int.self)).map(String.init)
+        guard let value = word.flatMap(Self.init(word:)) else {
             throw FieldProblem.error(
                 at: decoder.codingPath,
                 FieldProblem.unknown(JSONTree.shown(from: decoder), allowed: Self.allowedWords, like: Self.suggestion)

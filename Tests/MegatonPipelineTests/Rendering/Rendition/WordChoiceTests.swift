@@ -33,6 +33,13 @@ import Testing
         #expect(Rendition.Format.allowedWords == "jpeg (also jpg), png, webp, avif, gif, jxl")
     }
 
+    @Test func aWordOfDigitsMayBeANumber() throws {
+        #expect(try rendition(#""chroma":444"#).chroma == .s444)
+        #expect(try rendition(#""chroma":"420""#).chroma == .s420)
+        let message = try #require(problem(#"[{"width":9,"chroma":422}]"#))
+        #expect(message == #"[0].chroma is 422; allowed are 420 (also 4:2:0), 444 (also 4:4:4)"#)
+    }
+
     @Test(arguments: [
         (#"[{"width":9,"format":"jpgg"}]"#, #"[0].format is "jpgg"; allowed are jpeg (also jpg), png, webp"#),
         (#"[{"width":9,"format":"JPEG"}]"#, #"did you mean "jpeg"?"#),
