@@ -109,7 +109,7 @@ package struct LayeredSingleFlight: SingleFlightCoordinating {
         let began = validity.date()
         let stored = await shared.finish(entries)
         for (leader, entry) in entries {
-            // A lead without a token is uncoordinated: the shared cache is unreachable, or lets every caller lead.
+            // A leader without a token is uncoordinated: the shared cache is unreachable, or lets every caller lead.
             let isCopied = leader.token == nil || stored.contains(leader.key)
             await settle(isCopied ? entry : nil, leader.key, began)
         }

@@ -3,9 +3,10 @@
 /// A flight is the production of one entry by one leader. Flights save work and never decide correctness: a coordinator
 /// that cannot reach its peers lets every caller lead.
 package protocol SingleFlightCoordinating: Sendable {
-    /// Looks up all keys at once, and takes the lead for each key whose entry is neither fresh nor being produced.
+    /// Looks up all keys at once. The caller becomes the leader for each key whose entry is neither fresh nor being
+    /// produced.
     ///
-    /// The caller must end every lead by `finish` or `fail`.
+    /// A leader must end its flight by `finish` or `fail`.
     ///
     /// - Parameter waits: flights that the caller has already waited for. Their entries count as hits, even if the
     ///   origin demands validation for each request: the origin was asked after this request arrived, so that one
@@ -42,7 +43,7 @@ package protocol SingleFlightCoordinating: Sendable {
     /// Stores the entries and ends their flights. The data is stored first, so that waiters find it when they resume.
     ///
     /// - Parameter entries: nil ends the flight without storing an entry, and the stale entry is removed. An entry with
-    ///   the checksum of the lead's stale entry has the same bytes; only its metadata has changed.
+    ///   the checksum of the leader's stale entry has the same bytes; only its metadata has changed.
     /// - Returns: keys whose entry was stored and is visible to others. A key is missing if its entry was refused, e.g.
     ///   because another flight was newer.
     @discardableResult
@@ -145,8 +146,8 @@ package enum SingleFlight {
     /// The result of `begin` for one key.
     package enum Decision: Sendable {
         case hit(CachedData)
-        /// The entry is no longer fresh but may be served at once. With a lead, the caller revalidates it afterwards.
-        /// Without one, another leader is revalidating it, or the origin has just failed.
+        /// The entry is no longer fresh but may be served at once. With a leader, the caller is that leader and
+        /// revalidates it afterwards. Without one, another leader is revalidating it, or the origin has just failed.
         case stale(CachedData, SingleFlight.Leader?)
         /// Another leader is producing the entry.
         case wait(SingleFlight.Waiter)
@@ -154,7 +155,7 @@ package enum SingleFlight {
         /// The last attempt failed so recently that asking the origin again would not help.
         case failed(ImageError)
 
-        /// The lead that the caller must end, if there is one.
+        /// The leader that the caller has become, whose flight it must end; nil if there is none.
         package var leader: SingleFlight.Leader? {
             switch self {
             case .lead(let leader): leader
@@ -164,7 +165,7 @@ package enum SingleFlight {
         }
     }
 
-    /// The right to produce one entry. Two leads are equal if their key and token are.
+    /// The caller that produces an entry. Two leaders are equal if their keys and tokens are.
     package struct Leader: Sendable, Hashable {
         package let key: CacheKey
         /// Fencing token, which grows with each flight of the key: a write with an older token is refused. Nil without
@@ -188,7 +189,7 @@ package enum SingleFlight {
             isUnlocked = false
         }
 
-        /// A lead that many callers share for one entry.
+        /// A leader beside others that produce the same entry concurrently.
         package init(unlocked key: CacheKey, token: Int?) {
             self.key = key
             self.token = token

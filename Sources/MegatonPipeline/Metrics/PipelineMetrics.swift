@@ -55,7 +55,7 @@ public final class PipelineMetrics: Sendable {
     /// Creates metrics of zero.
     public init() {}
 
-    /// What the requests have cost so far.
+    /// Costs of the requests so far.
     public var counts: Counts { state.withLock { $0.counts } }
     /// Timings of the last request to an origin, if the loader reports them (``TimedDataLoading``); nil if there was
     /// none.

@@ -22,7 +22,7 @@ extension OriginalLoader {
         }
     }
 
-    /// Serves a stale entry that the request accepts, and gives up the lead, so that another request can take it.
+    /// Serves a stale entry that the request accepts, and ends the flight, so that another request can begin one.
     private func welcome(
         _ entry: CachedData,
         instead leader: SingleFlight.Leader,
@@ -35,8 +35,8 @@ extension OriginalLoader {
         return .success(hit(entry, load.metrics))
     }
 
-    /// Loads an original that must not be stored. Takes no lead: a flight that ends without an entry would remove the
-    /// entry that other requests use.
+    /// Loads an original that must not be stored. Begins no flight: a flight that ends without an entry would remove
+    /// the entry that other requests use.
     func loadWithoutStoring(_ load: Load) async -> Result<Original, Error> {
         let shared = await shared(load.source)?.entry
         let own = shared == nil ? await load.source.flights.lookUp([load.source.key]).first ?? nil : nil

@@ -5,7 +5,7 @@ extension RenditionProducer {
     struct PendingRendition: Sendable {
         let leader: SingleFlight.Leader
         let rendition: Rendition
-        /// Whether the coordinator has assigned the lead, so that others may wait for the flight to end.
+        /// Whether the coordinator has begun a flight, so that others may wait for the flight to end.
         let isFlight: Bool
     }
 
@@ -15,7 +15,7 @@ extension RenditionProducer {
         var pending: [PendingRendition] = []
         /// Served stale, to be made again in the background.
         var revalidating: [PendingRendition] = []
-        /// Served stale, as the request accepts that; the lead is given up.
+        /// Served stale, as the request accepts that; their flights end.
         var dropped: [SingleFlight.Leader] = []
         var awaited: [SingleFlight.Waiter] = []
     }

@@ -204,7 +204,7 @@ final class RenditionProducer: Sendable {
         }
     }
 
-    /// Stores new renditions, and prolongs the lifetime of those whose original is unchanged.
+    /// Stores new renditions, and prolongs the lifetime of stale ones if the original is unchanged.
     private func finish(
         _ made: [(PendingRendition, EncodedImage)],
         _ old: [PendingRendition],

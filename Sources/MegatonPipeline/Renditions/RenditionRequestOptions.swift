@@ -4,9 +4,10 @@ internal import Foundation
 struct RenditionRequestOptions: Hashable, Sendable {
     /// Kind of access to the caches.
     enum CacheAccess: Sendable {
-        /// Single flight: one lookup by the coordinator, which assigns the lead for keys neither cached nor under way.
+        /// Single flight: one lookup by the coordinator, which makes the caller the leader for keys neither cached nor
+        /// under way.
         case singleFlight
-        /// One lookup without a lead: others must not wait for results that are not made, or not stored.
+        /// One lookup without a flight: others must not wait for results that are not made, or not stored.
         case lookUp
         case bypass
     }
