@@ -82,7 +82,7 @@ import Testing
                 dropped.append(task.metrics.dropped)
             }
             #expect(dropped == [0, 1, 1])
-            let lines = log.recorded.filter { $0.contains("left out") }
+            let lines = log.recorded.filter { $0.contains("too many background tasks") }
             #expect(lines.count == 1 && lines[0].hasPrefix("warning"), "\(lines)")
             meeting.join()
             await probe.settle()
