@@ -1,5 +1,8 @@
 /// Exponential back-off with full jitter: each delay is random below a bound that doubles up to a cap, so that clients
 /// that lost the same server do not all reconnect at once.
+///
+/// It delays reconnections to Redis and repeated commands. The delays between attempts of a job are `RetryPolicy` of
+/// MegatonCluster.
 package struct Backoff: Sendable {
     private let first: Duration
     private let cap: Duration

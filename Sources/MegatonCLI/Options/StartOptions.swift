@@ -90,7 +90,7 @@ struct StartOptions: ParsableArguments {
                 if !Task.isCancelled { await group.triggerGracefulShutdown() }
                 await shutdown.wait(for: .abort)
             }
-            // The service has ended, or is canceled at the second signal and ends soon.
+            // The service has ended, or is cancelled at the second signal and ends soon.
             try await tasks.next()
             tasks.cancelAll()
             try await tasks.waitForAll()

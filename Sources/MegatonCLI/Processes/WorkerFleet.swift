@@ -29,7 +29,7 @@ struct WorkerFleet: Sendable {
     /// Exit code of a worker that cannot reach Redis.
     private static let redisUnavailableCode: Int32 = 69
 
-    /// Keeps the workers running until the task is canceled, and then stops them.
+    /// Keeps the workers running until the task is cancelled, and then stops them.
     ///
     /// - Throws: `CLIError` when the last of them was given up: 69 if they did not find Redis, otherwise 70.
     func run() async throws {
@@ -52,7 +52,7 @@ struct WorkerFleet: Sendable {
         if let failure, !Task.isCancelled { throw failure }
     }
 
-    /// - Returns: the reason why the worker was given up; nil if the task was canceled.
+    /// - Returns: the reason why the worker was given up; nil if the task was cancelled.
     private func keepRunning(_ number: Int, _ logs: TemporaryDirectory?) async throws -> CLIError? {
         let program = try CommandLineProgram.path()
         let log = logs.map { "\($0.path)/worker-\(number).log" }
@@ -88,7 +88,7 @@ struct WorkerFleet: Sendable {
             Terminal.error(
                 "megaton: worker \(number) ended (\(termination)) and is started again; its jobs go to others.\(tail)"
             )
-            try? await Task.sleep(for: Self.restartDelay)  // Canceled: the next start ends at once.
+            try? await Task.sleep(for: Self.restartDelay)  // Cancelled: the next start ends at once.
         }
     }
 

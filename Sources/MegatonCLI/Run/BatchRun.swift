@@ -38,7 +38,7 @@ final class BatchRun: Sendable {
     private let shutdown: ShutdownSignal
     /// The end of `--timeout`; nil if there is none.
     private let deadline: ContinuousClock.Instant?
-    /// Whether the jobs left after `--timeout` are canceled; otherwise they continue.
+    /// Whether the jobs left after `--timeout` are cancelled; otherwise they continue.
     private let cancelsAtTimeout: Bool
     private let progress = Mutex(Progress())
     /// Signaled when the batch has begun, or will not begin.
@@ -183,7 +183,7 @@ final class BatchRun: Sendable {
     /// Cancels the batch after an error, such as a full disk or an unreadable list, because no process follows it any
     /// more. A batch that was refused because another submitter owns it is left alone.
     ///
-    /// - Returns: false if the batch should be canceled and could not be.
+    /// - Returns: false if the batch should be cancelled and could not be.
     @discardableResult private func giveUp(after error: any Error) async -> Bool {
         let isOurs = (error as? RedisError)?.saysBatchExists != true && progress.withLock(\.wasTried)
         guard hasBegun || isOurs else { return true }
@@ -237,7 +237,7 @@ final class BatchRun: Sendable {
     }
 
     /// Submits all jobs and returns. The first signal stops the submission, and the second one does not wait for Redis.
-    /// The submitted jobs are then canceled, as a batch that stays open never ends.
+    /// The submitted jobs are then cancelled, as a batch that stays open never ends.
     ///
     /// - Returns: the number of jobs.
     /// - Throws: `CLIError` 130 after a signal.
@@ -371,7 +371,7 @@ final class BatchRun: Sendable {
             reporter.show(shown)
             if lines.isEmpty {
                 var isOver = now.isComplete && tally.ended >= now.submitted
-                // Checked for an incomplete batch too: another process may have canceled it.
+                // Checked for an incomplete batch too: another process may have cancelled it.
                 if !isOver { isOver = try await isFinished(now) }
                 if isOver {
                     // The last outcomes came in the same step as the end of the batch.

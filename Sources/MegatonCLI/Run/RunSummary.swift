@@ -52,7 +52,7 @@ struct RunSummary: Sendable, Codable, Equatable {
         return parts.joined(separator: "; ")
     }
 
-    /// Exit code: 0 all done · 2 some failed, were canceled or were left out · 75 timed out · 130 interrupted.
+    /// Exit code: 0 all done · 2 some failed, were cancelled or were left out · 75 timed out · 130 interrupted.
     ///
     /// - Parameter leavesOut: whether a retry left jobs of its ledger undone.
     func exitCode(interrupted: Bool, ranOutOfTime: Bool = false, leavesOut: Bool = false) -> Int32 {

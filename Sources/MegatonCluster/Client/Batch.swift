@@ -12,8 +12,8 @@ public struct Batch: Sendable {
     ///
     /// - **Memory.** Outcomes are read when the iteration asks for them, a page of about a megabyte at a time. The
     ///   others stay in Redis.
-    /// - **End.** The iteration ends when the batch has ended and all outcomes were read. Jobs of a canceled batch that
-    ///   the cluster had not taken in have no outcome; every other job has one.
+    /// - **End.** The iteration ends when the batch has ended and all outcomes were read. Jobs of a cancelled batch
+    ///   that the cluster had not taken in have no outcome; every other job has one.
     /// - **Errors.** The iteration throws ``ClusterError`` if the outcomes are not to be had: the batch is unknown or
     ///   keeps no outcomes, Redis is unreachable or no worker runs for the client's idle time-out, or Redis lost jobs
     ///   or outcomes.

@@ -85,7 +85,7 @@ package actor BatchSubmitter {
                 guard error.isTransient, ContinuousClock.now < deadline, !Task.isCancelled else { throw error }
                 if !isDelayed { onDelay(error) }
                 isDelayed = true
-                try? await Task.sleep(for: backoff.next(after: error))  // Canceled: the next failure is thrown.
+                try? await Task.sleep(for: backoff.next(after: error))  // Cancelled: the next failure is thrown.
             }
         }
     }

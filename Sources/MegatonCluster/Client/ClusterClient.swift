@@ -71,7 +71,7 @@ public final class ClusterClient: Sendable {
     ///   - deduplicates: whether jobs with the same source, renditions and output are done only once; the others end as
     ///     `deduplicated`. For jobs without an id too.
     ///   - weight: share of this batch relative to other batches, 1 to 100.
-    /// - Throws: ``ClusterError``, or `CancellationError`. The jobs that were already pushed are then canceled.
+    /// - Throws: ``ClusterError``, or `CancellationError`. The jobs that were already pushed are then cancelled.
     public func submit(
         _ jobs: some Sequence<Job>,
         batch name: String? = nil,
@@ -108,7 +108,7 @@ public final class ClusterClient: Sendable {
             try await BatchMonitor(queue: queue, batch: name).cancel()
         } catch {
             logger.warning(
-                "the batch could not be canceled",
+                "the batch could not be cancelled",
                 metadata: [LogKey.batch: "\(name)", LogKey.error: "\(error)"]
             )
         }

@@ -23,7 +23,7 @@ extension Coordinator: Service {
     }
 
     /// Connects, unless `start(waitingForRedis:)` has done that, and works until the service group shuts down or the
-    /// task is canceled; then it releases the leader's lease. Redis may be unreachable for a minute at the start.
+    /// task is cancelled; then it releases the leader's lease. Redis may be unreachable for a minute at the start.
     ///
     /// - Throws: the error of `start(waitingForRedis:)`.
     public func run() async throws {

@@ -16,7 +16,7 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     public var done = 0
     /// Jobs failed since the queue was created.
     public var failed = 0
-    /// Jobs canceled since the queue was created.
+    /// Jobs cancelled since the queue was created.
     public var cancelled = 0
     /// Attempts that led to a retry, since the queue was created.
     public var retried = 0

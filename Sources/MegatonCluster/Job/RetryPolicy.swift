@@ -2,6 +2,8 @@ internal import Foundation
 package import MegatonPipeline
 
 /// Retry policy of failed attempts: exponential back-off with jitter.
+///
+/// It delays jobs; `Backoff` of MegatonRedis delays reconnections to Redis.
 public struct RetryPolicy: Sendable, Equatable {
     /// The first delay; it doubles with each attempt.
     public var base: Duration = .seconds(2)

@@ -46,7 +46,7 @@ package struct FileOutput: Sendable {
         } catch let error as ImagePipeline.Error {
             throw error
         } catch {
-            throw ImagePipeline.Error(.cancelled, "Writing the outputs was canceled.")
+            throw ImagePipeline.Error(.cancelled, "Writing the outputs was cancelled.")
         }
     }
 

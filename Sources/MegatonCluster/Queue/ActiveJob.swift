@@ -32,7 +32,7 @@ package final class ActiveJob: Sendable {
     /// Name of its batch; empty if it has none. A requeued job has none, as the batch that it died in has counted it
     /// already.
     let batch: String
-    /// Whether its batch had been canceled before the job was claimed.
+    /// Whether its batch had been cancelled before the job was claimed.
     let isCancelled: Bool
 
     private let state: Mutex<State>

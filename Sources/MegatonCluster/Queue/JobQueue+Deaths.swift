@@ -3,7 +3,10 @@ internal import MegatonPipeline
 package import MegatonRedis
 
 extension JobQueue {
-    /// Makes jobs ready again whose lease has run out.
+    /// Makes jobs ready again whose lease has run out, and ends the leases of dead workers.
+    ///
+    /// Each swept job has one more stall and goes first. If two processes have died of its source, it waits in
+    /// `suspects` instead, for a process of its own; `JobHandler.isPoison` decides when it fails.
     ///
     /// - Parameters:
     ///   - leads: whether the caller is the leader, which always sweeps, and so often that no worker has to.

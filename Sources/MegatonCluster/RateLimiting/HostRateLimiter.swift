@@ -10,6 +10,9 @@ import Synchronization
 /// The caller acquires a permit right before it fetches, not at admission: data in a cache costs its host nothing. A
 /// job that must wait goes back to the queue with the time at which its turn is likely to be, so that a throttled host
 /// occupies no slot of any worker. If the control Redis cannot be reached, every request may pass.
+///
+/// The scripts `acquirePermit` and `releasePermit` decide which requests wait and when the circuit breaker opens;
+/// `OriginOutcome` decides which ends of requests count as failures of the host.
 package final class HostRateLimiter: FetchLimiting {
     private let redis: RedisClient
     private let keys: QueueKeys
@@ -259,7 +262,7 @@ package final class HostRateLimiter: FetchLimiting {
         call(for: release.permit, release.isLate ? "none" : Self.earlier)
     }
 
-    /// Keys and arguments for the script `leave`.
+    /// Keys and arguments for the script `releasePermit`.
     private func call(
         for permit: FetchPermit,
         _ word: RedisArgument,
@@ -277,14 +280,14 @@ package final class HostRateLimiter: FetchLimiting {
         )
     }
 
-    /// Renews the permits in use until the task is canceled; without renewal a permit expires after 15 s. While this
+    /// Renews the permits in use until the task is cancelled; without renewal a permit expires after 15 s. While this
     /// runs, a permit serves several requests if its host is healthy; at the end the remaining permits are released.
     package func run() async {
         state.withLock { $0.isRunning = true }
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
                 while !Task.isCancelled {
-                    try? await Task.sleep(for: Self.renewInterval)  // Canceled: the loop's condition ends it.
+                    try? await Task.sleep(for: Self.renewInterval)  // Cancelled: the loop's condition ends it.
                     if !Task.isCancelled { await self.renew() }
                 }
             }
@@ -300,7 +303,7 @@ package final class HostRateLimiter: FetchLimiting {
     private func releaseUnused() async {
         while !Task.isCancelled {
             if state.withLock({ $0.cache.isEmpty }) { await hasIdle.wait() }
-            try? await Task.sleep(for: PermitCache.idleTime)  // Canceled: the loop's condition ends it.
+            try? await Task.sleep(for: PermitCache.idleTime)  // Cancelled: the loop's condition ends it.
             let unused = state.withLock { $0.cache.removeUnused(at: .now) }
             if !unused.isEmpty { await release(unused: unused) }
         }

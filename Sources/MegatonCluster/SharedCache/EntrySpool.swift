@@ -17,18 +17,18 @@ struct EntrySpool: Sendable {
     private let file: SpoolFile
     private var count = 0
 
-    /// Creates the file; nil if that fails, or the task is canceled.
+    /// Creates the file; nil if that fails, or the task is cancelled.
     ///
     /// - Parameter directory: nil for the default one.
     init?(in directory: String?) async {
-        // The caller continues without a file, or knows that it is canceled.
+        // The caller continues without a file, or knows that it is cancelled.
         guard let file = try? await Self.threads.run({ try SpoolFile(in: directory) }) else { return nil }
         self.file = file
     }
 
     /// Appends chunks to the file.
     ///
-    /// - Returns: false if they cannot be written, or the task is canceled. Nothing may be appended afterwards.
+    /// - Returns: false if they cannot be written, or the task is cancelled. Nothing may be appended afterwards.
     mutating func append(_ chunks: [ByteBuffer]) async -> Bool {
         let (file, start) = (file, count)
         // As in `init`.

@@ -34,7 +34,7 @@ final class FlightWaiters: Sendable {
         guard let waiter = state.withLock({ $0.waiting[key]?[ticket] }) else { return }
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await waiter.landed.wait() }
-            // Canceled by the landing, or timed out: either ends the wait.
+            // Cancelled by the landing, or timed out: either ends the wait.
             group.addTask { try? await Task.sleep(for: limit) }
             await group.next()
             group.cancelAll()

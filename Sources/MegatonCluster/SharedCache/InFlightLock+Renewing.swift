@@ -7,7 +7,7 @@ import Synchronization
 extension InFlightLock {
     func renew() async {
         while !Task.isCancelled {
-            try? await Task.sleep(for: lease / 3)  // Canceled: the loop's condition ends it.
+            try? await Task.sleep(for: lease / 3)  // Cancelled: the loop's condition ends it.
             if !Task.isCancelled { await renewLeads() }
         }
     }

@@ -7,7 +7,7 @@ internal import NIOPosix
 import Synchronization
 
 /// Single flight for the whole cluster, one fetch and one render per key: `SingleFlightCoordinating` on the cache
-/// Redis.
+/// Redis. This is the single flight of the cluster; within a process, the pipeline coalesces requests itself.
 ///
 /// The lock saves work; correctness never depends on it. A write by a leader that has lost its flight is refused, and
 /// every caller leads if the cache Redis cannot be reached.
@@ -106,7 +106,7 @@ public final class InFlightLock: SingleFlightCoordinating {
         )
     }
 
-    /// Listens for landings and renews the leases of the flights that this process leads, until the task is canceled.
+    /// Listens for landings and renews the leases of the flights that this process leads, until the task is cancelled.
     public func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.subscriber.run() }
@@ -256,7 +256,7 @@ public final class InFlightLock: SingleFlightCoordinating {
     ) async throws(RedisError) -> SingleFlight.Decision {
         if case .error(let text) = reply { throw RedisError(reply: text) }
         guard let fields = reply.array, let word = fields.first?.string else {
-            throw RedisError(.unexpectedReply, "The script begin returned an unexpected reply.")
+            throw RedisError(.unexpectedReply, "The script beginFlight returned an unexpected reply.")
         }
         switch word {
         case "hit" where fields.count == 4:
@@ -304,7 +304,7 @@ public final class InFlightLock: SingleFlightCoordinating {
             statistics?.add("stale_hits", 1)
             return .stale(old, lead)
         default:
-            throw RedisError(.unexpectedReply, "The script begin returned the unexpected reply \"\(word)\".")
+            throw RedisError(.unexpectedReply, "The script beginFlight returned the unexpected reply \"\(word)\".")
         }
     }
 

@@ -156,7 +156,8 @@ public final class Worker: Sendable {
         starting.finish()
     }
 
-    /// Whether Redis has answered a renewal within the lease, so that jobs claimed now can be kept.
+    /// Whether the last renewal of leases succeeded and is more recent than one lease, so that jobs claimed now can be
+    /// kept. A single failed renewal makes this false until the next one succeeds.
     public var isReady: Bool {
         running.renewed.map { $0.duration(to: .now) < configuration.lease } ?? false
     }

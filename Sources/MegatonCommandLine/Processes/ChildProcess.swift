@@ -44,7 +44,7 @@ package struct ChildProcess: Sendable {
         }
     }
 
-    /// Runs until the process ends. Canceling the task ends it: SIGTERM, and SIGKILL after `gracePeriod`.
+    /// Runs until the process ends. Cancelling the task ends it: SIGTERM, and SIGKILL after `gracePeriod`.
     ///
     /// - Parameter onStart: called with the process id.
     /// - Throws: `CLIError` if the process cannot be started.

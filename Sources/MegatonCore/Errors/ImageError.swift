@@ -199,7 +199,7 @@ extension ImageError: CustomReflectable {
 
 // Names of Nuke's cases without a payload, for comparisons: `error == .cancelled`, `catch .cancelled`.
 extension ImageError {
-    /// The request was canceled.
+    /// The request was cancelled.
     public static let cancelled = Self(.cancelled, "The request was cancelled.")
     /// The image is in no cache, and loading was not allowed.
     public static let dataMissingInCache = Self(.dataMissingInCache, "The image is in no cache.")

@@ -1,10 +1,13 @@
 internal import Foundation
 
-/// Network addresses that may be connected to.
+/// Network addresses that may be connected to: the protection against SSRF (server-side request forgery).
 ///
 /// Applied to the address of the socket that is about to connect, after DNS and on each redirect, so DNS rebinding has
 /// no effect. The table is the IANA special-purpose registries (RFC 6890), and for IPv6 the forms that embed an IPv4
 /// address.
+///
+/// `CurlRequest.openSocket` checks the address of each new connection, and `CurlRequest.mayUse` that of each request,
+/// as libcurl may reuse a connection.
 public struct AddressPolicy: Sendable, Equatable {
     /// Whether loopback, private, link-local and all other non-public addresses may be connected to.
     public var allowsPrivate: Bool

@@ -1,11 +1,12 @@
 internal import Foundation
 import Synchronization
 
-/// Memory budget for all bodies of one process that are not in files, including those in use after their download.
+/// Limit for bodies in memory: all bodies of one process that are not in files, including those in use after their
+/// download.
 package final class BodyMemory: Sendable {
     package static let process = BodyMemory(limit: 64 << 20)
 
-    /// Size of the budget, bytes.
+    /// The limit, bytes.
     package let limit: Int
     private let used = Mutex(0)
 
@@ -52,7 +53,7 @@ final class BodyBlock: @unchecked Sendable {
         memory?.release(capacity)
     }
 
-    /// Whether it counts toward the memory budget for bodies.
+    /// Whether it counts toward the limit for bodies in memory.
     var isCounted: Bool { memory != nil }
 
     /// - Returns: false if there is not enough memory.

@@ -8,7 +8,7 @@ package struct BodySpool: Sendable {
     package var threshold = Int.max
     /// Directory of the files; nil for the default of `SpoolFile`.
     package var directory: String?
-    /// Memory budget that small bodies share.
+    /// Limit for bodies in memory, which small bodies share.
     package var memory: BodyMemory?
     package var logger: Logger?
     /// Creates a file in place of one in `directory`, to test full disks.

@@ -172,7 +172,7 @@ final class CurlRequest {
 
     // MARK: - Callbacks
 
-    /// Checks the address after DNS, for each prepared. The returned socket connects to this address and no other.
+    /// Checks the address after DNS, for each hop. The returned socket connects to this address and no other.
     private func openSocket(_ address: UnsafeMutablePointer<curl_sockaddr>) -> curl_socket_t {
         guard let (ip, port) = Self.endpoint(address) else {
             refusal = "it is neither an IPv4 nor an IPv6 address"

@@ -81,6 +81,11 @@ package struct CachedData: Sendable, Equatable {
     }
 
     /// Whether the entry may be served while it is revalidated.
+    ///
+    /// Several types decide on stale entries by this property and ``mayServe(after:)``: the coordinators
+    /// `LocalSingleFlight` and `InFlightLock` (MegatonCluster) at a lookup, `RequestCachePolicy` and
+    /// `OriginalLoader.answer` for the policy of a request, and `OriginalLoader` and `RenditionProducer` after an error
+    /// of the origin.
     package var mayServeWhileRevalidating: Bool { isWithin(metadata.staleWhileRevalidate) }
 
     /// Whether the entry may be served instead of this error.

@@ -29,8 +29,8 @@ package struct LayeredSingleFlight: SingleFlightCoordinating {
         self.shared = shared
         let validity = NearCacheValidity(ttl, date: time.date)
         self.validity = validity
-        // Weak because the shared coordinator may outlive the pipelines that use it. The subscription ends when `trust`
-        // is deinitialized.
+        // Weak because the shared coordinator may outlive the pipelines that use it. The subscription ends when
+        // `validity` is deinitialized.
         validity.observe(shared.observeDeletions { [weak validity] key in validity?.invalidate(key) })
     }
 

@@ -2,7 +2,8 @@ internal import Foundation
 
 /// Coordinator of a standalone pipeline: every caller leads, and a `DataCaching` stores the results.
 ///
-/// Within the process the pipeline itself coalesces requests.
+/// Within the process the pipeline itself coalesces requests: ``RenditionGroups`` those for renditions, and
+/// ``WorkPool`` downloads and other shared work.
 package struct LocalSingleFlight: SingleFlightCoordinating {
     private let cache: (any DataCaching)?
     /// Whether the cache also holds the first parts of interrupted downloads, so that one lookup finds both.

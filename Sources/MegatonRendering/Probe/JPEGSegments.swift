@@ -1,7 +1,8 @@
 internal import Foundation
 
-/// Parses the segments before a JPEG's first scan. The initializer returns nil if a segment is unusual, damaged or
-/// repeated.
+/// Raw contents of the segments before a JPEG's first scan, as stored; ``JPEGHeader`` interprets them.
+///
+/// The initializer returns nil if a segment is unusual, damaged or repeated.
 struct JPEGSegments {
     /// A frame header (ITU-T T.81 annex B.2.2).
     struct Frame {

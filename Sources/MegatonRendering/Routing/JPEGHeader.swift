@@ -1,6 +1,7 @@
 internal import Foundation
 
-/// Facts from the segments before a JPEG's first scan (ITU-T T.81 annex B). Parses only headers as cameras and common
+/// Properties of a JPEG image, interpreted from its ``JPEGSegments``: size, sampling, orientation, and the profile that
+/// applies (ITU-T T.81 annex B). Accepts only headers as cameras and common
 /// programs write them; for all others the initializer returns nil and the caller asks libvips.
 struct JPEGHeader {
     /// Pixels as stored.

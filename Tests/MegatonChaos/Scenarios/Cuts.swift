@@ -12,7 +12,7 @@ struct Cuts: Scenario {
     private static let calm = 20
     private static let cut = 60
     private static let batch = "cuts"
-    /// More than can be done in that time; the rest is canceled.
+    /// More than can be done in that time; the rest is cancelled.
     private static let jobs = 40_000
 
     func run(_ stage: Stage) async throws -> ScenarioResult {

@@ -44,13 +44,13 @@ final class ProbeWriter: Sendable {
         return parts.isEmpty ? "none" : parts.joined(separator: ", ")
     }
 
-    /// Writes until the task is canceled.
+    /// Writes until the task is cancelled.
     func run(_ stage: Stage) async {
         var number = 0
         while !Task.isCancelled {
             number += 1
             await write(number)
-            try? await stage.clock.sleep(for: Self.interval)  // Canceled: the condition of the loop ends it.
+            try? await stage.clock.sleep(for: Self.interval)  // Cancelled: the condition of the loop ends it.
         }
     }
 

@@ -282,7 +282,7 @@ import Testing
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             )
             try await coordinator.start()
-            let running = Task { await coordinator.runUntilCancelled() }  // Canceled below.
+            let running = Task { await coordinator.runUntilCancelled() }  // Cancelled below.
             let client = server.client()
             defer { client.close() }
             try await client.send(["LPUSH", .string(keys.jobs), #"{"id":"a","source":"https://h/a"}"#, "nonsense"])

@@ -87,7 +87,7 @@ import Testing
 
     @Test func oneLeadsTheOtherWaitsAndThenFindsTheEntry() async throws {
         try await withPeers { server, one, two in
-            let running = Task { await two.lock.run() }  // Canceled below.
+            let running = Task { await two.lock.run() }  // Cancelled below.
             // Subscribed before the lookup, so that the message cannot be missed.
             let client = server.client()
             defer { client.close() }

@@ -40,7 +40,7 @@ import Testing
             let flights = LayeredSingleFlight(MemoryDataCache(), over: one.lock, ttl: .seconds(3600))
             let observation = one.lock.observeDeletions { continuation.yield($0) }
             defer { observation.cancel() }
-            let running = Task { await one.lock.run() }  // Canceled below.
+            let running = Task { await one.lock.run() }  // Cancelled below.
             var messages = heard.makeAsyncIterator()
             #expect(await messages.next() == .some(nil), "it listens")
             await flights.finish([(try #require(await lead(flights)), entry)])

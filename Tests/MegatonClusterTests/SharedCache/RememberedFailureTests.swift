@@ -257,7 +257,7 @@ import Testing
     /// Concurrent requests share one failure, whether or not it may be cached.
     @Test(arguments: ["no-store", "max-age=60"]) func waitersShareTheFailure(_ control: String) async throws {
         try await withPeers(Site(500, [("Cache-Control", control)])) { (origin, one, two, client) async throws in
-            let listening = [one, two].map { peer in Task { await peer.lock.run() } }  // Canceled below.
+            let listening = [one, two].map { peer in Task { await peer.lock.run() } }  // Cancelled below.
             origin.hold()
             let tasks = [one, two, one].map { peer in
                 Task { await peer.failure(origin, maximumAge: peer.client === two.client ? .zero : nil) }  // Awaited.

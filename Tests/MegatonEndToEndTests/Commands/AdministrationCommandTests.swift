@@ -198,7 +198,7 @@ import Testing
         }
     }
 
-    /// Faults: a submission under a name that was taken got the other batch's result as its own, and canceled that
+    /// Faults: a submission under a name that was taken got the other batch's result as its own, and cancelled that
     /// batch; by then it had also truncated the old ledger.
     @Test func aNameThatIsTakenIsRefusedAndNothingElseHappens() async throws {
         let image = TestImage.quarters(width: 32, height: 32)

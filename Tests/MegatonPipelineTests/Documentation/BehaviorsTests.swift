@@ -70,12 +70,12 @@ import Testing
     /// A row that is lost would go unnoticed without them.
     private static let names = """
         equal requests, different processors, different responses, different thumbnails, \
-        operations of equal requests, all canceled, one canceled, bytes and image, coalescing off, common step, \
+        operations of equal requests, all cancelled, one cancelled, bytes and image, coalescing off, common step, \
         results in memory, intermediate image in memory, intermediate image in a data cache, \
         joining raises priority, options, shared error, one start, events for all, immediate end, last subscriber, \
-        dependencies of canceled work, highest priority, falling priority, inherited priority, failed dependency, \
-        queue width, queue order, moves within a queue, canceled operation, throwing operation, \
-        changed queue width, canceled task, canceled twice, canceled in willLoadData, no leaked task, \
+        dependencies of cancelled work, highest priority, falling priority, inherited priority, failed dependency, \
+        queue width, queue order, moves within a queue, cancelled operation, throwing operation, \
+        changed queue width, cancelled task, cancelled twice, cancelled in willLoadData, no leaked task, \
         invalidated pipeline, one completion, status codes, interrupted body, redirects, body limit, willLoadData, \
         closures, local sources, resumed download, parts not stored, resumed progress, life of a part, \
         entries of images, entries of bytes, result of an image in memory, thumbnail of a stored original, \

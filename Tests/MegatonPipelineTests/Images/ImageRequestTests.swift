@@ -179,7 +179,7 @@ import Testing
         _ = try await (first.image, waiting.image)
     }
 
-    // Canceling cancels the closure's task.
+    // Cancelling cancels the closure's task.
     @Test func cancellingReachesAClosure() async {
         let gate = TaskTestGate()
         let pipeline = TestPipeline.make(HeldLoader())

@@ -61,7 +61,7 @@ import Testing
         #expect(limiter.waitingCount == 0)
     }
 
-    /// A canceled acquire takes no token.
+    /// A cancelled acquire takes no token.
     @Test(arguments: [0, 1, 2]) func aCancelledWaiterTakesNoToken(which: Int) async throws {
         let limiter = RateLimiter(rate: 1, burst: 1, clock: clock)
         try await limiter.acquire("a")

@@ -138,7 +138,7 @@ import Testing
 
     // MARK: - Cancellation
 
-    /// A canceled download leaves its part to the next one.
+    /// A cancelled download leaves its part to the next one.
     @Test func aCancelledDownloadLeavesWhatHasCome() async throws {
         try await OriginServer.run(responding: site(stalls: true, 100_000)) { (origin) async throws in
             let url = origin.url("/a")
@@ -149,7 +149,7 @@ import Testing
         }
     }
 
-    /// Canceled before the origin has responded.
+    /// Cancelled before the origin has responded.
     @Test func aStoredPartSurvivesACancellationBeforeTheResponse() async throws {
         try await OriginServer.run(responding: site(100_000)) { (origin) async throws in
             let url = origin.url("/a")

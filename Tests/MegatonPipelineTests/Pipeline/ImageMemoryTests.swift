@@ -76,7 +76,7 @@ import Testing
         #expect(await image?.image.size == PixelSize(width: 16, height: 8))
     }
 
-    // Fault: when a caller canceled while a cached image was decoded, the entry was removed.
+    // Fault: when a caller cancelled while a cached image was decoded, the entry was removed.
     @Test(arguments: [[], ["step"]]) func aCachedEntryStaysIfNoRequestWaits(_ steps: [String]) async throws {
         let probe = PipelineProbe {
             $0.makeImageDecoder = nil

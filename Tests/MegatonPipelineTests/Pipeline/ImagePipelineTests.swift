@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    // Canceling one of two requests does not affect the other.
+    // Cancelling one of two requests does not affect the other.
     @Test func aFollowerKeepsTheWorkOfALeaderThatWasCancelled() async throws {
         let image = TestImage.quarters(width: 64, height: 64)
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in

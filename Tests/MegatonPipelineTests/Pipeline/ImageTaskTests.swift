@@ -52,7 +52,7 @@ import Testing
         #expect(pipeline.images.count == 0 && pipeline.tasks.count == 0)
     }
 
-    // Canceling while bytes arrive cancels the loader.
+    // Cancelling while bytes arrive cancels the loader.
     @Test func cancellingCancelsTheLoad() async {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -92,7 +92,7 @@ import Testing
         #expect(delegate.events.count == count)
     }
 
-    // Canceling a Swift task that waits cancels the image task, also for other waiters.
+    // Cancelling a Swift task that waits cancels the image task, also for other waiters.
     @Test func cancellingOneWaiterCancelsTheTask() async {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)

@@ -148,7 +148,7 @@ import Testing
         }
     }
 
-    // The download is canceled when its last subscriber leaves.
+    // The download is cancelled when its last subscriber leaves.
     @Test func theLastOneToLeaveEndsTheDownload() async throws {
         let loader = ScriptedLoader([.init(chunks: [image.prefix(10)], isEndless: true)])
         let probe = PipelineProbe { $0.dataLoader = loader }
@@ -163,7 +163,7 @@ import Testing
         #expect(await code { () async throws(ImagePipeline.Error) in try await tasks[1].response } == .cancelled)
     }
 
-    // Canceling one of two tasks does not affect the other.
+    // Cancelling one of two tasks does not affect the other.
     @Test func cancellingOneLeavesTheOther() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()

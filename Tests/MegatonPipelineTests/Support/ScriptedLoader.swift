@@ -32,7 +32,7 @@ final class ScriptedLoader: TimedDataLoading {
     var requests: [URLRequest] { state.withLock { $0.requests } }
     var cancelled: Int { state.withLock { $0.cancelled } }
 
-    /// Returns once a load was canceled.
+    /// Returns once a load was cancelled.
     func waitForCancel() async {
         await withCheckedContinuation { continuation in
             let isCancelled = state.withLock { state in

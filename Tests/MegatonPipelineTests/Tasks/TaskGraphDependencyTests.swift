@@ -97,7 +97,7 @@ import Testing
         await gate.begun.value
         await started.value
         lower.context.fail(Failure(.timedOut, "too slow"))
-        // Operations are canceled before the end is delivered.
+        // Operations are cancelled before the end is delivered.
         await ended.value
         gate.open.resolve(())
         #expect(await gate.wasCancelled.value)
@@ -222,7 +222,7 @@ import Testing
         #expect(work.contexts.count == 1)
     }
 
-    // Canceling one of two subscriptions leaves the other.
+    // Cancelling one of two subscriptions leaves the other.
     @Test func aTaskThatIsCancelledLeavesAndTheOthersGoOn() async throws {
         let work = TaskTestWork()
         let (subscribed, started) = ([Promise<Void>(), Promise<Void>()], Promise<Void>())
@@ -247,7 +247,7 @@ import Testing
         #expect(work.contexts.count == 1)
     }
 
-    /// A node that has ended starts no dependency: one that is being started is canceled from its first moment on.
+    /// A node that has ended starts no dependency: one that is being started is cancelled from its first moment on.
     @Test func aDependencyStartedByAnEndedNodeIsCancelledFromItsBeginning() async throws {
         let (parent, others) = (TaskTestWork(), WorkPool<String, Int>())
         let subscription = try #require(pool.subscribe(to: "a", job: parent.job) { _, _ in })

@@ -29,7 +29,7 @@ final class TaskGraphStress: Sendable {
     let queue = TaskQueue(maxConcurrentOperationCount: 3)
     private let state = TaskTestBox(Books())
 
-    /// Runs under the lock, because Swift tasks of canceled work may still be ending.
+    /// Runs under the lock, because Swift tasks of cancelled work may still be ending.
     func read<Value: Sendable>(_ body: (Books) -> Value) -> Value { state.withLock { body($0) } }
 
     // MARK: - Random steps

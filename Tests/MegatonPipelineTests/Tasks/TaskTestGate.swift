@@ -1,7 +1,7 @@
 @testable import MegatonCore
 @testable import MegatonPipeline
 
-/// Work that reports its start, waits for `open`, and does not stop when it is canceled.
+/// Work that reports its start, waits for `open`, and does not stop when it is cancelled.
 struct TaskTestGate: Sendable {
     let begun = Promise<Void>()
     let open = Promise<Void>()

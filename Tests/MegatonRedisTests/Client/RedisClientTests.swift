@@ -295,7 +295,7 @@ import Testing
                 onSubscribed: { continuation.yield("subscribed") },
                 onMessage: { continuation.yield("\($0): \($1)") }
             )
-            let listening = Task { await subscriber.run() }  // Canceled below.
+            let listening = Task { await subscriber.run() }  // Cancelled below.
             var iterator = events.makeAsyncIterator()
             #expect(await iterator.next() == "subscribed")
             try await client.send(["PUBLISH", "b", "one"])

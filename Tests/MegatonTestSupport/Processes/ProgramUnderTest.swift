@@ -130,7 +130,7 @@ public final class ProgramUnderTest: Sendable {
         if isRunning { kill(pid, signal) }
     }
 
-    /// Waits for the process' end. If the waiting task is canceled, for example by a test's time limit, the process is
+    /// Waits for the process' end. If the waiting task is cancelled, for example by a test's time limit, the process is
     /// killed.
     public func ending() async -> Ending {
         let code = await withTaskCancellationHandler {

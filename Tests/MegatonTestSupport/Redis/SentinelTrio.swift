@@ -168,7 +168,7 @@ package final class SentinelTrio: Sendable {
             onSubscribed: { continuation.yield(.subscribed) },
             onMessage: { _, _ in continuation.yield(.switched) }
         )
-        // Unstructured, so that the action runs in the caller's isolation; canceled when this method returns.
+        // Unstructured, so that the action runs in the caller's isolation; cancelled when this method returns.
         let listening = Task { await subscriber.run() }
         defer { listening.cancel() }
         let alarm = MultiThreadedEventLoopGroup.singleton.next().scheduleTask(in: .seconds(60)) {

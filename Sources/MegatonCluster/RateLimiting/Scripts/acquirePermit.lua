@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- acquirePermit: acquires a permit to fetch from a host.
+-- acquirePermit: acquires a permit to fetch from a host, if its rate, its concurrency and its circuit breaker allow it.
 --
 -- KEYS 1 rate · 2 fetching:<host>
 -- ARGV 1 host · 2 token · 3 requests per second, 0 for no limit · 4 burst · 5 concurrency · 6 failures that open the

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- releasePermit: releases a permit and reports the outcome of its request.
+-- releasePermit: releases a permit and reports the outcome of its request to the host's circuit breaker and limits.
 --
 -- KEYS 1 rate · 2 fetching:<host>
 -- ARGV 1 host · 2 token · 3 `answered`, `earlier` (answered a while ago), `throttled`, `failed` or `none` · 4 ms to

@@ -126,7 +126,7 @@ import Testing
             let loader = DataLoader.local()
             let watch = LoadWatch()
             loader.delegate = watch
-            // Canceled within a callback: no other callback may follow.
+            // Cancelled within a callback: no other callback may follow.
             let probe = LoadProbe { $0.cancel() }
             probe.start(URLRequest(url: origin.url("/drip")), with: loader)
             await watch.waitForLoads(1)

@@ -201,7 +201,7 @@ import Testing
         #expect(data == Self.body)
     }
 
-    /// A download that is canceled before the origin responds leaves the stored part.
+    /// A download that is cancelled before the origin responds leaves the stored part.
     @Test func aStoredPartSurvivesACancellation() throws {
         let url = try #require(URL(string: "https://h/a"))
         let partial = try #require(Self.partial(at: url, count: 10_000))
