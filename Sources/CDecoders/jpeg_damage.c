@@ -70,9 +70,9 @@ static void warned(j_common_ptr codec, int level) {
     }
 }
 
-static void said(j_common_ptr codec) { (void) codec; }
+static void ignore_message(j_common_ptr codec) { (void) codec; }
 
-static void went_on(j_common_ptr codec) {
+static void check_stop(j_common_ptr codec) {
     struct examination *examination = of(codec);
     if (!examination->asks(examination->context)) return;
     examination->report->worst = MEGATON_JPEG_STOPPED;
@@ -91,8 +91,8 @@ void megaton_jpeg_examine(
     image.client_data = &examination;
     examination.errors.error_exit = ended;
     examination.errors.emit_message = warned;
-    examination.errors.output_message = said;
-    examination.progress.progress_monitor = went_on;
+    examination.errors.output_message = ignore_message;
+    examination.progress.progress_monitor = check_stop;
     if (setjmp(examination.end)) {
         jpeg_destroy_decompress(&image);
         return;
@@ -116,7 +116,7 @@ void megaton_jpeg_examine(
         (j_common_ptr) &image, JPOOL_IMAGE, image.output_width * (JDIMENSION) image.output_components, 1);
     while (image.output_scanline < image.output_height) {
         jpeg_read_scanlines(&image, row, 1);
-        went_on((j_common_ptr) &image);
+        check_stop((j_common_ptr) &image);
     }
     examination.has_all_rows = 1;
     jpeg_finish_decompress(&image);
