@@ -1,8 +1,9 @@
 internal import Logging
 import Synchronization
 
-/// Background tasks that run after the response was returned: a bounded number, one at a time for each key. All are
-/// cancelled with their owner.
+/// Background work after the response was returned: revalidation of stale originals and renditions, and writes of
+/// encoded images to the cache. A bounded number of tasks runs, one at a time for each key. All are cancelled with
+/// their owner.
 final class BackgroundRevalidator: Sendable {
     private struct State {
         var keys: Set<CacheKey> = []
