@@ -285,7 +285,7 @@ final class CurlRequest {
     private static let tooLarge = CURLcode(rawValue: 100)
 
     /// Why libcurl could not read a response; nil if the request failed for another reason.
-    func validationError(_ result: CURLcode) -> String? {
+    func reasonUnreadable(_ result: CURLcode) -> String? {
         switch result {
         case CURLE_WEIRD_SERVER_REPLY: "sent a response that is not HTTP"
         case CURLE_BAD_CONTENT_ENCODING: "answered with an unknown Transfer-Encoding"

@@ -279,8 +279,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         if let refusal = curlRequest.refusal, [CURLE_COULDNT_CONNECT, CURLE_ABORTED_BY_CALLBACK].contains(result) {
             return ImageError(.forbidden, "\(target) is not fetched: \(refusal).")
         }
-        if let validationError = curlRequest.validationError(result) {
-            return ImageError(.badResponse, "\(target) \(validationError).")
+        if let reason = curlRequest.reasonUnreadable(result) {
+            return ImageError(.badResponse, "\(target) \(reason).")
         }
         let text = String(cString: curl_easy_strerror(result))
         return ImageError(CurlTransfer.code(of: result), "\(target) could not be fetched: \(text).")
