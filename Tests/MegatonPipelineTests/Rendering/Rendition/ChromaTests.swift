@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    /// What is the default anyway has the same bytes, and another key.
+    /// Naming the default sampling gives the same bytes under another key.
     @Test(arguments: [true, false]) func theDefaultIsOneOfBoth(usesPlanes: Bool) throws {
         let data = try TestSampling.s420.jpeg(120, 90) { x, y in (UInt8(2 * x), UInt8(2 * y), 90) }
         let engine: any RenderEngine = usesPlanes ? RoutingEngine(isStrict: true) : VipsEngine()
