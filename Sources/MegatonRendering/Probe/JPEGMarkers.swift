@@ -27,11 +27,18 @@ struct JPEGMarkers: Sequence, IteratorProtocol {
     mutating func next() -> Segment? {
         var followsGap = false
         while let mark = nextMark(), mark + 3 < bytes.count {
+            let code = bytes[mark + 1]
+            // Most 0xFF bytes of a file are stuffed ones in entropy-coded data.
+            if code == 0 {
+                index = mark + 2
+                followsGap = true
+                continue
+            }
             if mark > index { followsGap = true }
-            switch bytes[mark + 1] {
+            switch code {
             // A fill byte (annex B.1.1.2).
             case 0xFF: index = mark + 1
-            case 0, 0x01, 0xD0...0xD8:
+            case 0x01, 0xD0...0xD8:
                 index = mark + 2
                 followsGap = true
             case 0xD9: return nil
