@@ -1,0 +1,114 @@
+internal import Foundation
+package import MegatonRedis
+internal import NIOCore
+
+extension JobQueue {
+    /// Dead letters, oldest first, one page at a time.
+    ///
+    /// - Parameters:
+    ///   - offset: number of letters to skip.
+    ///   - limit: maximum number of letters to read.
+    package func dead(offset: Int, limit: Int) async throws(RedisError) -> [DeadLetter] {
+        let reply = try await redis.send([
+            "ZRANGE", .string(keys.dead), .int(offset), .int(offset + limit - 1), "WITHSCORES",
+        ])
+        let fields = reply.array ?? []
+        let entries = stride(from: 0, to: fields.count - 1, by: 2).compactMap { index in
+            fields[index].string.map { (id: $0, died: fields[index + 1].string.flatMap(Double.init) ?? 0) }
+        }
+        if entries.isEmpty { return [] }
+        let names = entries.map { RedisArgument.string($0.id) }
+        let infos = try await redis.send(RedisCommand(["HMGET", .string(keys.deadInfo)] + names)).array ?? []
+        return zip(entries, infos).map { entry, info in DeadLetter(key: entry.id, died: entry.died / 1000, json: info) }
+    }
+
+    /// Number of dead jobs.
+    package func deadCount() async throws(RedisError) -> Int {
+        try await redis.send(["ZCARD", .string(keys.dead)]).int ?? 0
+    }
+
+    /// A dead letter with this id; nil if there is none. There may be several, in different batches: `deadLetters`
+    /// returns all.
+    package func dead(id: String) async throws(RedisError) -> DeadLetter? {
+        try await deadLetters(id: id).first
+    }
+
+    /// Dead letters with this id, ordered by batch.
+    ///
+    /// - Parameters:
+    ///   - id: the submitter's id, or `batch/id`.
+    ///   - batch: nil for all batches; empty for jobs without a batch.
+    package func deadLetters(id: String, batch: String? = nil) async throws(RedisError) -> [DeadLetter] {
+        let named = JobKey(id)
+        let scope = batch ?? named.batch
+        // The queue holds at most 100,000 letters, and their keys are short: reading all takes 0.1 s.
+        var found: Set<String> = []
+        var cursor = "0"
+        repeat {
+            let reply = try await redis.send([
+                "ZSCAN", .string(keys.dead), .string(cursor), "MATCH", .string("*\(Self.escaped(named.id))*"), "COUNT",
+                "1000",
+            ])
+            guard let parts = reply.array, parts.count == 2, let next = parts[0].string else {
+                throw Self.unexpected("ZSCAN")
+            }
+            cursor = next
+            found.formUnion(parts[1].dictionary.keys.filter { JobKey($0).id == named.id })
+        } while cursor != "0"
+        var letters: [DeadLetter] = []
+        for key in found.sorted() {
+            let replies = try await redis.pipeline([
+                ["ZSCORE", .string(keys.dead), .string(key)], ["HGET", .string(keys.deadInfo), .string(key)],
+            ])
+            for case .error(let text) in replies { throw RedisError(reply: text) }
+            // Deleted in between.
+            guard replies.count == 2, let died = replies[0].string.flatMap(Double.init) else { continue }
+            let letter = DeadLetter(key: key, died: died / 1000, json: replies[1])
+            if scope == nil || letter.batch ?? "" == scope { letters.append(letter) }
+        }
+        return letters
+    }
+
+    /// Escapes a text so that a Redis pattern matches it literally.
+    private static func escaped(_ text: String) -> String {
+        text.reduce(into: "") { $0 += "*?[]^-\\".contains($1) ? "\\\($1)" : "\($1)" }
+    }
+
+    /// Moves dead jobs back to the public intake, without the batch that they died in. Their ids stay in the scope of
+    /// that batch, so that the same id of two batches is still two jobs. Their sources are no longer suspected of
+    /// process deaths: by requeueing a poisoned job, the operator allows it to run again.
+    ///
+    /// - Returns: number of requeued jobs. A job that is no longer dead, or whose JSON was not kept whole, is skipped.
+    package func requeue(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
+        let triples = letters.flatMap { letter -> [RedisArgument] in
+            // Its JSON was not kept whole, or is of another version: it is skipped, as the returned count shows.
+            guard var job = try? Job(json: Data(letter.job.job.utf8)) else { return [] }
+            job.id = letter.id
+            job.batch = nil
+            job.requeuedFrom = letter.batch
+            // An operator requeues to have the origin asked again, not to get the remembered failure.
+            job.ignoresRememberedFailures = true
+            return [.string(letter.key), .buffer(ByteBuffer(bytes: job.json())), .string(job.sourceDigest)]
+        }
+        if triples.isEmpty { return 0 }
+        let reply = try await redis.run(
+            QueueScripts.requeue,
+            keys: [keys.dead, keys.deadInfo, keys.jobs, keys.stat, keys.crashes],
+            arguments: triples
+        )
+        return reply.int ?? 0
+    }
+
+    /// Deletes dead letters.
+    ///
+    /// - Returns: number of letters that existed.
+    package func drop(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
+        if letters.isEmpty { return 0 }
+        let reply = try await redis.run(
+            QueueScripts.drop,
+            keys: [keys.dead, keys.deadInfo],
+            arguments: letters.map { .string($0.key) }
+        )
+        return reply.int ?? 0
+    }
+}
