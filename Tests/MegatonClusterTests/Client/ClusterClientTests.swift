@@ -129,7 +129,7 @@ import Testing
         }
     }
 
-    @Test func aCanceledIterationEndsAndItsBatchGoesOn() async throws {
+    @Test func aCancelledIterationEndsAndItsBatchGoesOn() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = try client(server)
             let batch = try await client.submit([Job(source: image)])
@@ -149,7 +149,7 @@ import Testing
         }
     }
 
-    @Test func aCanceledSubmissionCancelsItsBatch() async throws {
+    @Test func aCancelledSubmissionCancelsItsBatch() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = try client(server)
             let submission = Task {
