@@ -44,7 +44,7 @@ struct DeadListCommand: AsyncParsableCommand {
             try await InspectorSession.queue(redis) { queue in
                 var (shown, offset, hasMore) = (0, 0, false)
                 while !hasMore {
-                    let page = try await queue.dead(offset: offset, limit: 50)
+                    let page = try await queue.deadLetters(offset: offset, limit: 50)
                     if page.isEmpty { break }
                     offset += page.count
                     for letter in page where letter.matches(batch: batch, error: error) {
@@ -68,7 +68,7 @@ struct DeadListCommand: AsyncParsableCommand {
     private static func row(_ letter: DeadLetter) -> String {
         let time = Date(timeIntervalSince1970: letter.died).formatted(.iso8601)
         let batch = letter.batch.map { " (batch \($0))" } ?? ""
-        return "\(time)  \(letter.id)\(batch)  \(letter.job.code)  \(letter.job.message.prefix(120))"
+        return "\(time)  \(letter.id)\(batch)  \(letter.content.code)  \(letter.content.message.prefix(120))"
     }
 }
 
@@ -109,7 +109,7 @@ struct DeadShowCommand: AsyncParsableCommand {
         guard var object = plain as? [String: Any] else { return try JSONText.pretty(letter) }
         object["died_at"] = Date(timeIntervalSince1970: letter.died).formatted(.iso8601)
         // Other text than JSON may have been pushed; it is in `job.job`.
-        if let request = try? JSONSerialization.jsonObject(with: Data(letter.job.job.utf8)) {
+        if let request = try? JSONSerialization.jsonObject(with: Data(letter.content.job.utf8)) {
             object["request"] = request
         }
         let data = try JSONSerialization.data(withJSONObject: object, options: options)

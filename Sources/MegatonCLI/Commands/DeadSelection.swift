@@ -60,7 +60,7 @@ struct DeadSelection: ParsableArguments {
         // Jobs that stay are in front of those not seen yet; jobs that were removed are not.
         var offset = 0
         while true {
-            let page = try await queue.dead(offset: offset, limit: Self.page).filter { $0.died <= start }
+            let page = try await queue.deadLetters(offset: offset, limit: Self.page).filter { $0.died <= start }
             if page.isEmpty { return (found, done, []) }
             let selected = page.filter { $0.matches(batch: batch, error: error) }
             let taken = selected.isEmpty ? 0 : try await body(selected)
@@ -127,6 +127,6 @@ struct DeadSelection: ParsableArguments {
 extension DeadLetter {
     /// Whether the letter is of a batch (`""` for none) and has an error code; nil selects all.
     func matches(batch: String?, error: String?) -> Bool {
-        (batch == nil || self.batch ?? "" == batch) && (error == nil || job.code == error)
+        (batch == nil || self.batch ?? "" == batch) && (error == nil || content.code == error)
     }
 }

@@ -9,11 +9,11 @@ package struct DeadLetter: Sendable, Codable, Equatable {
     package let batch: String?
     /// Seconds since 1970, by Redis' clock.
     package let died: Double
-    package let job: Content
+    package let content: Content
     /// Key of the job in the queue: batch and id.
     private(set) var key = ""
 
-    private enum CodingKeys: String, CodingKey { case id, batch, died, job }
+    private enum CodingKeys: String, CodingKey { case id, batch, died, content = "job" }
 
     init(key: String, died: Double, json: RedisValue) {
         self.key = key
@@ -21,11 +21,11 @@ package struct DeadLetter: Sendable, Codable, Equatable {
         self.died = died
         let data = json.buffer.map { Data($0.readableBytesView) } ?? Data()
         // An unreadable letter is reported as such.
-        job =
+        content =
             (try? JSONDecoder().decode(Content.self, from: data))
             ?? Content(code: "unknown", message: "The reason is missing or cannot be read.", job: "")
         // Earlier versions stored the batch only in the letter.
-        batch = JobKey(key).batch ?? job.batch
+        batch = JobKey(key).batch ?? content.batch
     }
 }
 

@@ -8,7 +8,7 @@ extension JobQueue {
     /// - Parameters:
     ///   - offset: number of letters to skip.
     ///   - limit: maximum number of letters to read.
-    package func dead(offset: Int, limit: Int) async throws(RedisError) -> [DeadLetter] {
+    package func deadLetters(offset: Int, limit: Int) async throws(RedisError) -> [DeadLetter] {
         let reply = try await redis.send([
             "ZRANGE", .string(keys.dead), .int(offset), .int(offset + limit - 1), "WITHSCORES",
         ])
@@ -29,7 +29,7 @@ extension JobQueue {
 
     /// A dead letter with this id; nil if there is none. There may be several, in different batches: `deadLetters`
     /// returns all.
-    package func dead(id: String) async throws(RedisError) -> DeadLetter? {
+    package func deadLetter(id: String) async throws(RedisError) -> DeadLetter? {
         try await deadLetters(id: id).first
     }
 
@@ -82,7 +82,7 @@ extension JobQueue {
     package func requeue(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
         let triples = letters.flatMap { letter -> [RedisArgument] in
             // Its JSON was not kept whole, or is of another version: it is skipped, as the returned count shows.
-            guard var job = try? Job(json: Data(letter.job.job.utf8)) else { return [] }
+            guard var job = try? Job(json: Data(letter.content.job.utf8)) else { return [] }
             job.id = letter.id
             job.batch = nil
             job.requeuedFrom = letter.batch

@@ -179,7 +179,7 @@ struct BadOrigins: Scenario {
         var longest = Duration.zero
         for id in kind.ids {
             let letter = try await letter(id, cluster)
-            let (died, code) = (letter.map { Int(($0.died * 1000).rounded()) }, letter?.job.code)
+            let (died, code) = (letter.map { Int(($0.died * 1000).rounded()) }, letter?.content.code)
             result.require(code == kind.code.rawValue, "\(id) died of \(code ?? "nothing"), not \(kind.code.rawValue)")
             if let died { longest = max(longest, .milliseconds(died - start)) }
         }
@@ -206,7 +206,7 @@ struct BadOrigins: Scenario {
     }
 
     private func letter(_ id: String, _ cluster: SmallCluster) async throws -> DeadLetter? {
-        try await JobQueue(cluster.client, keys: QueueKeys()).dead(id: id)
+        try await JobQueue(cluster.client, keys: QueueKeys()).deadLetter(id: id)
     }
 
     /// No request comes before Retry-After has passed, and all come soon after it.
@@ -216,7 +216,7 @@ struct BadOrigins: Scenario {
         _ stage: Stage,
         _ result: inout ScenarioResult
     ) async throws {
-        let code = try await letter("refused", cluster)?.job.code
+        let code = try await letter("refused", cluster)?.content.code
         result.require(
             code == ImagePipeline.Error.Code.httpStatus.rawValue,
             "the refused job died of \(code ?? "nothing")"

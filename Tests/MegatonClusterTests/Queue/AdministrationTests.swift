@@ -69,19 +69,19 @@ import Testing
     @Test func theDeadAreListedWithReasonAndTime() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await bury(["a", "b"], fixture)
-            let letters = try await fixture.queue.dead(offset: 0, limit: 10)
+            let letters = try await fixture.queue.deadLetters(offset: 0, limit: 10)
             #expect(Set(letters.map(\.id)) == ["a", "b"])
-            #expect(letters.allSatisfy { $0.job.code == "not_found" && $0.job.worker == "w1" && $0.died > 1e9 })
-            #expect(try await fixture.queue.dead(offset: 1, limit: 10).count == 1)
-            #expect(try await fixture.queue.dead(id: "a")?.job.batch == "b")
-            #expect(try await fixture.queue.dead(id: "nobody") == nil)
+            #expect(letters.allSatisfy { $0.content.code == "not_found" && $0.content.worker == "w1" && $0.died > 1e9 })
+            #expect(try await fixture.queue.deadLetters(offset: 1, limit: 10).count == 1)
+            #expect(try await fixture.queue.deadLetter(id: "a")?.content.batch == "b")
+            #expect(try await fixture.queue.deadLetter(id: "nobody") == nil)
         }
     }
 
     @Test func aRequeuedJobIsDoneOnceAndItsOldBatchStaysAsItWas() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await bury(["a"], fixture)
-            let letters = try await fixture.queue.dead(offset: 0, limit: 10)
+            let letters = try await fixture.queue.deadLetters(offset: 0, limit: 10)
             #expect(try await fixture.queue.requeue(letters) == 1)
             #expect(try await fixture.queue.requeue(letters) == 0, "a repetition pushes nothing")
             #expect(try await fixture.places("a").isEmpty)
@@ -98,7 +98,7 @@ import Testing
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(Data("{".utf8))
             try await fixture.admit()
-            let letters = try await fixture.queue.dead(offset: 0, limit: 10)
+            let letters = try await fixture.queue.deadLetters(offset: 0, limit: 10)
             #expect(try await fixture.queue.requeue(letters) == 0)
             #expect(try await fixture.queue.drop(letters) == 1)
             #expect(try await fixture.queue.drop(letters) == 0)
@@ -120,7 +120,7 @@ import Testing
             await #expect { try await fixture.submit([QueueFixture.job("x", batch: "c")], to: "c") } throws: {
                 ($0 as? RedisError)?.code == .outOfMemory
             }
-            let letters = try await fixture.queue.dead(offset: 0, limit: 10)
+            let letters = try await fixture.queue.deadLetters(offset: 0, limit: 10)
             await #expect { _ = try await fixture.queue.requeue(letters) } throws: {
                 ($0 as? RedisError)?.code == .outOfMemory
             }

@@ -187,8 +187,8 @@ import Testing
             let code: String? = hasLostAll ? "damaged_batch" : nil
             for id in ["two-1", "two-2"] {
                 #expect(try await fixture.places(id) == [hasLostAll ? "dead" : "ready"])
-                let letter = try await fixture.queue.dead(id: id)
-                #expect(letter?.job.code == code && letter?.job.batch == code.map { _ in "two" })
+                let letter = try await fixture.queue.deadLetter(id: id)
+                #expect(letter?.content.code == code && letter?.content.batch == code.map { _ in "two" })
             }
             let stat = RedisArgument.string(fixture.keys.stat)
             let told = try await fixture.redis.send(["HMGET", stat, "damaged_batch_ends", "failed"]).array?.map(\.int)

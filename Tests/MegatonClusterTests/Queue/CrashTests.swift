@@ -261,7 +261,7 @@ import Testing
             )
             let end = JobCompletion(job: poisoned, outcome: JobOutcome(source: job.source, status: .failed), dead: dead)
             #expect(try await fixture.queue.settle([end], worker: "w4") == [.ok])
-            #expect(try await fixture.queue.requeue(try await fixture.queue.dead(offset: 0, limit: 1)) == 1)
+            #expect(try await fixture.queue.requeue(try await fixture.queue.deadLetters(offset: 0, limit: 1)) == 1)
             try await fixture.admit()
             #expect(try await fixture.claim(worker: "w5").map(\.deaths) == [0])
             try await fixture.redis.send([

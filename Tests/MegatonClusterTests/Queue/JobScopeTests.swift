@@ -132,9 +132,9 @@ import Testing
             #expect(line.source == "https://h/other" && line.error?.message.contains("batch \"b\"") == true)
             // Both are dead, each with its own dead letter.
             let letters = try await fixture.queue.deadLetters(id: "a", batch: "b")
-            #expect(Set(letters.map(\.job.code)) == ["not_found", "id_conflict"])
+            #expect(Set(letters.map(\.content.code)) == ["not_found", "id_conflict"])
             #expect(letters.allSatisfy { $0.id == "a" && $0.batch == "b" })
-            #expect(letters.first { $0.job.code == "id_conflict" }?.job.labels == ["n": .bool(true)])
+            #expect(letters.first { $0.content.code == "id_conflict" }?.content.labels == ["n": .bool(true)])
             #expect(try await QueueAudit(queue: fixture.queue).run().count == 0)
             #expect(try await fixture.queue.drop(letters) == 2)
         }
@@ -145,7 +145,7 @@ import Testing
             try await fixture.push(job("a", "https://h/a"), job("a", "https://h/a"), job("a", "https://h/b"))
             #expect(try await fixture.admit() == .admitted(.init(admitted: 1, invalid: 1, duplicates: 1)))
             let letters = try await fixture.queue.deadLetters(id: "a")
-            #expect(letters.map(\.job.code) == ["id_conflict"] && letters[0].batch == nil)
+            #expect(letters.map(\.content.code) == ["id_conflict"] && letters[0].batch == nil)
             #expect(try await fixture.finish(try await fixture.claim()[0]) == .ok)
             try await fixture.push(job("a", "https://h/b"))
             #expect(try await fixture.admit() == .admitted(.init(admitted: 1)))
@@ -245,11 +245,14 @@ import Testing
             #expect(five.error?.message.contains("renditions[0].format is \"jpgg\"; allowed are jpeg") == true)
             let ids = Set(lines.compactMap(\.id))
             #expect(ids.isSuperset(of: ["5", "6", "7"]), "7 was cut, and is known by its beginning")
-            let letter = try #require(try await fixture.queue.dead(id: "5"))
-            #expect(letter.batch == "b" && letter.job.labels == ["n": .integer(1)] && letter.job.code == "invalid_job")
-            #expect(try await fixture.queue.dead(id: "8")?.batch == nil)
-            let all = try await fixture.queue.dead(offset: 0, limit: 10)
-            #expect(all.count == 6 && all.contains { $0.job.job == "nonsense" && $0.batch == nil })
+            let letter = try #require(try await fixture.queue.deadLetter(id: "5"))
+            #expect(
+                letter.batch == "b" && letter.content.labels == ["n": .integer(1)]
+                    && letter.content.code == "invalid_job"
+            )
+            #expect(try await fixture.queue.deadLetter(id: "8")?.batch == nil)
+            let all = try await fixture.queue.deadLetters(offset: 0, limit: 10)
+            #expect(all.count == 6 && all.contains { $0.content.job == "nonsense" && $0.batch == nil })
         }
     }
 
@@ -273,7 +276,7 @@ import Testing
             try await fixture.push(Data(#"{"id":"a","batch":"b"}"#.utf8))
             try await fixture.admit()
             #expect(try await QueueAudit(queue: fixture.queue).run().count == 0)
-            #expect(try await fixture.queue.dead(id: "a")?.job.code == "invalid_job")
+            #expect(try await fixture.queue.deadLetter(id: "a")?.content.code == "invalid_job")
             #expect(try await fixture.finish(try await fixture.claim()[0]) == .ok)
             let counters = try await fixture.batch("b")
             #expect(counters["done"] == 1 && counters["failed"] == 1 && counters["total"] == 2)
@@ -290,7 +293,7 @@ import Testing
             #expect(try await fixture.queue.deadLetters(id: "1").map(\.batch) == ["one", "two"])
             #expect(try await fixture.queue.deadLetters(id: "two/1").map(\.batch) == ["two"])
             #expect(try await fixture.queue.deadLetters(id: "1", batch: "").isEmpty)
-            let letters = try await fixture.queue.dead(offset: 0, limit: 10)
+            let letters = try await fixture.queue.deadLetters(offset: 0, limit: 10)
             #expect(try await fixture.queue.requeue(letters) == 2)
             try await admitAll(fixture)
             let jobs = try await fixture.claim(5)

@@ -26,7 +26,7 @@ import Testing
 
         func death(of id: String) async throws -> DeadLetter {
             while !Task.isCancelled {
-                if let letter = try await queue.dead(id: id) { return letter }
+                if let letter = try await queue.deadLetter(id: id) { return letter }
                 await Task.yield()
             }
             throw CancellationError()
@@ -99,7 +99,7 @@ import Testing
                 let letter = try await cluster.death(of: id)
                 let requests = cluster.origin.count("/\(id)")
                 #expect(requests == (id == "forbidden-5" ? 1 : attempts), "\(id)")
-                #expect(letter.job.attempts == requests)
+                #expect(letter.content.attempts == requests)
             }
         }
     }
@@ -117,7 +117,7 @@ import Testing
             #expect(try await cluster.queue.requeue([letter]) == 1)
             while cluster.origin.total < 2, !Task.isCancelled { await Task.yield() }
             try await cluster.waitUntilNothingIsAlive()
-            #expect(try await cluster.queue.dead(id: "a") == nil)
+            #expect(try await cluster.queue.deadLetter(id: "a") == nil)
         }
     }
 
@@ -131,11 +131,14 @@ import Testing
         } _: { (cluster) async throws in
             try await cluster.push("a", attempts: 5)
             let letter = try await cluster.death(of: "a")
-            #expect(letter.job.attempts == 1 && letter.job.code == "http_status")
-            #expect(letter.job.message.contains("3600 s") && letter.job.message.contains("exceeds the maximum, 120 s"))
+            #expect(letter.content.attempts == 1 && letter.content.code == "http_status")
+            #expect(
+                letter.content.message.contains("3600 s")
+                    && letter.content.message.contains("exceeds the maximum, 120 s")
+            )
             // Nor is the origin asked once the job is requeued, although it may be tried several times then.
             #expect(try await cluster.queue.requeue([letter]) == 1)
-            while try await cluster.queue.dead(id: "a")?.job.message.contains("remembered") != true {
+            while try await cluster.queue.deadLetter(id: "a")?.content.message.contains("remembered") != true {
                 await Task.yield()
             }
             #expect(cluster.origin.total == 1)

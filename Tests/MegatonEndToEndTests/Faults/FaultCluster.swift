@@ -230,7 +230,7 @@ final class FaultCluster: Sendable {
 
     /// The error code of a dead letter.
     func deathCode(_ id: String) async throws -> String? {
-        try await JobQueue(client, keys: QueueKeys()).dead(id: id)?.job.code
+        try await JobQueue(client, keys: QueueKeys()).deadLetter(id: id)?.content.code
     }
 
     /// Expires all leases now, as if their workers had been dead for long enough.
