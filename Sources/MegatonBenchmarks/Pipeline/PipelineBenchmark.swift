@@ -78,10 +78,10 @@ struct PipelineBenchmark: Sendable {
             let decoded = try table.measure("decode") { () throws(ImagePipeline.Error) in
                 try steps.decode(data, header)
             }
-            let picture = try table.measure("resize") { () throws(ImagePipeline.Error) in try steps.resize(decoded) }
+            let resized = try table.measure("resize") { () throws(ImagePipeline.Error) in try steps.resize(decoded) }
             for format in formats {
                 _ = try table.measure("encode \(format.rawValue)") { () throws(ImagePipeline.Error) in
-                    try steps.encode(picture, as: format)
+                    try steps.encode(resized, as: format)
                 }
             }
         }

@@ -66,7 +66,7 @@ import Testing
         do throws(ImagePipeline.Error) {
             _ = try await pipeline.image(for: url)
         } catch {
-            logger.info("no picture", metadata: ["code": "\(error.code.rawValue)", "why": "\(error.message)"])
+            logger.info("no image", metadata: ["code": "\(error.code.rawValue)", "why": "\(error.message)"])
             mayTryAgain = error.isRetryable
         }
         #expect(!mayTryAgain)
