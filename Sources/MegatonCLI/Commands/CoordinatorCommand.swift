@@ -43,7 +43,10 @@ struct CoordinatorCommand: AsyncParsableCommand {
             let logger = log.logger("megaton.coordinator")
             let coordinator = Coordinator(configuration, redis: try redis.control(), logger: logger)
             try await ProcessSignals.forwarded(to: shutdown) {
-                try await start.run(coordinator, until: shutdown, logger: logger, isReady: { coordinator.isReady }) {
+                try await start.runner(until: shutdown, logger: logger).run(
+                    coordinator,
+                    isReady: { coordinator.isReady }
+                ) {
                     try await coordinator.start(waitingForRedis: $0)
                 }
             }

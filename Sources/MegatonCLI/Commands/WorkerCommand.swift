@@ -120,7 +120,8 @@ struct WorkerCommand: AsyncParsableCommand {
                 var start = start
                 // The worker that started it answers health checks on that port.
                 if onlySuspects { start.health = nil }
-                try await start.run(worker, until: shutdown, logger: logger, isReady: { worker.isReady }) { limit in
+                try await start.runner(until: shutdown, logger: logger).run(worker, isReady: { worker.isReady }) {
+                    limit in
                     try await worker.start(waitingForRedis: limit)
                 }
             }

@@ -2,7 +2,6 @@ import ArgumentParser
 import Logging
 import MegatonCluster
 import MegatonCommandLine
-import ServiceLifecycle
 
 /// Start of a process that runs until SIGTERM: its time limit for Redis, and the address of its health checks.
 struct StartOptions: ParsableArguments {
@@ -32,68 +31,10 @@ struct StartOptions: ParsableArguments {
         }
     }
 
-    /// Serves health checks from the beginning, connects, and then runs the service until it ends by itself or by the
-    /// shutdown.
+    /// A runner with these options.
     ///
-    /// - Parameters:
-    ///   - shutdown: ends the wait for Redis; the service does not begin then. Later it shuts the service down
-    ///     gracefully, or cancels it.
-    ///   - isReady: called for each request of `/ready`, on an event loop: must not block.
-    ///   - connect: receives the time limit for Redis.
-    /// - Throws: `CLIError` if the process cannot listen on the address, and the errors of `connect` and the service.
-    func run(
-        _ service: any Service,
-        until shutdown: ShutdownSignal,
-        logger: Logger,
-        isReady: @escaping @Sendable () -> Bool,
-        connect: @escaping @Sendable (Duration) async throws -> Void
-    ) async throws {
-        var server: HealthServer?
-        if let health { server = try await HealthServer.start(health, isReady: isReady) }
-        let limit = Duration.seconds(waitForRedis)
-        let isConnected = try await withThrowingTaskGroup(of: Bool.self) { group in
-            group.addTask {
-                do {
-                    try await connect(limit)
-                    return true
-                } catch {
-                    // Only the shutdown cancels this task.
-                    if Task.isCancelled { return false }
-                    throw error
-                }
-            }
-            group.addTask {
-                await shutdown.wait(for: .drain)
-                return false
-            }
-            defer { group.cancelAll() }
-            return try await group.next() ?? false
-        }
-        if isConnected { try await Self.run(service, until: shutdown, logger: logger) }
-        try await server?.stop()
-    }
-
-    /// Runs the service in a group of its own. The first signal shuts it down gracefully, and the second cancels it.
-    private static func run(_ service: any Service, until shutdown: ShutdownSignal, logger: Logger) async throws {
-        // A worker for suspects ends by itself.
-        let services = [
-            ServiceGroupConfiguration.ServiceConfiguration(
-                service: service,
-                successTerminationBehavior: .gracefullyShutdownGroup
-            )
-        ]
-        let group = ServiceGroup(configuration: ServiceGroupConfiguration(services: services, logger: logger))
-        try await withThrowingTaskGroup(of: Void.self) { tasks in
-            tasks.addTask { try await group.run() }
-            tasks.addTask {
-                await shutdown.wait(for: .drain)
-                if !Task.isCancelled { await group.triggerGracefulShutdown() }
-                await shutdown.wait(for: .abort)
-            }
-            // The service has ended, or is cancelled at the second signal and ends soon.
-            try await tasks.next()
-            tasks.cancelAll()
-            try await tasks.waitForAll()
-        }
+    /// - Parameter shutdown: ends the wait for Redis, and shuts the service down.
+    func runner(until shutdown: ShutdownSignal, logger: Logger) -> ServiceRunner {
+        ServiceRunner(health: health, redisLimit: .seconds(waitForRedis), shutdown: shutdown, logger: logger)
     }
 }

@@ -11,7 +11,7 @@ extension Worker: Service {
     public func run() async throws {
         guard try await starting.run({ try await self.start(waitingForRedis: ServiceStart.redisLimit) }) else { return }
         // The chain of a shutdown: `ProcessSignals` raises the level of `megaton worker`'s signal at SIGTERM;
-        // `StartOptions.run` then shuts the service group down gracefully, and cancels it at the second SIGTERM. The
+        // `ServiceRunner` then shuts the service group down gracefully, and cancels it at the second SIGTERM. The
         // group raises the signal below: at `.drain`, `ClaimLoop.run` stops claiming and calls `ClaimLoop.drain`, which
         // waits until no job runs, `drainTimeout` is over, or the level is `.abort`. It stops the remaining jobs as
         // `.shutdown`, and `JobHandler.settle` returns them to the queue with `JobQueue.release`.

@@ -1,0 +1,75 @@
+import Logging
+import MegatonCluster
+import ServiceLifecycle
+
+/// Runs the service of a process until it ends by itself or by a signal.
+struct ServiceRunner {
+    /// Address of the health checks, `address:port`; nil for none.
+    let health: String?
+    /// How long to wait at the start for a Redis that is unreachable.
+    let redisLimit: Duration
+    /// Ends the wait for Redis; the service does not begin then. Later it shuts the service down gracefully, or cancels
+    /// it.
+    let shutdown: ShutdownSignal
+    let logger: Logger
+
+    /// Serves health checks from the beginning, connects, and then runs the service until it ends by itself or by the
+    /// shutdown.
+    ///
+    /// - Parameters:
+    ///   - isReady: called for each request of `/ready`, on an event loop: must not block.
+    ///   - connect: receives the time limit for Redis.
+    /// - Throws: `CLIError` if the process cannot listen on the address, and the errors of `connect` and the service.
+    func run(
+        _ service: any Service,
+        isReady: @escaping @Sendable () -> Bool,
+        connect: @escaping @Sendable (Duration) async throws -> Void
+    ) async throws {
+        var server: HealthServer?
+        if let health { server = try await HealthServer.start(health, isReady: isReady) }
+        let isConnected = try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                do {
+                    try await connect(redisLimit)
+                    return true
+                } catch {
+                    // Only the shutdown cancels this task.
+                    if Task.isCancelled { return false }
+                    throw error
+                }
+            }
+            group.addTask {
+                await shutdown.wait(for: .drain)
+                return false
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? false
+        }
+        if isConnected { try await run(service) }
+        try await server?.stop()
+    }
+
+    /// Runs the service in a group of its own. The first signal shuts it down gracefully, and the second cancels it.
+    private func run(_ service: any Service) async throws {
+        // A worker for suspects ends by itself.
+        let services = [
+            ServiceGroupConfiguration.ServiceConfiguration(
+                service: service,
+                successTerminationBehavior: .gracefullyShutdownGroup
+            )
+        ]
+        let group = ServiceGroup(configuration: ServiceGroupConfiguration(services: services, logger: logger))
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await group.run() }
+            tasks.addTask {
+                await shutdown.wait(for: .drain)
+                if !Task.isCancelled { await group.triggerGracefulShutdown() }
+                await shutdown.wait(for: .abort)
+            }
+            // The service has ended, or is cancelled at the second signal and ends soon.
+            try await tasks.next()
+            tasks.cancelAll()
+            try await tasks.waitForAll()
+        }
+    }
+}
