@@ -14,6 +14,15 @@ struct ICCProfile {
         isSRGB = isRGB && Self.hasColors(of: bytes, Self.tags(bytes))
     }
 
+    /// The note for the ledger about a profile that does not fit its image.
+    ///
+    /// - Parameters:
+    ///   - misfit: the reason why it does not fit.
+    ///   - colors: the color space assumed without the profile.
+    static func note(_ misfit: String, as colors: String) -> String {
+        "the color profile does not fit and is left out: \(misfit); the image is taken as \(colors)"
+    }
+
     private static let tagLimit = 100
     /// sRGB's primaries, adapted to D50: X, Y and Z.
     private static let primaries: [(tag: String, xyz: [Double])] = [

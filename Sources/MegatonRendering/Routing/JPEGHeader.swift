@@ -1,8 +1,8 @@
 internal import Foundation
 
 /// Properties of a JPEG image, interpreted from its ``JPEGSegments``: size, sampling, orientation, and the profile that
-/// applies (ITU-T T.81 annex B). Accepts only headers as cameras and common
-/// programs write them; for all others the initializer returns nil and the caller asks libvips.
+/// applies (ITU-T T.81 annex B). Accepts only headers as cameras and common programs write them; for all others the
+/// initializer returns nil and the caller asks libvips.
 struct JPEGHeader {
     /// Pixels as stored.
     let size: PixelSize
@@ -49,7 +49,7 @@ struct JPEGHeader {
             isProgressive: isProgressive,
             hasRGBProfile: components == 3 && profile != nil,
             planes: profile?.isSRGB ?? true ? sampling : nil,
-            notes: hasMisfit ? [ProfileFit.note("it is for RGB, and the image is gray", as: "gray")] : []
+            notes: hasMisfit ? [ICCProfile.note("it is for RGB, and the image is gray", as: "gray")] : []
         )
     }
 }

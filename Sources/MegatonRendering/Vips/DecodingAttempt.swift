@@ -26,7 +26,7 @@ struct DecodingAttempt {
             var image = try VipsImage.open(bytes, options: all, failOn: failOn)
             if hasEmptyFrame { image = try image.droppingFirstPage() }
             guard let misfit = ProfileFit.misfit(of: image) else { return image }
-            notes = RenderNotes.merged(notes, [ProfileFit.note(misfit, as: image.plainColors)])
+            notes = RenderNotes.merged(notes, [ICCProfile.note(misfit, as: image.plainColors)])
             return try image.droppingProfile()
         }
     }

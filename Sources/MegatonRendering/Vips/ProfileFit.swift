@@ -25,13 +25,6 @@ enum ProfileFit {
         return misfit
     }
 
-    /// The note for the ledger.
-    ///
-    /// - Parameter colors: The color space assumed without the profile.
-    static func note(_ misfit: String, as colors: String) -> String {
-        "the color profile does not fit and is left out: \(misfit); the image is taken as \(colors)"
-    }
-
     private struct Key: Hashable {
         let digest: SHA256Digest
         let bands: Int
