@@ -253,7 +253,7 @@ struct Intake: Sendable {
                 keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.body, keys.meta,
             ] + keys.ready + [
                 keys.wake, keys.dead, keys.deadInfo, keys.stat, keys.batches, keys.cancelled, keys.round,
-            ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.seen($0)] },
+            ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] },
             arguments: arguments
         )
         guard let counts = reply.array?.compactMap(\.int), counts.count == 4 else {

@@ -23,7 +23,7 @@ extension JobQueue {
             QueueScripts.submit,
             keys: [
                 keys.jobs(batch: batch), keys.batch(batch), keys.batches, keys.intakes, keys.intakeWake, keys.cancelled,
-                keys.seen(batch),
+                keys.known(batch),
             ],
             arguments: [
                 .string(batch), .int(first), isLast ? "1" : "0", policy.keepsLedger ? "1" : "0",
@@ -42,7 +42,7 @@ extension JobQueue {
         try await redis.run(
             QueueScripts.cancelBatch,
             keys: [
-                keys.jobs(batch: batch), keys.batch(batch), keys.cancelled, keys.intakes, keys.seen(batch), keys.stat,
+                keys.jobs(batch: batch), keys.batch(batch), keys.cancelled, keys.intakes, keys.known(batch), keys.stat,
             ],
             arguments: [.string(batch)]
         )
@@ -101,8 +101,8 @@ extension JobQueue {
             calls: names.map { name in
                 (
                     [
-                        keys.batch(name), keys.results(name), keys.seen(name), keys.batches, keys.cancelled,
-                        keys.jobs(batch: name), keys.formerSeen(name),
+                        keys.batch(name), keys.results(name), keys.known(name), keys.batches, keys.cancelled,
+                        keys.jobs(batch: name), keys.formerKnown(name),
                     ],
                     [.string(name), .int(age.wholeMilliseconds)]
                 )

@@ -29,7 +29,7 @@ package struct JobQueue: Sendable {
             keys: [
                 keys.lease, keys.body, keys.meta, keys.stat, keys.dead, keys.deadInfo, keys.crashes, keys.isolating,
             ]
-                + batches.flatMap { [keys.batch($0), keys.results($0), keys.seen($0)] },
+                + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] },
             arguments: completions.reduce(into: [.string(worker), .int(completions.count)]) { arguments, completion in
                 arguments += completion.arguments(batch: number[completion.job.batch] ?? 0)
             }

@@ -77,9 +77,9 @@ package struct QueueKeys: Sendable, Hashable {
     /// HASH of the jobs that a batch has had, deleted when the batch has ended: `i<id>` to `<content>:<state>` for ids
     /// that submitters gave, `d<digest>` to an empty text if the batch admits equal jobs only once. The state is the
     /// number of waiting duplicates while the job is alive; after that its outcome, or `-` if the outcome was not kept.
-    func seen(_ batch: String) -> String { prefix + "known:\(batch)" }
+    func known(_ batch: String) -> String { prefix + "known:\(batch)" }
     /// SET of digests that earlier versions kept; removed with the batch.
-    func formerSeen(_ batch: String) -> String { prefix + "seen:\(batch)" }
+    func formerKnown(_ batch: String) -> String { prefix + "seen:\(batch)" }
     /// LIST of outcomes as JSON, if the batch keeps a ledger.
     func results(_ batch: String) -> String { prefix + "results:\(batch)" }
 

@@ -186,7 +186,7 @@ import Testing
             for job in try await fixture.claim(3) { _ = try await fixture.finish(job) }
             let batch = try await fixture.batch("b")
             #expect(batch.isFinished && batch["done"] == 3 && batch["deduplicated"] == 1 && batch["total"] == 4)
-            #expect(try await fixture.count("EXISTS", fixture.keys.seen("b")) == 0, "what it saw goes with its end")
+            #expect(try await fixture.count("EXISTS", fixture.keys.known("b")) == 0, "what it saw goes with its end")
             // Another batch does not share its deduplication, and without the policy there is none.
             try await fixture.submit(
                 jobs.map { Data(String(decoding: $0, as: UTF8.self).replacing(#""b""#, with: #""c""#).utf8) },

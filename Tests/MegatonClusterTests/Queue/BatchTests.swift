@@ -174,7 +174,7 @@ import Testing
             switch what {
             case "batch": try await fixture.redis.send(["SET", batch, "no hash"])
             case "counter": try await fixture.redis.send(["HSET", batch, "own", "no number"])
-            case "seen": try await fixture.redis.send(["SET", .string(fixture.keys.seen("two")), "no hash"])
+            case "seen": try await fixture.redis.send(["SET", .string(fixture.keys.known("two")), "no hash"])
             default: try await fixture.redis.send(["SET", .string(fixture.keys.results("two")), "no list"])
             }
             var counts = Intake.Counts()

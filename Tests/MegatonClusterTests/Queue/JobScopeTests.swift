@@ -57,7 +57,7 @@ import Testing
                 let counters = try await fixture.batch(batch)
                 #expect(counters["done"] == 20 && counters["total"] == 20 && counters.isFinished)
                 #expect(Set(try await ledger(batch, fixture).compactMap(\.id)) == Set((1...20).map(String.init)))
-                #expect(try await fixture.count("EXISTS", fixture.keys.seen(batch)) == 0)
+                #expect(try await fixture.count("EXISTS", fixture.keys.known(batch)) == 0)
             }
         }
     }
@@ -213,11 +213,11 @@ import Testing
             try await submitter.add(job("b.1", "https://h/a"), hasUniqueID: true)
             try await submitter.flush()
             try await admitAll(fixture)
-            #expect(try await fixture.count("EXISTS", fixture.keys.seen("b")) == 0)
+            #expect(try await fixture.count("EXISTS", fixture.keys.known("b")) == 0)
             try await submitter.add(job("own", "https://h/a"))
             try await submitter.flush()
             try await admitAll(fixture)
-            #expect(try await fixture.count("HLEN", fixture.keys.seen("b")) == 1)
+            #expect(try await fixture.count("HLEN", fixture.keys.known("b")) == 1)
         }
     }
 

@@ -3,7 +3,7 @@
 --
 -- KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 body · 5 meta · 6-8 ready: high, normal, bulk · 9 wake · 10 dead ·
 --      11 deadinfo · 12 stat · 13 batches · 14 cancelled · 15 round, then for each batch concerned: batch:<b>,
---      results:<b>, seen:<b>
+--      results:<b>, known:<b>
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of wake tokens · 4 the round that the caller knows · 5 number of
 --      batches · their names, then eight for each job: key · `1`-`3` its priority, `@` and the digest of its source, or
 --      `x` if it is invalid · number of its batch, 0 for none · `1` if it came through its batch's own intake · its
@@ -20,7 +20,7 @@
 -- A batch remembers 1,000,000 ids until it has ended, or for a day after its last job if it has no submitter. Beyond
 -- that, and without a batch, only jobs that are alive are compared, by their JSON. A job that a deduplicating batch has
 -- seen is a duplicate too.
--- A batch whose key, counters or `seen` are damaged counts nothing and is not touched: its jobs become dead letters
+-- A batch whose key, counters or `known` are damaged counts nothing and is not touched: its jobs become dead letters
 -- instead of ready, and each that ends here is counted in `damaged_batch_ends`. Jobs of other batches are admitted as
 -- if it did not exist. If only its ledger is damaged, it lacks outcomes but no jobs.
 
@@ -43,10 +43,10 @@ local last = first + argumentsPerJob * jobCount - 1
 local batches = {}
 for number = 1, batchCount do
   local name = ARGV[fixedArguments + number]
-  local batchKey, resultsKey, seenKey = batchKeys(fixedKeys, number)
+  local batchKey, resultsKey, knownKey = batchKeys(fixedKeys, number)
   batches[number] = {
-    name = name, key = batchKey, results = resultsKey, seen = seenKey, total = 0, own = 0,
-    damaged = not isConsistent(batchKey, seenKey),
+    name = name, key = batchKey, results = resultsKey, known = knownKey, total = 0, own = 0,
+    damaged = not isConsistent(batchKey, knownKey),
     cancelled = redis.call('SISMEMBER', cancelledKey, name) == 1
   }
 end
@@ -97,7 +97,7 @@ local function countEnd(batch, counter, outcome)
   if batch and batch.damaged then
     redis.call('HINCRBY', statKey, 'damaged_batch_ends', 1)
   elseif batch then
-    finishOrFlagDamaged(statKey, batch.key, batch.results, batch.seen, {[counter] = 1}, {outcome}, true)
+    finishOrFlagDamaged(statKey, batch.key, batch.results, batch.known, {[counter] = 1}, {outcome}, true)
   end
 end
 local function duplicate(batch, id, json, labels, outcome)
@@ -122,7 +122,7 @@ end
 -- Whether the job's key is known. If it is, the job has ended as a duplicate or a conflict, or waits for the first job
 -- with that key.
 local function isKnown(batch, id, json, content, labels, i)
-  local known = content ~= '' and redis.call('HGET', batch.seen, 'i' .. submittedId(id))
+  local known = content ~= '' and redis.call('HGET', batch.known, 'i' .. submittedId(id))
   if not known and not alive[id] then return false end
   if not known then
     if isSame(id, json) then duplicate(batch, id, json, labels) else conflict(batch, id, json, labels, i) end
@@ -135,7 +135,7 @@ local function isKnown(batch, id, json, content, labels, i)
   elseif string.sub(state, 1, 1) == '{' then
     duplicate(batch, id, json, labels, asDuplicate(state))
   elseif waiting and waiting < 100 and alive[id] then
-    redis.call('HSET', batch.seen, 'i' .. submittedId(id), content .. ':' .. waiting + 1)
+    redis.call('HSET', batch.known, 'i' .. submittedId(id), content .. ':' .. waiting + 1)
     redis.call('HINCRBY', statKey, 'deduplicated', 1)
     result[3] = result[3] + 1
   else
@@ -146,8 +146,8 @@ end
 local function admit(batch, id, kind, json, content)
   alive[id] = true
   texts[id] = json
-  if content ~= '' and redis.call('HLEN', batch.seen) < 1000000 then
-    redis.call('HSET', batch.seen, 'i' .. submittedId(id), content .. ':0')
+  if content ~= '' and redis.call('HLEN', batch.known) < 1000000 then
+    redis.call('HSET', batch.known, 'i' .. submittedId(id), content .. ':0')
     batch.remembers = true
   end
   fresh[#fresh + 1] = id
@@ -185,7 +185,7 @@ for i = first, last, argumentsPerJob do
     countEnd(batch)
     result[2] = result[2] + 1
   elseif not isKnown(batch, id, json, content, labels, i) then
-    if extra ~= '' and redis.call('HSETNX', batch.seen, 'd' .. extra, '') == 0 then
+    if extra ~= '' and redis.call('HSETNX', batch.known, 'd' .. extra, '') == 0 then
       duplicate(batch, id, json, labels,
                 refusedOutcome(id, json, 'deduplicated', 'duplicate', 'The batch has the same job already.', labels))
     else
@@ -201,7 +201,7 @@ redis.call('LTRIM', stageKey, #ids, -1)
 for _, batch in ipairs(batches) do
   -- A batch without a submitter is never closed.
   if batch.remembers and redis.call('HEXISTS', batch.key, 'submitter') == 0 then
-    redis.call('EXPIRE', batch.seen, 86400)
+    redis.call('EXPIRE', batch.known, 86400)
   end
 end
 local tokens = math.min(result[1], maximumTokens)

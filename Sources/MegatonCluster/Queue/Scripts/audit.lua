@@ -2,7 +2,7 @@
 -- audit: examines ids that looked inconsistent, each in its state at this moment, and repairs them on request.
 --
 -- KEYS 1 body · 2 meta · 3-5 ready: high, normal, bulk · 6 lease · 7 delay · 8 dead · 9 deadinfo · 10 wake · 11 stat ·
---      12 suspects, then for each batch concerned: batch:<b>, results:<b>, seen:<b>
+--      12 suspects, then for each batch concerned: batch:<b>, results:<b>, known:<b>
 -- ARGV 1 `1` to repair · 2 number of batches · their names, then pairs of an id and the number of its batch, 0 for none
 -- Returns a list of {id, kind, its places joined by ` + `, its batch}, one for each fault: all that were found, or
 --      those that were repaired.
@@ -76,9 +76,9 @@ local function fail(j, number)
     addDeadLetter(deadKey, deadInfoKey, j.id, letter)
   end
   redis.call('HINCRBY', statKey, 'failed', 1)
-  local batchKey, resultsKey, seenKey = batchKeys(fixedKeys, number)
+  local batchKey, resultsKey, knownKey = batchKeys(fixedKeys, number)
   if number > 0 and redis.call('EXISTS', batchKey) == 1 then
-    finishOrFlagDamaged(statKey, batchKey, resultsKey, seenKey, {failed = 1},
+    finishOrFlagDamaged(statKey, batchKey, resultsKey, knownKey, {failed = 1},
                         {refusedOutcome(j.id, j.json or '', 'failed', 'orphan', lost, j.labels)})
   end
 end

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
 -- cancelBatch: drops the jobs of a batch that have not been staged, and marks the rest as no longer wanted.
 --
--- KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 cancelled · 4 intakes · 5 seen:<batch> · 6 stat
+-- KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 cancelled · 4 intakes · 5 known:<batch> · 6 stat
 -- ARGV 1 batch
 -- Returns how many jobs were dropped, or the error NOBATCH.
 -- After: the batch is closed, and the dropped jobs count as cancelled. Jobs that are ready, delayed or staged end as
 -- cancelled when a worker or the coordinator reaches them, and running jobs when their worker renews next.
 
-local jobsKey, batchKey, cancelledKey, intakesKey, seenKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local jobsKey, batchKey, cancelledKey, intakesKey, knownKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local statKey = KEYS[6]
 local batch = ARGV[1]
 
@@ -23,5 +23,5 @@ if dropped > 0 then
   redis.call('HINCRBY', batchKey, 'cancelled', dropped)
   redis.call('HINCRBY', statKey, 'cancelled', dropped)
 end
-closeIfComplete(batchKey, seenKey)
+closeIfComplete(batchKey, knownKey)
 return dropped

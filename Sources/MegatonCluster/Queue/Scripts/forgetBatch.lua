@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
 -- forgetBatch: forgets a batch that has ended, or one that was never closed and has no unfinished job left.
 --
--- KEYS 1 batch:<b> · 2 results:<b> · 3 seen:<b> · 4 batches · 5 cancelled · 6 jobs:<b> · 7 seen:<b> of earlier versions
+-- KEYS 1 batch:<b> · 2 results:<b> · 3 known:<b> · 4 batches · 5 cancelled · 6 jobs:<b> · 7 seen:<b>, of 0.1
 -- ARGV 1 batch · 2 minimum ms since its end, or since its creation if it has not ended
 -- Returns 1 if it was forgotten, 0 if one of its jobs is left or it is younger.
 -- A cancelled batch stays in `cancelled` for as long as it is known, so that jobs that arrive late are refused.
 
-local batchKey, resultsKey, seenKey, batchesKey, cancelledKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local jobsKey, formerSeenKey = KEYS[6], KEYS[7]
+local batchKey, resultsKey, knownKey, batchesKey, cancelledKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local jobsKey, formerKnownKey = KEYS[6], KEYS[7]
 local batch, minimumAge = ARGV[1], tonumber(ARGV[2])
 
 local v = redis.call('HMGET', batchKey, 'finished', 'created', 'total', 'done', 'failed', 'cancelled',
@@ -18,7 +18,7 @@ for i = 4, 7 do ended = ended + (tonumber(v[i]) or 0) end
 if since > now() - minimumAge or ended < (tonumber(v[3]) or 0) or redis.call('EXISTS', jobsKey) == 1 then
   return 0
 end
-redis.call('UNLINK', batchKey, resultsKey, seenKey, formerSeenKey)
+redis.call('UNLINK', batchKey, resultsKey, knownKey, formerKnownKey)
 redis.call('ZREM', batchesKey, batch)
 redis.call('SREM', cancelledKey, batch)
 return 1

@@ -32,7 +32,7 @@ local function callForAll(command, key, values)
   return count
 end
 
--- The keys batch:<b>, results:<b> and seen:<b> of a script's batch, if such triples follow its first `before` keys.
+-- The keys batch:<b>, results:<b> and known:<b> of a script's batch, if such triples follow its first `before` keys.
 local function batchKeys(before, number)
   local last = before + 3 * number
   return KEYS[last - 2], KEYS[last - 1], KEYS[last]
@@ -92,9 +92,9 @@ end
 
 -- Whether a batch can count: its key does not exist yet, or is a hash whose counters are numbers far from overflow.
 -- Scripts check this before their first write.
-local function isConsistent(batchKey, seenKey)
-  local kind, memory = redis.call('TYPE', batchKey).ok, redis.call('TYPE', seenKey).ok
-  if memory ~= 'none' and memory ~= 'hash' then return false end
+local function isConsistent(batchKey, knownKey)
+  local kind, knownKind = redis.call('TYPE', batchKey).ok, redis.call('TYPE', knownKey).ok
+  if knownKind ~= 'none' and knownKind ~= 'hash' then return false end
   if kind ~= 'hash' then return kind == 'none' end
   local counters = redis.call('HMGET', batchKey, 'total', 'own', 'done', 'failed', 'cancelled', 'deduplicated')
   for _, value in ipairs(counters) do
@@ -106,34 +106,34 @@ end
 
 -- Marks a batch as finished if it is complete: it is closed, everything that its submitter pushed was admitted (`own`),
 -- and all of its jobs (`total`, which includes those of the public intake) have ended. Returns 1 once, and then deletes
--- `seen`.
-local function closeIfComplete(batchKey, seenKey)
+-- `known`.
+local function closeIfComplete(batchKey, knownKey)
   local v = redis.call('HMGET', batchKey, 'closed', 'submitted', 'own', 'total', 'done', 'failed', 'cancelled',
                        'deduplicated')
   local ended = 0
   for i = 5, 8 do ended = ended + (tonumber(v[i]) or 0) end
   if v[1] == '1' and (tonumber(v[3]) or 0) >= (tonumber(v[2]) or 0) and ended >= (tonumber(v[4]) or 0) then
-    redis.call('UNLINK', seenKey)
+    redis.call('UNLINK', knownKey)
     return redis.call('HSETNX', batchKey, 'finished', now())
   end
   return 0
 end
 
--- Appends outcomes for the duplicates that wait for these jobs, and records in `seen` how the jobs ended, for later
--- duplicates. It records a whole outcome only if the batch keeps a ledger, `seen` has at most 50,000 entries and the
+-- Appends outcomes for the duplicates that wait for these jobs, and records in `known` how the jobs ended, for later
+-- duplicates. It records a whole outcome only if the batch keeps a ledger, `known` has at most 50,000 entries and the
 -- outcome at most 2 KiB; otherwise only that the job has ended.
-local function endDuplicates(batchKey, seenKey, counts, outcomes)
-  if redis.call('TYPE', seenKey).ok ~= 'hash' then return end
-  local keeps = redis.call('HGET', batchKey, 'ledger') == '1' and redis.call('HLEN', seenKey) <= 50000
+local function endDuplicates(batchKey, knownKey, counts, outcomes)
+  if redis.call('TYPE', knownKey).ok ~= 'hash' then return end
+  local keeps = redis.call('HGET', batchKey, 'ledger') == '1' and redis.call('HLEN', knownKey) <= 50000
   local duplicates = 0
   for i = 1, #outcomes do
     local id = string.match(outcomes[i], '"id":"([^"]*)"')
-    local known = id and redis.call('HGET', seenKey, 'i' .. id)
+    local known = id and redis.call('HGET', knownKey, 'i' .. id)
     local content, state = string.match(known or '', '^(%x+):(.*)$')
     local waiting = tonumber(state)
     if waiting then
       local ended = keeps and #outcomes[i] <= 2048 and outcomes[i] or '-'
-      redis.call('HSET', seenKey, 'i' .. id, content .. ':' .. ended)
+      redis.call('HSET', knownKey, 'i' .. id, content .. ':' .. ended)
       for _ = 1, waiting do outcomes[#outcomes + 1] = asDuplicate(outcomes[i]) end
       duplicates = duplicates + waiting
     end
@@ -145,10 +145,10 @@ end
 -- the batch keeps one. The ledger comes last, so that no completion is lost to a damaged ledger. Duplicates that wait
 -- for these jobs end with them. With `refusals`, the outcomes belong to jobs that were never admitted, and no duplicate
 -- waits for them.
-local function finish(batchKey, resultsKey, seenKey, counts, outcomes, refusals)
-  if not refusals then endDuplicates(batchKey, seenKey, counts, outcomes) end
+local function finish(batchKey, resultsKey, knownKey, counts, outcomes, refusals)
+  if not refusals then endDuplicates(batchKey, knownKey, counts, outcomes) end
   for field, count in pairs(counts) do redis.call('HINCRBY', batchKey, field, count) end
-  local closed = closeIfComplete(batchKey, seenKey)
+  local closed = closeIfComplete(batchKey, knownKey)
   if redis.call('HGET', batchKey, 'ledger') == '1' then
     local room = math.max(1000000 - redis.call('LLEN', resultsKey), 0)
     if room < #outcomes then redis.call('HINCRBY', batchKey, 'results_dropped', #outcomes - room) end
@@ -161,10 +161,10 @@ end
 -- Calls `finish` for jobs that have already ended, and returns whether it succeeded. If not, it counts the outcomes in
 -- `damaged_batch_ends`. Lua does not roll back: a batch that cannot count must not abort a script between two of its
 -- writes.
-local function finishOrFlagDamaged(statKey, batchKey, resultsKey, seenKey, counts, outcomes, refusals)
+local function finishOrFlagDamaged(statKey, batchKey, resultsKey, knownKey, counts, outcomes, refusals)
   -- Counted before, as `finish` deletes outcomes for which the ledger has no room.
   local ends = #outcomes
-  if pcall(finish, batchKey, resultsKey, seenKey, counts, outcomes, refusals) then return true end
+  if pcall(finish, batchKey, resultsKey, knownKey, counts, outcomes, refusals) then return true end
   redis.call('HINCRBY', statKey, 'damaged_batch_ends', ends)
   return false
 end

@@ -2,7 +2,7 @@
 -- settle: ends jobs for good. Each is handled by itself: a refused one does not hold the others up.
 --
 -- KEYS 1 lease · 2 body · 3 meta · 4 stat · 5 dead · 6 deadinfo · 7 crashes · 8 isolating, then for each batch
---      concerned: batch:<b>, results:<b>, seen:<b>
+--      concerned: batch:<b>, results:<b>, known:<b>
 -- ARGV 1 worker · 2 number of jobs, then for each of them: id · attempt · `done`, `failed` or `cancelled` · number of
 --      its batch, 0 for none · the outcome as JSON, if it has a batch · the dead letter as JSON, if it failed · number
 --      of pairs that follow · pairs of counter and number, added to the batch
@@ -71,9 +71,9 @@ if #sources > 0 and redis.call('EXISTS', crashesKey) == 1 then
 end
 for status, count in pairs(stats) do redis.call('HINCRBY', statKey, status, count) end
 for number, batch in pairs(batches) do
-  local batchKey, resultsKey, seenKey = batchKeys(fixedKeys, number)
+  local batchKey, resultsKey, knownKey = batchKeys(fixedKeys, number)
   -- By now the jobs have ended: a batch that cannot count must not keep the others from counting theirs.
-  if not finishOrFlagDamaged(statKey, batchKey, resultsKey, seenKey, batch.counts, batch.outcomes) then
+  if not finishOrFlagDamaged(statKey, batchKey, resultsKey, knownKey, batch.counts, batch.outcomes) then
     for _, i in ipairs(batch.ends) do results[i] = 'damaged' end
   end
 end

@@ -1,7 +1,7 @@
 #!lua
 -- submit: pushes jobs to a batch's own intake, each exactly once.
 --
--- KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 batches · 4 intakes · 5 intakewake · 6 cancelled · 7 seen:<batch>
+-- KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 batches · 4 intakes · 5 intakewake · 6 cancelled · 7 known:<batch>
 -- ARGV 1 batch · 2 number of the first job, counted from 0 · 3 `1` if no more will come · 4 `1` to keep a ledger ·
 --      5 `1` to admit equal jobs only once · 6 the batch's weight · 7 the submitter: a batch has only one · 8 `1` if no
 --      id so far can occur twice, so that none has to be remembered · 9… the jobs' JSON
@@ -13,7 +13,7 @@
 -- Not `allow-oom`: a full Redis refuses new work.
 
 local jobsKey, batchKey, batchesKey, intakesKey, intakeWakeKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local cancelledKey, seenKey = KEYS[6], KEYS[7]
+local cancelledKey, knownKey = KEYS[6], KEYS[7]
 local batch, first, isLast, keepsLedger, deduplicates = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
 local weight, submitter, idsAreUnique, firstJob = ARGV[6], ARGV[7], ARGV[8], 9
 
@@ -41,6 +41,6 @@ redis.call('LPUSH', intakeWakeKey, '1')
 redis.call('LTRIM', intakeWakeKey, 0, 0)
 if isLast == '1' then
   redis.call('HSET', batchKey, 'closed', '1')
-  closeIfComplete(batchKey, seenKey)
+  closeIfComplete(batchKey, knownKey)
 end
 return have
