@@ -27,6 +27,12 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         package static let notWritable = Code("not_writable")
         /// NOSCRIPT: the server does not know the digest of a script.
         package static let unknownScript = Code("unknown_script")
+        /// BATCHEXISTS, of our script `submit`: another submitter has a batch of this name.
+        package static let batchExists = Code("batch_exists")
+        /// NOBATCH, of our script `cancelBatch`: there is no batch of this name.
+        package static let noBatch = Code("no_batch")
+        /// OTHERREADER, of our script `results`: another reader has received outcomes that this one has not.
+        package static let otherReader = Code("other_reader")
         /// Any other error reply.
         package static let server = Code("server")
         /// The client was closed.
@@ -59,6 +65,9 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
             // its server became a replica.
             case "READONLY", "MASTERDOWN", "UNBLOCKED", "NOREPLICAS", "MOVED", "ASK", "MISCONF": .notWritable
             case "NOSCRIPT": .unknownScript
+            case "BATCHEXISTS": .batchExists
+            case "NOBATCH": .noBatch
+            case "OTHERREADER": .otherReader
             // Since Redis 7 an error inside a script keeps its own code; older versions wrap it.
             case "ERR" where reply.contains("-OOM "): .outOfMemory
             case "ERR" where reply.contains("-READONLY "): .notWritable

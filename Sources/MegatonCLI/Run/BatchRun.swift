@@ -185,7 +185,7 @@ final class BatchRun: Sendable {
     ///
     /// - Returns: false if the batch should be cancelled and could not be.
     @discardableResult private func giveUp(after error: any Error) async -> Bool {
-        let isOurs = (error as? RedisError)?.saysBatchExists != true && progress.withLock(\.wasTried)
+        let isOurs = (error as? RedisError)?.code != .batchExists && progress.withLock(\.wasTried)
         guard hasBegun || isOurs else { return true }
         do {
             try await monitor.cancel()

@@ -40,7 +40,7 @@ package struct BatchMonitor: Sendable {
         do {
             try await queue.cancel(batch: batch)
         } catch {
-            guard error.message.contains("NOBATCH") else { throw error }
+            guard error.code == .noBatch else { throw error }
         }
     }
 }

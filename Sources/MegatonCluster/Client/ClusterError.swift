@@ -63,14 +63,12 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
 
     init(_ error: RedisError) {
         let code: Code =
-            if error.message.contains("BATCHEXISTS") {
-                .batchExists
-            } else if error.message.contains("OTHERREADER") {
-                .otherReader
-            } else if error.code == .invalidConfiguration {
-                .invalidConfiguration
-            } else {
-                error.isTransient ? .redisUnavailable : .redis
+            switch error.code {
+            case .batchExists: .batchExists
+            case .noBatch: .unknownBatch
+            case .otherReader: .otherReader
+            case .invalidConfiguration: .invalidConfiguration
+            default: error.isTransient ? .redisUnavailable : .redis
             }
         self.init(code, error.message)
     }

@@ -37,7 +37,7 @@ extension JobQueue {
 
     /// Cancels a batch. Its running jobs end when their workers renew next, the others when a worker reaches them.
     ///
-    /// - Throws: `.server` with `NOBATCH` if there is no batch of this name.
+    /// - Throws: `.noBatch` if there is no batch of this name.
     package func cancel(batch: String) async throws(RedisError) {
         try await redis.run(
             QueueScripts.cancelBatch,

@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import MegatonCluster
 import MegatonPipeline
-package import MegatonRedis
+import MegatonRedis
 
 /// An error that ends the program: a message for users, and an exit code of sysexits.h for scripts.
 package struct CLIError: Error, CustomStringConvertible {
@@ -49,11 +49,6 @@ package struct CLIError: Error, CustomStringConvertible {
     }
 }
 
-extension RedisError {
-    /// Another submitter has a batch of this name.
-    package var saysBatchExists: Bool { message.contains("BATCHEXISTS") }
-}
-
 /// Runs a command's body; reports any error in one line on standard error.
 package func reportingFailures(_ body: () async throws -> Void) async throws {
     do {
@@ -65,7 +60,7 @@ package func reportingFailures(_ body: () async throws -> Void) async throws {
         Terminal.error("megaton: \(error)")
         throw ExitCode(74)
     } catch let error as RedisError {
-        if error.saysBatchExists {
+        if error.code == .batchExists {
             Terminal.error("megaton: a batch with this name was submitted before; choose another --batch.")
             throw ExitCode(64)
         }

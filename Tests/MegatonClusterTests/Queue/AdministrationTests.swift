@@ -274,7 +274,9 @@ import Testing
             #expect(job.isCancelled)
             _ = try await fixture.finish(job, .cancelled)
             #expect(try await fixture.batch("b").isFinished)
-            await #expect { try await fixture.queue.cancel(batch: "nobody's") } throws: { "\($0)".contains("NOBATCH") }
+            await #expect { try await fixture.queue.cancel(batch: "nobody's") } throws: {
+                ($0 as? RedisError)?.code == .noBatch
+            }
         }
     }
 

@@ -35,6 +35,7 @@ import Testing
         ("READONLY You can't write", .notWritable), ("NOREPLICAS x", .notWritable), ("NOSCRIPT No", .unknownScript),
         ("MASTERDOWN Link with MASTER is down", .notWritable), ("UNBLOCKED force unblock", .notWritable),
         ("ERR Error running script: -READONLY You can't", .notWritable), ("WRONGTYPE x", .server), ("ERR x", .server),
+        ("BATCHEXISTS x", .batchExists), ("NOBATCH x", .noBatch), ("OTHERREADER x", .otherReader),
     ])
     func sortsErrorReplies(_ reply: String, _ code: RedisError.Code) {
         #expect(RedisError(reply: reply).code == code)
