@@ -164,7 +164,7 @@ static inline int megaton_vips_set_argument(
         g_object_set(operation, argument->name, array, NULL);
         vips_area_unref(VIPS_AREA(array));
     } else {
-        vips_error("megaton", "%s is no such argument", argument->name);
+        vips_error("megaton", "the argument %s does not exist", argument->name);
         return -1;
     }
     return 0;

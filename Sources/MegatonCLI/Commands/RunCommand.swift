@@ -353,7 +353,7 @@ struct RunCommand: AsyncParsableCommand {
         if result.ranOutOfTime {
             Terminal.error(
                 "megaton: --timeout ended after \((batch.timeout ?? 0).formatted()) s; the remaining jobs were "
-                    + "cancelled. The same command again makes what is missing."
+                    + "cancelled. The same command again makes the missing ones."
             )
         }
         result.notRetried.report()

@@ -129,8 +129,8 @@ final class BatchRun: Sendable {
         if ledger != nil && unwritten > 0 {
             Terminal.error(
                 "megaton: \(unwritten) of the cancelled jobs had not been admitted yet and "
-                    + "\(unwritten == 1 ? "has" : "have") no line in the ledger; the same command again makes what is "
-                    + "missing."
+                    + "\(unwritten == 1 ? "has" : "have") no line in the ledger; the same command again "
+                    + "makes the missing ones."
             )
         }
         let progress = progress.withLock { $0 }

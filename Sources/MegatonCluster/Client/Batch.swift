@@ -14,7 +14,7 @@ public struct Batch: Sendable {
     ///   others stay in Redis.
     /// - **End.** The iteration ends when the batch has ended and all outcomes were read. Jobs of a cancelled batch
     ///   that the cluster had not taken in have no outcome; every other job has one.
-    /// - **Errors.** The iteration throws ``ClusterError`` if the outcomes are not to be had: the batch is unknown or
+    /// - **Errors.** The iteration throws ``ClusterError`` if the outcomes cannot be read: the batch is unknown or
     ///   keeps no outcomes, Redis is unreachable or no worker runs for the client's idle time-out, or Redis lost jobs
     ///   or outcomes.
     /// - **Several readers.** Outcomes leave Redis when the iteration asks for those behind them. A later iteration,

@@ -16,7 +16,7 @@ public struct S3Location: Sendable, Hashable, CustomStringConvertible {
         guard isBucket else {
             throw ImageError(
                 .invalidURL,
-                "\"\(bucket)\" is no name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens."
+                "\"\(bucket)\" is not the name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens."
             )
         }
         let parts = key.split(separator: "/", omittingEmptySubsequences: false)
@@ -25,7 +25,7 @@ public struct S3Location: Sendable, Hashable, CustomStringConvertible {
         else {
             throw ImageError(
                 .invalidURL,
-                "\"\(key)\" is no key of s3: 1 to 1024 bytes, without \".\" and \"..\" between slashes."
+                "\"\(key)\" is not a key of s3: 1 to 1024 bytes, without \".\" and \"..\" between slashes."
             )
         }
         self.bucket = bucket
@@ -39,7 +39,7 @@ public struct S3Location: Sendable, Hashable, CustomStringConvertible {
         guard url.scheme?.lowercased() == "s3", let bucket = url.host(percentEncoded: false), url.port == nil,
             let key = String(url.path(percentEncoded: true).dropFirst()).removingPercentEncoding
         else {
-            throw ImageError(.invalidURL, "\"\(url.redacted)\" is no s3: URL; one looks like s3://bucket/key.")
+            throw ImageError(.invalidURL, "\"\(url.redacted)\" is not an s3: URL; an example is s3://bucket/key.")
         }
         try self.init(bucket: bucket, key: key)
     }

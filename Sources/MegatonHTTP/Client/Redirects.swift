@@ -27,7 +27,7 @@ package struct Redirects {
         }
         guard let target = URL(string: Self.escaped(location), relativeTo: url)?.absoluteURL, let scheme = target.scheme
         else {
-            throw ImageError(.invalidURL, "It redirects to what is no URL.")
+            throw ImageError(.invalidURL, "It redirects to a location that is not a URL.")
         }
         guard ["http", "https"].contains(scheme.lowercased()) else {
             throw ImageError(.invalidURL, "It redirects to \(scheme): where only http and https are followed.")

@@ -21,7 +21,7 @@ enum ResponseRules {
         case 206 where request.value(forHTTPHeaderField: "Range") == nil:
             return ImageError(
                 .httpStatus,
-                "\(url()) answered with a part (206) where the whole was asked for.",
+                "\(url()) answered a request for the whole with a part (206).",
                 status: status
             )
         case 200..<300: return nil

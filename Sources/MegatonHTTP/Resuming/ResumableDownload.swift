@@ -100,7 +100,7 @@ package struct ResumableDownload {
             if count == partial.total { return done(partial.whole(with: rest) ?? rest) }
             let missing = ImageError(
                 .incompleteBody,
-                "\(plain.url?.redacted ?? "") gave \(count) of \(partial.total) bytes: try again."
+                "\(plain.url?.redacted ?? "") sent \(count) of \(partial.total) bytes; a retry continues there."
             )
             return end(missing)
         }

@@ -11,7 +11,7 @@ extension ImagePipeline.Configuration {
 
 extension PipelineMetrics.Counts {
     /// Old name of `planarFallbacks`.
-    @available(*, deprecated, renamed: "planarFallbacks")
+    @available(*, deprecated, message: "It is no longer public; megaton stats shows it as planar_fallbacks.")
     public var rendersLeftByPlanes: Int {
         get { planarFallbacks }
         set { planarFallbacks = newValue }

@@ -18,7 +18,7 @@ extension RenditionOption {
             .whole(1...Rendition.maximumSide, " from 1 to \(Rendition.maximumSide), pixels"),
             identity: .position,
             hasFlag: false,
-            help: "Pixels; by default what follows from the height."
+            help: "Pixels; by default in proportion to the height."
         ),
         RenditionOption(
             "height",
@@ -27,7 +27,7 @@ extension RenditionOption {
             .whole(1...Rendition.maximumSide, " from 1 to \(Rendition.maximumSide), pixels"),
             identity: .position,
             hasFlag: false,
-            help: "Pixels; by default what follows from the width."
+            help: "Pixels; by default in proportion to the width."
         ),
         RenditionOption(
             "fit",

@@ -21,7 +21,7 @@ package struct VipsEngine: RenderEngine {
         return try attempt.result { source throws(VipsError) in
             let image = try source.open()
             guard type.loaders.contains(image.loader) else {
-                throw VipsError("\(image.loader) wants to open what looks like \(type)")
+                throw VipsError("\(image.loader) would open data that looks like \(type)")
             }
             var probe = image.probe(type, source.notes)
             probe.heif = demand

@@ -16,7 +16,7 @@ extension VipsImage {
         }
         var all: [megaton_vips_argument] = []
         for (key, value) in arguments.sorted(by: { $0.key < $1.key }) {
-            guard let name = strdup(key) else { throw VipsError("there is no memory") }
+            guard let name = strdup(key) else { throw VipsError("there is not enough memory") }
             texts.append(name)
             var argument = megaton_vips_argument(
                 name: UnsafePointer(name),

@@ -7,7 +7,7 @@ extension HEIFFile {
         try reader.skip(3)
         guard try reader.number(version == 0 ? 2 : 4) > 0 else { return }
         while let box = try reader.box() {
-            guard box.type == "infe" else { throw Self.damage("the box \(box.type) is not where it belongs.") }
+            guard box.type == "infe" else { throw Self.damage("the box \(box.type) is in the wrong place.") }
             let item = try item(box.content)
             guard items[item.id] == nil else { throw Self.damage("item \(item.id) is there twice.") }
             items[item.id] = item

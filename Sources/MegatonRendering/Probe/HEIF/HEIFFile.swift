@@ -132,7 +132,7 @@ struct MetaBoxes {
                 found[box.type] = box.content
                 if box.type == "iprp" { try readProperties(bytes, box.content) }
             } else if Self.containers.contains(box.type) {
-                throw HEIFFile.damage("the box \(box.type) is not where it belongs.")
+                throw HEIFFile.damage("the box \(box.type) is in the wrong place.")
             }
         }
         let size = meta.count - (found["idat"]?.count ?? 0)
@@ -159,12 +159,12 @@ struct MetaBoxes {
                 var inner = ByteReader(bytes, box.content)
                 while let property = try next(&inner) {
                     if Self.containers.contains(property.type) {
-                        throw HEIFFile.damage("the box \(property.type) is not where it belongs.")
+                        throw HEIFFile.damage("the box \(property.type) is in the wrong place.")
                     }
                     properties.append(property)
                 }
             } else if Self.containers.contains(box.type) {
-                throw HEIFFile.damage("the box \(box.type) is not where it belongs.")
+                throw HEIFFile.damage("the box \(box.type) is in the wrong place.")
             }
         }
     }

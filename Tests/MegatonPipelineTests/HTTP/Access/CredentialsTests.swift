@@ -82,7 +82,7 @@ import Testing
             #"{"credentials": [{"sources": ["a.example"], "bearer": "hush", "headers": {"X": "hush"}}]}"#,
             "needs sources and one of"
         ), (#"{"credentials": [{"sources": ["a.example"], "bearer": ["hush"]}]}"#, "credentials.0.bearer"),
-        (#"{"credentials": [{"sources": ["*"], "bearer": "hush"}]}"#, "\"*\" is no rule"),
+        (#"{"credentials": [{"sources": ["*"], "bearer": "hush"}]}"#, "\"*\" is not a rule"),
         (#"{"credentials": [{"name": "a b", "sources": ["a.example"], "bearer": "hush"}]}"#, "credentials.0.name"),
         (#"{"credentials": [{"name": "", "sources": ["a.example"], "bearer": "hush"}]}"#, "credentials.0.name"),
     ])
