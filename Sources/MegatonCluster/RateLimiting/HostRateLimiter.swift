@@ -285,12 +285,7 @@ package final class HostRateLimiter: FetchLimiting {
     package func run() async {
         state.withLock { $0.isRunning = true }
         await withTaskGroup(of: Void.self) { group in
-            group.addTask {
-                while !Task.isCancelled {
-                    try? await Task.sleep(for: Self.renewInterval)  // Cancelled: the loop's condition ends it.
-                    if !Task.isCancelled { await self.renew() }
-                }
-            }
+            group.addTask { await every(Self.renewInterval, startsAtOnce: false) { await self.renew() } }
             group.addTask { await self.releaseUnused() }
         }
         let left = state.withLock { state in

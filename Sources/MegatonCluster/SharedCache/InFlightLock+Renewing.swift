@@ -6,10 +6,7 @@ import Synchronization
 // Heartbeat of the leases: a leader holds its flight as long as it renews it.
 extension InFlightLock {
     func renew() async {
-        while !Task.isCancelled {
-            try? await Task.sleep(for: lease / 3)  // Cancelled: the loop's condition ends it.
-            if !Task.isCancelled { await renewLeads() }
-        }
+        await every(lease / 3, startsAtOnce: false) { await renewLeads() }
     }
 
     /// Renews all flights that this process leads, in one round trip.

@@ -31,18 +31,14 @@ struct LeaseHeartbeat: Sendable {
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
                 var backoff = Backoff()
-                var pause = interval
-                while !Task.isCancelled {
-                    try? await Task.sleep(for: pause)  // Cancelled: the loop's condition ends it.
-                    if Task.isCancelled { return }
+                await repeating(after: interval) {
                     if let error = await renew() {
                         // Redis may only have been busy for a moment; waiting a whole interval would cost the leases
                         // time.
-                        pause = min(interval, backoff.next(after: error))
-                    } else {
-                        backoff.reset()
-                        pause = interval
+                        return min(interval, backoff.next(after: error))
                     }
+                    backoff.reset()
+                    return interval
                 }
             }
             // Concurrent with the renewals, not after them: a renewal that hangs is the very reason to fence.
@@ -51,7 +47,7 @@ struct LeaseHeartbeat: Sendable {
     }
 
     private func fence() async {
-        while !Task.isCancelled {
+        await every(min(.seconds(1), interval / 2)) {
             let fenced = running.fence(at: .now)
             if fenced > 0 {
                 statistics.add("fenced", fenced)
@@ -60,7 +56,6 @@ struct LeaseHeartbeat: Sendable {
                     metadata: [LogKey.count: "\(fenced)"]
                 )
             }
-            try? await Task.sleep(for: min(.seconds(1), interval / 2))  // Cancelled: the loop's condition ends it.
         }
     }
 
