@@ -19,9 +19,7 @@ struct LeaseSweeper: Sendable {
 
     /// Sweeps until the task is cancelled.
     func run() async {
-        while !Task.isCancelled {
-            try? await Task.sleep(for: await sweep())  // Cancelled: the loop's condition ends it.
-        }
+        await repeating { await sweep() }
     }
 
     /// - Returns: the pause before the next sweep.

@@ -91,13 +91,12 @@ package struct BareWorker: Sendable {
 
     /// Checks for a leader, as a worker's fallback coordinator does while there is one.
     private func poll() async {
-        while !Task.isCancelled {
+        await every(Self.pollInterval) {
             do {
                 _ = try await fallback.hasLeader()
             } catch {
                 logger.debug("cannot look for a leader", metadata: [LogKey.error: "\(error)"])
             }
-            try? await Task.sleep(for: Self.pollInterval)  // Cancelled: the loop's condition ends it.
         }
     }
 }

@@ -18,12 +18,11 @@ struct RenderWatchdog: Sendable {
     private static let tolerance = 3
 
     func run() async {
-        while !Task.isCancelled {
+        await every(Self.interval) {
             if let longest = pipeline.longestRunningRender, longest > timeLimit * Self.tolerance {
                 logger.critical("a render hangs in its codec; the process ends, and other workers take its jobs")
                 onHungRender()
             }
-            try? await Task.sleep(for: Self.interval)  // Cancelled: the loop's condition ends it.
         }
     }
 }
