@@ -221,8 +221,7 @@ public final class Worker: Sendable {
     }
 
     private func flushStatistics() async {
-        while !Task.isCancelled {
-            try? await Task.sleep(for: Self.statisticsInterval)  // Cancelled: flushed once more below.
+        await every(Self.statisticsInterval, startsAtOnce: false, endsWithRound: true) {
             do {
                 try await statistics.flush(to: queue)
             } catch {
