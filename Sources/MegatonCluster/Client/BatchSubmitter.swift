@@ -66,27 +66,24 @@ package actor BatchSubmitter {
         let deadline = ContinuousClock.now + Self.retryTime
         var backoff = Backoff()
         var isDelayed = false
-        while true {
-            do throws(RedisError) {
-                // The number of the first job makes a repeated push harmless.
-                submitted = try await queue.submit(
-                    pending,
-                    to: batch,
-                    first: submitted,
-                    isLast: isLast,
-                    policy: policy,
-                    idsAreUnique: idsAreUnique,
-                    submitter: submitter
-                )
-                pending = []
-                pendingBytes = 0
-                return
-            } catch {
-                guard error.isTransient, ContinuousClock.now < deadline, !Task.isCancelled else { throw error }
-                if !isDelayed { onDelay(error) }
-                isDelayed = true
-                try? await Task.sleep(for: backoff.next(after: error))  // Cancelled: the next failure is thrown.
-            }
+        try await retrying(until: ContinuousClock.now >= deadline) { () throws(RedisError) in
+            // The number of the first job makes a repeated push harmless.
+            submitted = try await queue.submit(
+                pending,
+                to: batch,
+                first: submitted,
+                isLast: isLast,
+                policy: policy,
+                idsAreUnique: idsAreUnique,
+                submitter: submitter
+            )
+            pending = []
+            pendingBytes = 0
+        } pauseAfter: { error in
+            guard error.isTransient else { return nil }
+            if !isDelayed { onDelay(error) }
+            isDelayed = true
+            return backoff.next(after: error)
         }
     }
 }

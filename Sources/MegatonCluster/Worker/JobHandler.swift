@@ -82,17 +82,15 @@ struct JobHandler: Sendable {
     ) async throws(RedisError) -> Settlement? {
         var backoff = Backoff()
         var isRepeated = false
-        while true {
-            do throws(RedisError) {
-                let settlement = try await write()
-                // The repetition was refused: either the first call was applied, or the lease has run out since. The
-                // two cannot be distinguished, and in both cases nothing is left to report.
-                return isRepeated && settlement?.result.wasApplied != true ? nil : settlement
-            } catch {
-                guard error.isTransient, ContinuousClock.now < active.validUntil, !Task.isCancelled else { throw error }
-                isRepeated = true
-                try? await Task.sleep(for: backoff.next(after: error))  // Cancelled: the next failure is thrown.
-            }
+        return try await retrying(until: ContinuousClock.now >= active.validUntil) { () throws(RedisError) in
+            let settlement = try await write()
+            // The repetition was refused: either the first call was applied, or the lease has run out since. The two
+            // cannot be distinguished, and in both cases nothing is left to report.
+            return isRepeated && settlement?.result.wasApplied != true ? nil : settlement
+        } pauseAfter: { error in
+            guard error.isTransient else { return nil }
+            isRepeated = true
+            return backoff.next(after: error)
         }
     }
 
