@@ -428,13 +428,13 @@ final class BatchRun: Sendable {
     private func finalCounters() async throws -> BatchCounters {
         let deadline = ContinuousClock.now + Self.finalReadTimeout
         var backoff = Backoff()
-        while true {
-            do {
-                return try await monitor.counters()
-            } catch {
-                guard error.isTransient, shutdown.level == .none, ContinuousClock.now < deadline else { throw error }
-                try await Task.sleep(for: backoff.next(after: error))
-            }
+        return try await retrying(
+            until: shutdown.level > .none || ContinuousClock.now >= deadline,
+            cancellation: CancellationError()
+        ) {
+            try await monitor.counters()
+        } pauseAfter: { error in
+            (error as? RedisError)?.isTransient == true ? backoff.next(after: error) : nil
         }
     }
 

@@ -78,29 +78,34 @@ final class OutcomeReader {
     ///
     /// - Returns: none at the end of the batch.
     func page() async throws -> [Data] {
-        var backoff = Backoff()
-        var unreachableSince: ContinuousClock.Instant?
         let waiting = waiting
         return try await withTaskCancellationHandler {
             if lastPage < Self.many, open > Self.many { try await Task.sleep(for: Self.batchingWindow) }
             while true {
-                do {
-                    if let page = try await nextPage() { return page }
-                    unreachableSince = nil
-                    backoff.reset()
-                } catch let error as RedisError {
-                    // The cancellation has closed the connection.
-                    try Task.checkCancellation()
-                    let since = unreachableSince ?? .now
-                    unreachableSince = since
-                    guard error.isTransient, since.duration(to: .now) < batch.client.idleTimeout else {
-                        throw ClusterError(error)
-                    }
-                    try await Task.sleep(for: backoff.next(after: error))
-                }
+                if let page = try await nextPageRetrying() { return page }
             }
         } onCancel: {
             waiting.close()
+        }
+    }
+
+    /// `nextPage`, retried while Redis is unreachable, for `idleTimeout` of the client at most.
+    private func nextPageRetrying() async throws -> [Data]? {
+        var backoff = Backoff()
+        var unreachableSince: ContinuousClock.Instant?
+        do {
+            return try await retrying(cancellation: CancellationError()) {
+                try await nextPage()
+            } pauseAfter: { error in
+                guard let error = error as? RedisError, error.isTransient else { return nil }
+                let since = unreachableSince ?? .now
+                unreachableSince = since
+                return since.duration(to: .now) < batch.client.idleTimeout ? backoff.next(after: error) : nil
+            }
+        } catch let error as RedisError {
+            // The cancellation has closed the connection.
+            try Task.checkCancellation()
+            throw ClusterError(error)
         }
     }
 

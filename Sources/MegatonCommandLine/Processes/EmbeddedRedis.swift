@@ -150,7 +150,10 @@ package struct EmbeddedRedis: Sendable {
     /// - Throws: `CLIError` 130 after a signal, and 75 after `--timeout`: a large cache takes long to load.
     private func waitUntilReady(_ address: RedisConfiguration) async throws {
         let limit = ContinuousClock.now + Self.startTimeout
-        while true {
+        try await retrying(
+            until: ContinuousClock.now >= limit || Task.isCancelled,
+            cancellation: CancellationError()
+        ) {
             if shutdown.level > .none {
                 throw CLIError(code: 130, message: "interrupted while the private Redis started; nothing was begun.")
             }
@@ -168,15 +171,11 @@ package struct EmbeddedRedis: Sendable {
                 logger: LogOptions.logger("megaton.redis", level: .critical)
             )
             defer { client.close() }
-            do {
-                try await client.connect()
-                try await client.send(["PING"])
-                return
-            } catch {
-                // Not started yet, or still loading.
-                guard ContinuousClock.now < limit, !Task.isCancelled else { throw error }
-                try await Task.sleep(for: .milliseconds(5))
-            }
+            try await client.connect()
+            try await client.send(["PING"])
+        } pauseAfter: { error in
+            // A Redis that fails has not started yet, or is still loading.
+            error is RedisError ? .milliseconds(5) : nil
         }
     }
 
