@@ -1,4 +1,5 @@
 package import Logging
+internal import MegatonCore
 package import NIOCore
 
 /// A connection that subscribes to channels and is reopened after a failure.
@@ -33,17 +34,16 @@ package final class RedisSubscriber: Sendable {
     /// Listens until the task is cancelled.
     package func run() async {
         var backoff = Backoff()
-        while !Task.isCancelled {
-            var failure: (any Error)?
+        await repeating {
             do {
                 try await listen { backoff.reset() }
+                return backoff.next(after: nil)
             } catch is CancellationError {
-                return
+                return nil
             } catch {
                 logger.debug("a subscription ended; subscribing again", metadata: ["error": "\(error)"])
-                failure = error
+                return backoff.next(after: error)
             }
-            try? await Task.sleep(for: backoff.next(after: failure))  // If cancelled, the loop's condition ends it.
         }
     }
 

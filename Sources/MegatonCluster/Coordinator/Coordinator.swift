@@ -117,9 +117,9 @@ public final class Coordinator: Sendable {
     private func work() async {
         if !isFallback { logger.info("coordinator started", metadata: [LogKey.queue: "\(configuration.keys.queue)"]) }
         var failures = Backoff()
-        while !Task.isCancelled {
+        await repeating {
             do {
-                let wait = isFallback ? Self.pollInterval : configuration.renewInterval
+                var pause = isFallback ? Self.pollInterval : configuration.renewInterval
                 if try await shouldLead() {
                     let attempt = try await leadership.attempt()
                     lastAnswer.withLock { $0 = .now }
@@ -132,15 +132,15 @@ public final class Coordinator: Sendable {
                             try await lead(epoch)
                             group.cancelAll()
                         }
+                        pause = .zero
                     // Not longer than the other leader's lease lasts.
-                    case .waits(let left): try await Task.sleep(for: min(wait, left + Self.fullWait))
+                    case .waits(let left): pause = min(pause, left + Self.fullWait)
                     }
-                } else {
-                    try await Task.sleep(for: wait)
                 }
                 failures.reset()
+                return pause
             } catch is CancellationError {
-                break
+                return nil
             } catch {
                 logger.warning(
                     "the coordinator lost Redis or the leadership; retrying",
@@ -148,7 +148,7 @@ public final class Coordinator: Sendable {
                 )
                 // Another coordinator may succeed; our lease must not keep it out.
                 await resign()
-                try? await Task.sleep(for: failures.next(after: error))  // Cancelled: the loop's condition ends it.
+                return failures.next(after: error)
             }
         }
         // The task is cancelled by now, which does not affect the Redis client.
