@@ -50,16 +50,13 @@ final class IntakeListener: Sendable {
 
     private func listen(on client: RedisClient, with command: RedisCommand, when armed: AsyncSignal) async {
         var backoff = Backoff()
-        while !Task.isCancelled {
-            await armed.wait()
-            do {
-                try await client.send(command, timeout: Self.block + .seconds(2))
-                backoff.reset()
-            } catch {
-                // The coordinator's own commands meet the same failure and log it; here it only causes a back-off.
-                // Cancelled: the loop's condition ends it.
-                try? await Task.sleep(for: backoff.next(after: error))
-            }
+        await armed.serve {
+            try await client.send(command, timeout: Self.block + .seconds(2))
+            backoff.reset()
+        } pauseAfter: { error in
+            // The coordinator's own commands meet the same failure and log it; here it only causes a back-off.
+            backoff.next(after: error)
+        } done: {
             pushed.signal()
         }
     }

@@ -60,26 +60,27 @@ final class ClaimLoop: Sendable {
             await withDiscardingTaskGroup { jobs in
                 var failures = Backoff()
                 var throttle = ClaimThrottle(concurrency: concurrency)
-                while signal.level == .none && !Task.isCancelled {
+                await repeating {
+                    if signal.level > .none { return nil }
                     do {
                         await pause(throttle)
-                        if signal.level > .none { break }
+                        if signal.level > .none { return nil }
                         let claimed = try await claimFree(&throttle)
                         failures.reset()
                         for job in claimed { jobs.addTask { await self.handler.handle(job) } }
                         if claimed.isEmpty && free > 0 {
-                            if takesOnlySuspects { break }
+                            if takesOnlySuspects { return nil }
                             // Jobs that were left to other workers are asked for again soon.
                             if !throttle.hasLeftJobs { await idle() }
                         } else if claimed.isEmpty {
                             await idle()
                         }
+                        return .zero
                     } catch  where signal.level > .none || Task.isCancelled {
-                        break
+                        return nil
                     } catch {
                         logger.warning("cannot claim jobs; retrying", metadata: [LogKey.error: "\(error)"])
-                        // Cancelled: the loop's condition ends it.
-                        try? await Task.sleep(for: failures.next(after: error))
+                        return failures.next(after: error)
                     }
                 }
                 await drain(signal)
@@ -149,21 +150,17 @@ final class ClaimLoop: Sendable {
     /// worker meanwhile.
     private func listen() async {
         var failures = Backoff()
-        while !Task.isCancelled {
-            await listening.wait()
-            if Task.isCancelled { return }
-            do {
-                let token = try await wake.send(
-                    ["BLPOP", .string(queue.keys.wake), .int(Self.idleSeconds)],
-                    timeout: .seconds(Self.idleSeconds + 2)
-                )
-                if token.array != nil { hasWakeToken.store(true, ordering: .releasing) }
-                failures.reset()
-            } catch {
-                // The claim that follows meets the same failure and logs it.
-                // Cancelled: the loop's condition ends it.
-                try? await Task.sleep(for: failures.next(after: error))
-            }
+        await listening.serve {
+            let token = try await wake.send(
+                ["BLPOP", .string(queue.keys.wake), .int(Self.idleSeconds)],
+                timeout: .seconds(Self.idleSeconds + 2)
+            )
+            if token.array != nil { hasWakeToken.store(true, ordering: .releasing) }
+            failures.reset()
+        } pauseAfter: { error in
+            // The claim that follows meets the same failure and logs it.
+            failures.next(after: error)
+        } done: {
             running.changed.signal()
         }
     }

@@ -50,29 +50,25 @@ final class SuspectIsolation: Sendable {
     func run(onEnd: @Sendable () -> Void) async {
         var failures = 0
         var backoff = Backoff()
-        while !Task.isCancelled {
-            await request.wait()
-            if Task.isCancelled { return }
-            do {
-                let process = try await start()
-                if !process.isSuccess && !Task.isCancelled {
-                    logger.warning(
-                        "the isolated process for suspects ended with an error",
-                        metadata: [LogKey.pid: "\(process.pid)"]
-                    )
-                    let exit = try await queue.report(deathOf: process.pid, on: host)
-                    if !exit.hadRegistered { throw CannotStart() }
-                }
-                failures = 0
-                backoff.reset()
-            } catch {
-                // An unreachable Redis says nothing about whether processes can be started.
-                if !(error is RedisError) { failures += 1 }
-                logger.warning("no isolated process for suspects could be run", metadata: [LogKey.error: "\(error)"])
-                // Cancelled: the loop's condition ends it.
-                try? await Task.sleep(for: backoff.next(after: error))
-                if failures >= Self.failureLimit { isBroken.store(true, ordering: .releasing) }
+        await request.serve {
+            let process = try await start()
+            if !process.isSuccess && !Task.isCancelled {
+                logger.warning(
+                    "the isolated process for suspects ended with an error",
+                    metadata: [LogKey.pid: "\(process.pid)"]
+                )
+                let exit = try await queue.report(deathOf: process.pid, on: host)
+                if !exit.hadRegistered { throw CannotStart() }
             }
+            failures = 0
+            backoff.reset()
+        } pauseAfter: { error in
+            // An unreachable Redis says nothing about whether processes can be started.
+            if !(error is RedisError) { failures += 1 }
+            logger.warning("no isolated process for suspects could be run", metadata: [LogKey.error: "\(error)"])
+            return backoff.next(after: error)
+        } done: {
+            if failures >= Self.failureLimit { isBroken.store(true, ordering: .releasing) }
             isBusy.store(false, ordering: .releasing)
             onEnd()
         }
