@@ -75,21 +75,12 @@ final class LoadRecorder: Sendable {
         let (changes, watcher) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         state.withLock { $0.watchers.append(watcher) }
         watcher.yield()
-        return await withTaskGroup(of: LoadRecord?.self) { group in
-            group.addTask { [self] in
-                for await _ in changes {
-                    let record = record
-                    if isMet(record) { return record }
-                }
-                return nil
+        return await TimeLimit.wait(atMost: patience) { [self] in
+            for await _ in changes {
+                let record = record
+                if isMet(record) { return record }
             }
-            group.addTask {
-                // Cancelled when the condition holds; the error carries no other information.
-                try? await Task.sleep(for: patience)
-                return nil
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? nil
+            return nil
         }
     }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import FoundationNetworking
+import MegatonPipeline
 
 extension LoadTrial {
     func conditionalRequest() async throws(ConformanceFailure) {
@@ -61,21 +62,12 @@ extension LoadTrial {
         for (resource, isCancelled) in [(Resource.bytes(1000), false), (.status(404), false), (.hang(1000), true)] {
             let (ends, witness) = AsyncStream.makeStream(of: Void.self)
             try await load(resource, isCancelled: isCancelled, witness)
-            let isGone = await withTaskGroup(of: Bool.self) { group in
-                group.addTask {
-                    for await _ in ends {}
-                    return !Task.isCancelled
-                }
-                group.addTask { [patience = conformance.patience] in
-                    // Cancelled when the closures are released; the error carries no other information.
-                    try? await Task.sleep(for: patience)
-                    return false
-                }
-                defer { group.cancelAll() }
-                return await group.next() ?? false
+            let isGone = await TimeLimit.wait(atMost: conformance.patience) {
+                for await _ in ends {}
+                return !Task.isCancelled
             }
             let end = isCancelled ? "cancelled" : "completed"
-            try require(isGone, "\(resource.path): the closures are still retained after it was \(end)")
+            try require(isGone == true, "\(resource.path): the closures are still retained after it was \(end)")
         }
     }
 

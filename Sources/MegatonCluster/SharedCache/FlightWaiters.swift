@@ -32,13 +32,7 @@ final class FlightWaiters: Sendable {
     /// Waits for the landing, no longer than `limit`, and unregisters.
     func wait(_ key: String, ticket: Int, atMost limit: Duration) async {
         guard let waiter = state.withLock({ $0.waiting[key]?[ticket] }) else { return }
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await waiter.landed.wait() }
-            // Cancelled by the landing, or timed out: either ends the wait.
-            group.addTask { try? await Task.sleep(for: limit) }
-            await group.next()
-            group.cancelAll()
-        }
+        await TimeLimit.wait(atMost: limit) { await waiter.landed.wait() }
         unregister(key, ticket: ticket)
     }
 
