@@ -296,11 +296,11 @@ package final class HostRateLimiter: FetchLimiting {
     }
 
     private func releaseUnused() async {
-        while !Task.isCancelled {
-            if state.withLock({ $0.cache.isEmpty }) { await hasIdle.wait() }
-            try? await Task.sleep(for: PermitCache.idleTime)  // Cancelled: the loop's condition ends it.
+        await repeating(endsWithRound: true) {
             let unused = state.withLock { $0.cache.removeUnused(at: .now) }
             if !unused.isEmpty { await release(unused: unused) }
+            if state.withLock({ $0.cache.isEmpty }) { await hasIdle.wait() }
+            return PermitCache.idleTime
         }
     }
 
