@@ -69,7 +69,7 @@ public struct ImageError: Swift.Error, Sendable, Hashable, Codable, CustomString
     public func hash(into hasher: inout Hasher) { hasher.combine(code) }
 
     /// Maximum length of a message in characters. An origin can contribute to it (header fields, redirect targets).
-    package static let maximumMessage = 4096
+    static let maximumMessage = 4096
 
     private static func presentable(_ message: String) -> String {
         // Redact before truncating: half a URL would not be recognized.
@@ -78,7 +78,7 @@ public struct ImageError: Swift.Error, Sendable, Hashable, Codable, CustomString
 
     /// Clamps seconds to values that JSON can encode and a `Duration` can represent. A custom loader may report
     /// infinity, and a process that cannot encode an error cannot end its flight.
-    package static func bounded(_ seconds: Double?) -> Double? {
+    static func bounded(_ seconds: Double?) -> Double? {
         seconds.flatMap { $0.isNaN ? nil : min(max(0, $0), 100 * 365 * 24 * 3600) }
     }
 
@@ -88,7 +88,7 @@ public struct ImageError: Swift.Error, Sendable, Hashable, Codable, CustomString
     public var description: String { "\(code.rawValue): \(message)" }
 
     /// Without `underlying`, which need not be `Codable`.
-    package enum CodingKeys: String, CodingKey {
+    enum CodingKeys: String, CodingKey {
         case code, message, status, url, stage, excerpt
         case contentType = "content_type"
         case isRetryable = "retryable"

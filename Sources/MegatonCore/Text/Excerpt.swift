@@ -3,7 +3,7 @@ package import Foundation
 /// First bytes of a response, for messages: as text if they are text, else as hex.
 package enum Excerpt {
     /// Maximum number of characters of text.
-    package static let length = 24
+    static let length = 24
     /// Number of bytes that are examined: half a URL would not be recognized.
     package static let bytes = 256
 

@@ -18,7 +18,7 @@ package struct FieldProblem: Error, Sendable, Equatable, CustomStringConvertible
     package var description: String { path.isEmpty ? problem : "\(path) \(problem)" }
 
     /// The same problem, with the path of the enclosing field in front.
-    package func at(_ outer: String) -> FieldProblem {
+    func at(_ outer: String) -> FieldProblem {
         if outer.isEmpty { return self }
         return FieldProblem(path.isEmpty ? outer : "\(outer).\(path)", problem)
     }
@@ -48,7 +48,7 @@ package struct FieldProblem: Error, Sendable, Equatable, CustomStringConvertible
     package static func value(of decoder: any Decoder) -> String { JSONTree.shown(from: decoder).shown }
 
     /// Describes a value that is not allowed, with a suggestion of the word that was probably meant.
-    package static func unknown(_ value: JSONTree, allowed: String, like suggestion: (String) -> String?) -> String {
+    static func unknown(_ value: JSONTree, allowed: String, like suggestion: (String) -> String?) -> String {
         var near = ""
         if case .text(let text) = value, let word = suggestion(text) { near = "; did you mean \"\(word)\"?" }
         return "is \(value.shown); allowed are \(allowed)\(near)"

@@ -6,17 +6,17 @@ package struct JSONSchema: Codable, Sendable, Equatable {
 
     /// The address of the draft, for the schema of a whole document.
     package var draft: String?
-    package var type: Kind?
+    var type: Kind?
     package var description: String?
     /// The allowed words of a string.
-    package var words: [String]?
-    package var pattern: String?
-    package var minimum: Double?
-    package var maximum: Double?
-    package var properties: [String: JSONSchema]?
-    package var required: [String]?
+    var words: [String]?
+    var pattern: String?
+    var minimum: Double?
+    var maximum: Double?
+    var properties: [String: JSONSchema]?
+    var required: [String]?
     package var anyOf: [JSONSchema]?
-    package var additionalProperties: Bool?
+    var additionalProperties: Bool?
 
     package init(
         _ type: Kind?,

@@ -24,7 +24,7 @@ public struct AddressPolicy: Sendable, Equatable {
     }
 
     /// Why the address is refused; nil if it is allowed.
-    package func validationError(address: IPAddress, port: Int) -> String? {
+    func validationError(address: IPAddress, port: Int) -> String? {
         if let special = address.specialPurpose {
             return allowsPrivate || exceptions.contains(address)
                 ? nil : "\(address) is \(special); AddressPolicy.allowsPrivate permits such addresses"

@@ -41,14 +41,14 @@ public struct Credential: Sendable, Hashable, CustomStringConvertible {
         return "\(name.map { "\($0): " } ?? "")\(kind) for \(places)"
     }
 
-    package func isFor(_ parts: URLParts) -> Bool {
+    func isFor(_ parts: URLParts) -> Bool {
         sources.contains { rule in
             rule.matches(parts) && (rule.scheme != nil || parts.scheme == "https")
         }
     }
 
     /// Header fields for a request to one of its sources; none for `s3`, whose signature covers the whole request.
-    package var headerFields: [String: String] {
+    var headerFields: [String: String] {
         switch method {
         case .basic(let user, let password):
             let pair = Data("\(user):\(password.value)".utf8).base64EncodedString()

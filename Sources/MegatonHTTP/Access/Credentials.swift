@@ -56,7 +56,7 @@ public struct Credentials: Sendable, Hashable, CustomStringConvertible {
     /// The credential for a request to a URL, if any.
     ///
     /// - Parameter name: the name that the request asks for.
-    package func credential(for parts: URLParts, named name: String?) -> Credential? {
+    func credential(for parts: URLParts, named name: String?) -> Credential? {
         credentials.first { $0.name == name && $0.isFor(parts) }
     }
 

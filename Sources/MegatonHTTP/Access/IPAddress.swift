@@ -3,10 +3,10 @@ internal import Foundation
 /// An IPv4 or IPv6 address.
 public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
     /// 4 or 16 bytes, network order.
-    package let bytes: [UInt8]
+    let bytes: [UInt8]
 
     /// - Parameter bytes: 4 or 16 of them, network order.
-    package init(bytes: [UInt8]) {
+    init(bytes: [UInt8]) {
         precondition(bytes.count == 4 || bytes.count == 16, "an address has 4 or 16 bytes")
         self.bytes = bytes
     }
@@ -34,7 +34,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Special purpose that the address is reserved for; nil for a public address.
-    package var specialPurpose: String? {
+    var specialPurpose: String? {
         bytes.count == 4 ? Self.specialPurposeV4(bytes) : specialPurposeV6
     }
 

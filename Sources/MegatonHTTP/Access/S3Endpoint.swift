@@ -30,7 +30,7 @@ public struct S3Endpoint: Sendable, Hashable {
     /// HTTP URL of an object.
     ///
     /// - Throws: `.invalidURL` if the endpoint is invalid.
-    package func url(of location: S3Location) throws(ImageError) -> URL {
+    func url(of location: S3Location) throws(ImageError) -> URL {
         let base = url ?? URL(string: "https://s3.\(region).amazonaws.com")
         guard let base, let parts = URLParts(base), ["http", "https"].contains(parts.scheme), !parts.hasUser,
             base.query() == nil, var components = URLComponents(url: base, resolvingAgainstBaseURL: true)

@@ -14,16 +14,16 @@ internal import Foundation
 /// by components, percent-decoded.
 public struct SourceRule: Sendable, Hashable, CustomStringConvertible {
     /// Scheme in lower case; nil for http and https.
-    package let scheme: String?
+    let scheme: String?
     /// Host without the `*.`.
-    package let host: String
+    let host: String
     let isWildcard: Bool
-    package let port: Port
+    let port: Port
     /// Components of the path, percent-decoded.
-    package let components: [String]
+    let components: [String]
     public let description: String
 
-    package enum Port: Hashable {
+    enum Port: Hashable {
         /// Default port of the scheme.
         case usual
         case any
@@ -67,7 +67,7 @@ public struct SourceRule: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Whether the rule allows a URL.
-    package func matches(_ parts: URLParts) -> Bool {
+    func matches(_ parts: URLParts) -> Bool {
         guard scheme.map({ $0 == parts.scheme }) ?? ["http", "https"].contains(parts.scheme) else { return false }
         guard isWildcard ? parts.host.hasSuffix(".\(host)") : parts.host == host else { return false }
         switch port {

@@ -7,13 +7,13 @@ package import Foundation
 /// not cover the other. A URL on which Foundation and libcurl disagree has no parts.
 package struct URLParts: Sendable, Hashable {
     /// Scheme in lower case.
-    package let scheme: String
+    let scheme: String
     /// Host in lower case, without brackets and without a trailing dot; numeric forms of IPv4 addresses are dotted.
-    package let host: String
+    let host: String
     /// Port as written in the URL, if any.
     let explicitPort: Int?
     /// Components of the path, percent-decoded, without empty ones at the end.
-    package let components: [String]
+    let components: [String]
     /// Whether the path contains `.`, `..`, NUL or additional separators, possibly encoded more than once.
     let hasOddPath: Bool
     let hasUser: Bool
@@ -57,7 +57,7 @@ package struct URLParts: Sendable, Hashable {
 
     private static let usualPorts = ["http": 80, "ftp": 21]
 
-    package var port: Int { explicitPort ?? usualPort }
+    var port: Int { explicitPort ?? usualPort }
 
     /// Whether two URLs have the same origin (RFC 6454 section 4).
     package func isSameOrigin(as other: URLParts) -> Bool {

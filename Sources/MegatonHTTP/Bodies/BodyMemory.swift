@@ -7,16 +7,16 @@ package final class BodyMemory: Sendable {
     package static let process = BodyMemory(limit: 64 << 20)
 
     /// The limit, bytes.
-    package let limit: Int
+    let limit: Int
     private let used = Mutex(0)
 
     init(limit: Int) { self.limit = limit }
 
     /// Bytes reserved.
-    package var bytesInUse: Int { used.withLock { $0 } }
+    var bytesInUse: Int { used.withLock { $0 } }
 
     /// - Returns: false if too little is left. A body does not wait for memory: it goes to a file instead.
-    package func reserve(_ bytes: Int) -> Bool {
+    func reserve(_ bytes: Int) -> Bool {
         used.withLock { used in
             guard used + bytes <= limit else { return false }
             used += bytes
@@ -24,7 +24,7 @@ package final class BodyMemory: Sendable {
         }
     }
 
-    package func release(_ bytes: Int) { used.withLock { $0 -= bytes } }
+    func release(_ bytes: Int) { used.withLock { $0 -= bytes } }
 }
 
 /// Memory for one body, which grows while the body arrives.

@@ -1,4 +1,4 @@
-package import Foundation
+internal import Foundation
 package import Logging
 import Synchronization
 
@@ -7,12 +7,12 @@ package struct BodySpool: Sendable {
     /// Size above which a body is in a file, bytes.
     package var threshold = Int.max
     /// Directory of the files; nil for the default of `SpoolFile`.
-    package var directory: String?
+    var directory: String?
     /// Limit for bodies in memory, which small bodies share.
-    package var memory: BodyMemory?
-    package var logger: Logger?
+    var memory: BodyMemory?
+    var logger: Logger?
     /// Creates a file in place of one in `directory`, to test full disks.
-    package var open: (@Sendable () -> SpoolFile)?
+    var open: (@Sendable () -> SpoolFile)?
 
     package init(
         threshold: Int = .max,
@@ -29,7 +29,7 @@ package struct BodySpool: Sendable {
     }
 
     /// A copy of the bytes in a file, if they exceed the threshold; otherwise, or if that fails, the bytes themselves.
-    package func spooled(_ data: Data) -> Data {
+    func spooled(_ data: Data) -> Data {
         guard data.count > threshold, let file = try? SpoolFile(in: directory) else { return data }
         do throws(SpoolFile.Fault) {
             try file.write(data, at: 0)

@@ -7,12 +7,12 @@ import Synchronization
 package final class SpoolFile: Sendable {
     /// Why a file cannot be created or written.
     package struct Fault: Error {
-        package let code: Int32
-        package let directory: String
+        let code: Int32
+        let directory: String
 
         /// Whether there is no space, which a later attempt may find.
-        package var isFull: Bool { [ENOSPC, EDQUOT].contains(code) }
-        package var reason: String { "\(directory): \(String(cString: strerror(code)))" }
+        var isFull: Bool { [ENOSPC, EDQUOT].contains(code) }
+        var reason: String { "\(directory): \(String(cString: strerror(code)))" }
     }
 
     private let descriptor: Int32
@@ -39,7 +39,7 @@ package final class SpoolFile: Sendable {
     }
 
     /// - Parameter descriptor: of an open file, which is closed with this object.
-    package init(descriptor: Int32, directory: String) {
+    init(descriptor: Int32, directory: String) {
         self.descriptor = descriptor
         self.directory = directory
     }

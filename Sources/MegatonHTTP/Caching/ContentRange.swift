@@ -1,14 +1,14 @@
 /// Byte range of a partial response (RFC 9110 section 14.4): `bytes 100-199/200`.
 package struct ContentRange: Equatable {
     /// Offset of the first byte; the body starts at 0.
-    package let first: Int
+    let first: Int
     /// Offset of the last byte.
-    package let last: Int
+    let last: Int
     /// Size of the whole body, bytes.
-    package let total: Int
+    let total: Int
 
     /// - Returns: nil if the value is malformed or contradicts itself, has another unit, or an unknown total (`*`).
-    package init?(_ value: String?) {
+    init?(_ value: String?) {
         guard let words = value?.split(separator: " "), words.count == 2, words[0].lowercased() == "bytes" else {
             return nil
         }

@@ -86,7 +86,7 @@ extension HTTPURLResponse {
     }
 
     /// Content encoding of the body, truncated to 64 characters; nil if there is none.
-    package var bodyEncoding: String? {
+    var bodyEncoding: String? {
         let codings = HTTPFieldList.elements(lowercasedHeaders["content-encoding"] ?? "")
             .filter { $0.lowercased() != "identity" }
         return codings.isEmpty ? nil : String(codings.joined(separator: ", ").prefix(64))

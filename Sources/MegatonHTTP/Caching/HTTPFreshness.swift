@@ -67,7 +67,7 @@ package struct HTTPFreshness: Equatable {
     /// Whether a shared cache may store a response at all, useful or not (RFC 9111 section 3).
     ///
     /// - Parameter headers: names in lower case.
-    package static func mayKeep(_ headers: [String: String], status: Int, isAuthorized: Bool) -> Bool {
+    static func mayKeep(_ headers: [String: String], status: Int, isAuthorized: Bool) -> Bool {
         let control = CacheControl(headers["cache-control"])
         // Section 5.2.2.3: with `must-understand`, `no-store` is for caches that do not know the status; this one does.
         let isForbidden = control.contains("no-store") && !control.contains("must-understand")

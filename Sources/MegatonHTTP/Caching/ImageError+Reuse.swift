@@ -7,7 +7,7 @@ extension ImageError.Reuse {
 
     /// - Parameter headers: of the response, with lower-case names.
     /// - Returns: nil if they do not limit the reuse.
-    package init?(headers: [String: String]) {
+    init?(headers: [String: String]) {
         let control = CacheControl(headers["cache-control"])
         let names = VaryKey.names(headers)
         let isStated = headers["expires"] != nil || Self.directives.contains(where: control.contains) || names == .all

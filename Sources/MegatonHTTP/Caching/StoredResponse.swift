@@ -3,7 +3,7 @@ package import FoundationNetworking
 
 /// Head of a response as it is stored: without header fields that belong to one client.
 package struct StoredResponse: Sendable, Codable, Equatable {
-    package var status: Int
+    var status: Int
     /// Names in lower case.
     package var headers: [String: String]
     /// Time of storage, seconds since 1970.

@@ -42,7 +42,7 @@ package struct UnkeyedHeaders: Sendable, Equatable {
     }
 
     /// Whether none of these fields, in lower case, is an unkeyed header.
-    package func areIrrelevant(toFields fields: (some Sequence<String>)?) -> Bool {
+    func areIrrelevant(toFields fields: (some Sequence<String>)?) -> Bool {
         fields.map { names.isDisjoint(with: $0) } ?? true
     }
 

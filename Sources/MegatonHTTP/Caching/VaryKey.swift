@@ -8,7 +8,7 @@ internal import Foundation
 /// takes no space there.
 package struct VaryKey: Hashable, Sendable {
     /// Header fields that `Vary` names.
-    package enum Names: Hashable, Sendable {
+    enum Names: Hashable, Sendable {
         case none
         /// Names in lower case.
         case fields(Set<String>)
@@ -17,7 +17,7 @@ package struct VaryKey: Hashable, Sendable {
     }
 
     /// More names than this are treated as `*`.
-    package static let limit = 32
+    static let limit = 32
 
     /// Hex digest of the value of each named request header, by name in lower case; empty if the header was absent, so
     /// that only requests without it match.
@@ -43,7 +43,7 @@ package struct VaryKey: Hashable, Sendable {
     }
 
     /// - Parameter headers: of a response, names in lower case.
-    package static func names(_ headers: [String: String]) -> Names {
+    static func names(_ headers: [String: String]) -> Names {
         let names = HTTPFieldList.elements(headers["vary"] ?? "")
         if names.isEmpty { return .none }
         guard names.count <= limit, !names.contains("*"), names.allSatisfy(HTTPFieldList.isToken) else { return .all }

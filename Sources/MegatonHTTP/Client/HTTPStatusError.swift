@@ -1,5 +1,5 @@
-package import Foundation
-package import FoundationNetworking
+internal import Foundation
+internal import FoundationNetworking
 
 /// Maps statuses other than 2xx to errors (RFC 9110 section 15, RFC 6585).
 package enum HTTPStatusError {
@@ -35,7 +35,7 @@ package enum HTTPStatusError {
     }
 
     /// Seconds, from a number or a date (RFC 9110 section 5.6.7); at most a year, nil if malformed.
-    package static func retryAfter(_ value: String, now: Date) -> Double? {
+    static func retryAfter(_ value: String, now: Date) -> Double? {
         let seconds = Double(value) ?? HTTPDate.parse(value, now: now)?.timeIntervalSince(now)
         // Swift parses "inf" and "nan" as numbers.
         return seconds.flatMap { $0.isFinite ? min(max(0, $0), CacheControl.longest) : nil }
@@ -44,7 +44,7 @@ package enum HTTPStatusError {
 
 extension HTTPURLResponse {
     /// Media type that the origin declared, truncated to the length of the longest valid type.
-    package var mediaType: String? {
+    var mediaType: String? {
         lowercasedHeaders["content-type"].map { String($0.prefix(HTTPStatusError.maximumType)) }
     }
 }

@@ -1,14 +1,14 @@
 internal import Foundation
-package import FoundationNetworking
+internal import FoundationNetworking
 
 /// Redirect rules of a load (RFC 9110 section 15.4). Pure state, no I/O.
 package struct Redirects {
     /// Maximum number of redirects.
-    package let limit: Int
+    let limit: Int
     /// Redirects so far.
     private(set) var count = 0
 
-    package init(limit: Int) { self.limit = limit }
+    init(limit: Int) { self.limit = limit }
 
     static func isRedirect(_ status: Int) -> Bool { [301, 302, 303, 307, 308].contains(status) }
 
@@ -16,7 +16,7 @@ package struct Redirects {
     ///
     /// - Returns: nil if the response is not a redirect, or has no location.
     /// - Throws: `.tooManyRedirects` beyond the limit, `.invalidURL` for an invalid location.
-    package mutating func next(
+    mutating func next(
         after request: URLRequest,
         status: Int,
         location: String?

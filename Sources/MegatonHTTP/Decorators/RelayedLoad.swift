@@ -7,9 +7,9 @@ import Synchronization
 package final class RelayedLoad: Cancellable {
     /// Closures of the caller.
     package struct Listener: Sendable {
-        package let didReceiveData: @Sendable (Data, URLResponse) -> Void
-        package let didCollect: @Sendable (LoadTimings) -> Void
-        package let completion: @Sendable ((any Error)?) -> Void
+        let didReceiveData: @Sendable (Data, URLResponse) -> Void
+        let didCollect: @Sendable (LoadTimings) -> Void
+        let completion: @Sendable ((any Error)?) -> Void
 
         package init(
             didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,

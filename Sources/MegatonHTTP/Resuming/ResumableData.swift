@@ -1,6 +1,6 @@
 internal import Crypto
 package import Foundation
-package import FoundationNetworking
+internal import FoundationNetworking
 
 /// The first bytes of an interrupted download, with the metadata needed to fetch the rest by a range request (RFC 9110
 /// sections 13.1.5 and 14). Follows the rules of Nuke and closes their gaps.
@@ -26,9 +26,9 @@ package struct ResumableData: Sendable, Equatable {
     /// Sizes worth storing, bytes.
     package struct Limits: Sendable {
         /// Minimum size worth storing: refetching less is cheaper than a lookup.
-        package var least = 64 * 1024
+        var least = 64 * 1024
         /// Maximum size of the whole body; that of `ImagePipeline.Configuration.maximumDataSize`.
-        package var most = 64 * 1024 * 1024
+        var most = 64 * 1024 * 1024
 
         package init(least: Int = 64 * 1024, most: Int = 64 * 1024 * 1024) {
             self.least = least
@@ -37,22 +37,22 @@ package struct ResumableData: Sendable, Equatable {
     }
 
     /// URL of the request without user, password, query and fragment, which may be secret.
-    package let url: URL
+    let url: URL
     /// A strong entity tag, or a `Last-Modified` date that is a strong validator.
     package let validator: String
     /// Size of the whole body, bytes.
-    package let total: Int
+    let total: Int
     /// Bytes of the body from the first one on.
     package let data: Data
     /// Header fields of the first response, names in lower case. The response to a request for the rest need not repeat
     /// them (RFC 9110 section 15.3.7).
-    package let headers: [String: String]
+    let headers: [String: String]
 
     /// Maximum age of a part from a shared cache, seconds.
     static let longestStorage: Double = 24 * 3600
 
     /// Same as the initializer below, for bytes already in memory.
-    package init?(
+    init?(
         request: URLRequest,
         response: URLResponse?,
         data: Data,
@@ -80,7 +80,7 @@ package struct ResumableData: Sendable, Equatable {
     ///   - previous: the part that the request asked to resume; ignored unless the response continues it.
     ///   - unkeyed: unkeyed headers of the request; nil if it was sent as it is.
     /// - Returns: nil if the rest cannot be requested, or if the part is not worth storing.
-    package init?(
+    init?(
         request: URLRequest,
         response: URLResponse?,
         count: Int,
@@ -118,7 +118,7 @@ package struct ResumableData: Sendable, Equatable {
     /// Turns a request into one for the rest.
     ///
     /// - Returns: false if its URL or method is another one, or if it already has a range; it is left unchanged then.
-    package func resume(_ request: inout URLRequest) -> Bool {
+    func resume(_ request: inout URLRequest) -> Bool {
         guard let place = request.url.flatMap(Self.place), place == url, (request.httpMethod ?? "GET") == "GET",
             ["Range", "If-Range"].allSatisfy({ request.value(forHTTPHeaderField: $0) == nil })
         else { return false }
@@ -152,11 +152,11 @@ package struct ResumableData: Sendable, Equatable {
     }
 
     /// Whether bytes from the first one on are the whole body.
-    package func isWhole(_ data: Data) -> Bool { data.count == total }
+    func isWhole(_ data: Data) -> Bool { data.count == total }
 
     /// The response for the whole body: stored header fields, updated by those of the response for the rest (RFC 9111
     /// section 3.4).
-    package func whole(with rest: HTTPURLResponse) -> HTTPURLResponse? {
+    func whole(with rest: HTTPURLResponse) -> HTTPURLResponse? {
         var fields = headers.merging(rest.lowercasedHeaders) { $1 }
         fields["content-range"] = nil
         fields["content-length"] = String(total)

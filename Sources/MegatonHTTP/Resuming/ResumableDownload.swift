@@ -55,10 +55,10 @@ package struct ResumableDownload {
     /// The bytes so far; those of a large body are mapped from a file.
     package var body: Data { buffer.snapshot }
     /// Number of bytes so far, including resumed ones.
-    package var count: Int { buffer.count }
+    var count: Int { buffer.count }
 
     /// Bytes of the whole body so far, including resumed ones; the total is nil if it is unknown.
-    package var progress: (completed: Int, total: Int?) {
+    var progress: (completed: Int, total: Int?) {
         if let partial { return (max(count, partial.data.count), partial.total) }
         let expected = response?.expectedContentLength ?? -1
         return (count, expected > 0 ? Int(clamping: expected) : nil)
@@ -68,7 +68,7 @@ package struct ResumableDownload {
     ///
     /// - Returns: false if the load has to be cancelled; `request` has to be sent once more then, unless there is a
     ///   `failure`.
-    package mutating func receive(_ chunk: Data, _ response: URLResponse) -> Bool {
+    mutating func receive(_ chunk: Data, _ response: URLResponse) -> Bool {
         do throws(ImageError) {
             return try take(chunk, response)
         } catch {
@@ -94,7 +94,7 @@ package struct ResumableDownload {
     }
 
     /// - Parameter error: nil if the loader reported success.
-    package mutating func end(_ error: ImageError?) -> Outcome {
+    mutating func end(_ error: ImageError?) -> Outcome {
         guard let error else {
             guard let partial, let rest = response as? HTTPURLResponse else { return done(response) }
             if count == partial.total { return done(partial.whole(with: rest) ?? rest) }
@@ -138,7 +138,7 @@ package struct ResumableDownload {
     }
 
     /// Releases the bytes once the outcome is known.
-    package mutating func clear() {
+    mutating func clear() {
         buffer = BodyBuffer(spool)
         (partial, untouched) = (nil, nil)
     }

@@ -10,7 +10,7 @@ package enum MachineMemory {
     }
 
     /// - Parameter read: Returns the text of a file, nil if it cannot be read.
-    package static func limit(machine: Int, read: (_ path: String) -> String?) -> Int {
+    static func limit(machine: Int, read: (_ path: String) -> String?) -> Int {
         var limits = [machine]
         for line in (read("/proc/self/cgroup") ?? "").split(separator: "\n") {
             // A line is hierarchy:controllers:path; version 2 leaves the controllers empty (cgroups(7)).

@@ -10,13 +10,13 @@ public final class MemoryBudget: Sendable {
     public static let process = MemoryBudget(bytes: max(512 << 20, MachineMemory.limit / 2))
 
     /// Current usage of a budget.
-    package struct Counts: Sendable, Equatable {
+    struct Counts: Sendable, Equatable {
         /// Bytes acquired.
-        package var bytesInUse = 0
+        var bytesInUse = 0
         /// Renders that are waiting now.
-        package var waiting = 0
+        var waiting = 0
         /// Renders that have had to wait since the start.
-        package var waited = 0
+        var waited = 0
     }
 
     /// Capacity, in bytes.
@@ -29,7 +29,7 @@ public final class MemoryBudget: Sendable {
         state = Mutex(State(bytes: bytes))
     }
 
-    package var counts: Counts { state.withLock { $0.counts } }
+    var counts: Counts { state.withLock { $0.counts } }
 
     /// Acquires memory if it is available and no other render waits for it; otherwise the caller must call `acquire`.
     ///

@@ -1,8 +1,8 @@
 /// Peak memory that a render needs at most, estimated from the header.
 package struct RenderCost: Sendable, Equatable {
-    package var bytes: Int
+    var bytes: Int
     /// Whether decoding or encoding buffers the whole image or animation. Such renders wait in a queue of their own.
-    package var isBuffered: Bool
+    var isBuffered: Bool
 
     package init(bytes: Int, isBuffered: Bool) {
         self.bytes = bytes

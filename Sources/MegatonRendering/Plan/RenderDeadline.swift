@@ -9,7 +9,7 @@ package final class RenderDeadline: Sendable {
 
     package init(_ instant: ContinuousClock.Instant) { self.instant = instant }
 
-    package func cancel() { cancelled.store(true, ordering: .relaxed) }
+    func cancel() { cancelled.store(true, ordering: .relaxed) }
 
     /// Polled often, from the engines' threads.
     package var isExpired: Bool {

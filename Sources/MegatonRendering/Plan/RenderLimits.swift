@@ -42,7 +42,7 @@ public struct RenderLimits: Sendable, Equatable {
 
     /// - Parameter frames: Number of frames that will be decoded.
     /// - Throws: `.sideTooLong`, `.imageTooLarge`, `.tooManyBands`, `.tooManyFrames`.
-    package func check(_ probe: ImageProbe, frames read: Int = 1) throws(ImageError) {
+    func check(_ probe: ImageProbe, frames read: Int = 1) throws(ImageError) {
         let size = "\(probe.width)x\(probe.height)"
         guard probe.width > 0, probe.height > 0 else {
             throw ImageError(.corruptImage, "The header says \(size) pixels.")
@@ -124,7 +124,7 @@ public struct RenderLimits: Sendable, Equatable {
     /// Checks the results and the intermediate images of a plan.
     ///
     /// - Throws: `.outputTooLarge`.
-    package func check(_ plan: RenderPlan) throws(ImageError) {
+    func check(_ plan: RenderPlan) throws(ImageError) {
         for step in plan.steps {
             try check(step.output, frames: step.frames)
             // Sizes up to the source's own have been checked with the source.

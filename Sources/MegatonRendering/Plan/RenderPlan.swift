@@ -6,30 +6,30 @@ package import Foundation
 /// A size that the client requested explicitly stays as it is; `RenderLimits.check` refuses it.
 package struct RenderPlan: Equatable {
     /// A region cut out of the scaled image.
-    package struct Crop: Equatable {
-        package enum Place: Equatable {
+    struct Crop: Equatable {
+        enum Place: Equatable {
             case at(left: Int, top: Int)
             case attention, entropy
         }
 
-        package var size: PixelSize
-        package var place: Place
+        var size: PixelSize
+        var place: Place
     }
 
     /// How one rendition is made from the upright source.
-    package struct Step: Equatable {
-        package let rendition: Rendition
+    struct Step: Equatable {
+        let rendition: Rendition
         /// Number of frames in the result.
-        package var frames: Int
+        var frames: Int
         /// Size of the whole source after scaling.
-        package var scaled: PixelSize
+        var scaled: PixelSize
         /// Region cut out of `scaled`.
-        package var crop: Crop?
+        var crop: Crop?
         /// Size of the canvas on which the image is centered, padded with the background.
-        package var canvas: PixelSize?
+        var canvas: PixelSize?
 
         /// Size of the result, in pixels.
-        package var output: PixelSize { canvas ?? crop?.size ?? scaled }
+        var output: PixelSize { canvas ?? crop?.size ?? scaled }
     }
 
     /// One decode of the source and the steps that share it.
@@ -50,12 +50,12 @@ package struct RenderPlan: Equatable {
     }
 
     package let probe: ImageProbe
-    package let steps: [Step]
+    let steps: [Step]
     /// Usually one. Renditions need separate passes if they mix stills and animations, color profiles, damage levels,
     /// or outputs that planes can and cannot produce.
-    package let passes: [Pass]
+    let passes: [Pass]
 
-    package init(_ probe: ImageProbe, _ renditions: [Rendition], limits: RenderLimits = RenderLimits()) {
+    init(_ probe: ImageProbe, _ renditions: [Rendition], limits: RenderLimits = RenderLimits()) {
         self.probe = probe
         let steps = renditions.map { Self.step($0, probe, limits) }
         self.steps = steps
@@ -261,7 +261,7 @@ extension RenderPlan {
 
 extension RenderPlan {
     /// Source pixels for each pixel of the base, along the side that shrinks less.
-    package func scale(_ pass: Pass) -> Double {
+    func scale(_ pass: Pass) -> Double {
         let source = probe.uprightSize
         return min(
             Double(source.width) / Double(pass.base.width),

@@ -64,7 +64,7 @@ final class Plane {
 }
 
 /// A luma plane with two chroma planes, or a luma plane alone.
-package struct PlanarImage {
+struct PlanarImage {
     /// Luma samples that belong to the image, in a row. A fraction if a decoder has shrunk the image; the plane may
     /// have more samples.
     let width: Double

@@ -46,7 +46,7 @@ extension Decoder {
     }
 
     /// Like the function above, for fields whose names are known at run time only.
-    package func fields(
+    func fields(
         _ names: [String],
         isChecked: Bool,
         allowed: String
@@ -61,7 +61,7 @@ extension Decoder {
     }
 
     /// Throws if a keyed value has fields other than those of `Keys`.
-    package func refuseUnknownFields<Keys: CodingKey & CaseIterable>(except keys: Keys.Type) throws {
+    func refuseUnknownFields<Keys: CodingKey & CaseIterable>(except keys: Keys.Type) throws {
         let fields = try container(keyedBy: AnyCodingKey.self)
         try refuseUnknownFields(of: fields, except: Keys.allCases.map(\.stringValue))
     }

@@ -17,26 +17,26 @@ extension Rendition {
         package var hasAlpha: Bool { self != .jpeg }
 
         /// Whether the format supports animations.
-        package var hasFrames: Bool { self == .gif || self == .webp }
+        var hasFrames: Bool { self == .gif || self == .webp }
 
         /// Whether `quality` has an effect.
         package var hasQuality: Bool { self != .png && self != .gif }
 
         /// Whether the format supports progressive or interlaced encoding, which shows a rough image first.
-        package var isProgressive: Bool { self == .jpeg || self == .png }
+        var isProgressive: Bool { self == .jpeg || self == .png }
 
         /// Whether the format supports both lossy and lossless encoding.
-        package var hasLossless: Bool { self == .webp || self == .jxl }
+        var hasLossless: Bool { self == .webp || self == .jxl }
 
         /// Whether the format can contain a color profile.
-        package var hasProfile: Bool { self != .gif }
+        var hasProfile: Bool { self != .gif }
 
         /// Whether EXIF can be written; libvips does not write it for JPEG XL (observed in 8.14.1).
-        package var hasMetadata: Bool { self != .gif && self != .jxl }
+        var hasMetadata: Bool { self != .gif && self != .jxl }
 
         /// The range of `effort` in the encoder's own numbers, from fast to small: zlib's level for PNG, libwebp's
         /// method, the inverse of libaom's speed for AVIF, the palette search for GIF, libjxl's effort. JPEG has none.
-        package var efforts: ClosedRange<Int>? {
+        var efforts: ClosedRange<Int>? {
             switch self {
             case .jpeg: nil
             case .png, .avif: 0...9

@@ -51,7 +51,7 @@ extension Rendition {
             self.y = y
         }
 
-        package enum CodingKeys: String, CodingKey, CaseIterable { case x, y }
+        enum CodingKeys: String, CodingKey, CaseIterable { case x, y }
 
         public init(from decoder: any Decoder) throws {
             let fields = try decoder.fields(

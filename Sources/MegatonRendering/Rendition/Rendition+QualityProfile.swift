@@ -13,7 +13,7 @@ extension Rendition {
         case faithful
 
         /// Minimum ratio of the decoded size to the output size; nil to decode at the source's own size.
-        package var margin: Double? {
+        var margin: Double? {
             switch self {
             case .fast: 1
             case .balanced: 2

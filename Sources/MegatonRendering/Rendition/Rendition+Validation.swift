@@ -3,7 +3,7 @@ extension Rendition {
     public var validationError: String? { problem?.description }
 
     /// The first invalid field, or nil.
-    package var problem: FieldProblem? { nameProblem ?? sizeProblem ?? cutProblem ?? encodingProblem }
+    var problem: FieldProblem? { nameProblem ?? sizeProblem ?? cutProblem ?? encodingProblem }
 
     /// Like `validationError`, but without the checks of the name and the maximum side, for which a pipeline has limits
     /// of its own.
@@ -14,7 +14,7 @@ extension Rendition {
         return (side ?? fitProblem ?? cutProblem ?? encodingProblem)?.description
     }
 
-    package static let allowedNames = "are 1 to 64 letters, digits, '.', '_' and '-', the first of them no '.'"
+    static let allowedNames = "are 1 to 64 letters, digits, '.', '_' and '-', the first of them no '.'"
 
     private var nameProblem: FieldProblem? {
         let isPlain = name.utf8.allSatisfy { byte in

@@ -162,7 +162,7 @@ public struct Rendition: Sendable, Hashable {
     var toleratedDamage: FailOn { failOn ?? .truncated }
 
     /// The JSON schema of a rendition.
-    package static var jsonSchema: JSONSchema {
+    static var jsonSchema: JSONSchema {
         let properties = RenditionOption.all.map { ($0.name, $0.schema) }
         var schema = JSONSchema(.object, properties: Dictionary(uniqueKeysWithValues: properties))
         schema.draft = "https://json-schema.org/draft/2020-12/schema"

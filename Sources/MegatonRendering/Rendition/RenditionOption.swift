@@ -51,7 +51,7 @@ package final class RenditionOption: Sendable {
     /// The option as a field of `--rendition`, for its help; with a value only if that is not obvious.
     package let example: String
     /// The value in JSON, described by `help`.
-    package let schema: JSONSchema
+    let schema: JSONSchema
     /// The field of the identity; nil if the value is the default. The property is nil if no value has a field.
     let identity: (@Sendable (Rendition) -> String?)?
     let encoding: Encoding?

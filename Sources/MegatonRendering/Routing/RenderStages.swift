@@ -7,7 +7,7 @@ package import Foundation
 package struct RenderStages: Sendable {
     /// The parsed header, and the plan made from it.
     package struct Header: Sendable {
-        package let plan: RenderPlan
+        let plan: RenderPlan
     }
 
     /// The decoded image: as stored, perhaps at a fraction of its size.
@@ -17,7 +17,7 @@ package struct RenderStages: Sendable {
             case planes(PlanarImage)
         }
 
-        package let plan: RenderPlan
+        let plan: RenderPlan
         let samples: Samples
     }
 
@@ -28,11 +28,11 @@ package struct RenderStages: Sendable {
         case planes(Planes)
 
         package struct Planes {
-            package let image: PlanarImage
+            let image: PlanarImage
         }
 
         /// Size in pixels.
-        package var size: PixelSize {
+        var size: PixelSize {
             switch self {
             case .pixels(let image): image.size
             case .planes(let planes): planes.image.size

@@ -1,24 +1,24 @@
-package import Foundation
+internal import Foundation
 
 /// Dispatches each pass of a plan to the planes engine or to libvips.
-package struct RoutingEngine: RenderEngine {
+struct RoutingEngine: RenderEngine {
     private let vips = VipsEngine()
     private let planes = PlanarJPEGEngine()
     /// Whether passes that the planes engine cannot render are refused instead of left to libvips.
     private let isStrict: Bool
 
-    package init(isStrict: Bool) { self.isStrict = isStrict }
+    init(isStrict: Bool) { self.isStrict = isStrict }
 
     /// Parses the headers of common JPEGs without libvips, which is slow at headers compared to a thumbnail's total
     /// time; most of it goes to EXIF fields.
-    package func probe(_ data: Data, type: AssetType) throws(ImageError) -> ImageProbe {
+    func probe(_ data: Data, type: AssetType) throws(ImageError) -> ImageProbe {
         guard type == .jpeg else { return try vips.probe(data, type: type) }
         try HeaderBounds.check(data, type)
         if let header = JPEGHeader(data) { return header.probe }
         return try vips.probe(data, type: type)
     }
 
-    package func render(
+    func render(
         _ pass: RenderPlan.Pass,
         of plan: RenderPlan,
         from data: Data,
@@ -46,7 +46,7 @@ package struct RoutingEngine: RenderEngine {
         return images
     }
 
-    package func image(
+    func image(
         _ plan: RenderPlan,
         _ data: Data,
         deadline: RenderDeadline

@@ -3,7 +3,7 @@ internal import Foundation
 
 /// Damage of a JPEG's coded data, and its severity. libjpeg pads truncated data and warns only once for a whole scan;
 /// the missing part is gray.
-package struct JPEGDamage: Equatable {
+struct JPEGDamage: Equatable {
     /// Severities, in ascending order.
     enum Kind: Int, Comparable {
         case warning = 1, error, truncated, fatal

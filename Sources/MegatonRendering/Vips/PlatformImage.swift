@@ -13,7 +13,7 @@ public final class PlatformImage: @unchecked Sendable {
     /// Whether it shows the decoded image unchanged; false for the results of processors.
     package let isAsDecoded: Bool
 
-    package init(inMemory vipsImage: VipsImage, isAsDecoded: Bool = false) {
+    init(inMemory vipsImage: VipsImage, isAsDecoded: Bool = false) {
         self.vipsImage = vipsImage
         self.isAsDecoded = isAsDecoded
     }

@@ -1,9 +1,9 @@
-package import Foundation
+internal import Foundation
 
 // The stages of a render with one rendition; each stage computes its pixels before the next one starts.
 extension VipsEngine {
     /// Decodes the source of a plan's first pass, at a fraction of its size if the codec supports that.
-    package func load(
+    func load(
         _ plan: RenderPlan,
         _ data: Data,
         deadline: RenderDeadline
@@ -17,7 +17,7 @@ extension VipsEngine {
     }
 
     /// Turns the decoded image upright, converts it to sRGB and scales it to the base of the plan's first pass.
-    package func scale(
+    func scale(
         _ image: VipsImage,
         _ plan: RenderPlan,
         deadline: RenderDeadline

@@ -39,7 +39,7 @@ package struct VipsEngine: RenderEngine {
     }
 
     /// - Parameter damage: Damage of a JPEG, if it has been found already.
-    package func rendering(
+    func rendering(
         _ pass: RenderPlan.Pass,
         _ plan: RenderPlan,
         _ data: Data,

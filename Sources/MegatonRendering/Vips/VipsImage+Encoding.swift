@@ -1,9 +1,9 @@
 internal import CVips
-package import Foundation
+internal import Foundation
 
 extension VipsImage {
     /// Evaluates the graph and encodes the result. The returned data owns libvips' buffer without a copy.
-    package func encode(_ rendition: Rendition, stop: Stop) throws(VipsError) -> Data {
+    func encode(_ rendition: Rendition, stop: Stop) throws(VipsError) -> Data {
         var kept: Metadata = []
         if rendition.keepMetadata == .copyright { kept.insert(.copyright) }
         if rendition.profile == .keep && hasProfile { kept.insert(.profile) }

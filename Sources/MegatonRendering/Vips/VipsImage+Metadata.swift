@@ -1,12 +1,12 @@
 internal import CVips
-package import Foundation
+internal import Foundation
 
 extension VipsImage {
     /// Metadata that may stay with an image.
-    package struct Metadata: OptionSet {
-        package let rawValue: Int
+    struct Metadata: OptionSet {
+        let rawValue: Int
 
-        package init(rawValue: Int) { self.rawValue = rawValue }
+        init(rawValue: Int) { self.rawValue = rawValue }
 
         /// EXIF's Copyright and Artist (CIPA DC-008 section 4.6.4), and no other field: no location, camera or time.
         static let copyright = Metadata(rawValue: 1)
@@ -26,15 +26,15 @@ extension VipsImage {
         return bands >= 3 && rgb.contains(vips_image_get_interpretation(pointer))
     }
 
-    package func integer(_ name: String, default fallback: Int) -> Int {
+    func integer(_ name: String, default fallback: Int) -> Int {
         Int(megaton_vips_get_int(pointer, name, Int32(fallback)))
     }
 
     /// Name of the loader that opened the image, e.g. `jpegload_buffer`.
-    package var loader: String { text(of: "vips-loader") }
+    var loader: String { text(of: "vips-loader") }
 
     /// The small JPEG that cameras embed in EXIF.
-    package var embeddedThumbnail: Data? {
+    var embeddedThumbnail: Data? {
         var bytes: UnsafeRawPointer?
         var length = 0
         guard vips_image_get_typeof(pointer, "jpeg-thumbnail-data") != 0,
@@ -51,7 +51,7 @@ extension VipsImage {
     }
 
     /// The same pixels, with all metadata removed except the given ones.
-    package func keeping(_ metadata: Metadata) throws(VipsError) -> VipsImage {
+    func keeping(_ metadata: Metadata) throws(VipsError) -> VipsImage {
         let copy = try Self.make { megaton_vips_copy(pointer, $0) }
         var exif = CopyrightEXIF()
         for name in copy.fields {

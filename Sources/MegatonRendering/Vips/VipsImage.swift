@@ -1,4 +1,4 @@
-package import CVips
+internal import CVips
 internal import Foundation
 
 /// A reference to a libvips image: a graph of operations that is evaluated on demand.
@@ -6,10 +6,10 @@ internal import Foundation
 /// Stays on the thread that made it, unless its pixels are in memory. The code that opened it from a buffer must keep
 /// the buffer alive.
 package final class VipsImage {
-    package let pointer: UnsafeMutablePointer<CVips.VipsImage>
+    let pointer: UnsafeMutablePointer<CVips.VipsImage>
 
     /// Takes ownership of the caller's reference.
-    package init(_ pointer: UnsafeMutablePointer<CVips.VipsImage>) { self.pointer = pointer }
+    init(_ pointer: UnsafeMutablePointer<CVips.VipsImage>) { self.pointer = pointer }
 
     deinit { megaton_vips_unref(pointer) }
 
@@ -17,20 +17,20 @@ package final class VipsImage {
     package var height: Int { Int(vips_image_get_height(pointer)) }
     /// Height of one frame, in pixels: the frames of an animation are stacked vertically.
     var pageHeight: Int { Int(vips_image_get_page_height(pointer)) }
-    package var frames: Int { height / max(1, pageHeight) }
+    var frames: Int { height / max(1, pageHeight) }
     package var bands: Int { Int(vips_image_get_bands(pointer)) }
     package var hasAlpha: Bool { vips_image_hasalpha(pointer) != 0 }
-    package var orientation: Int { Int(vips_image_get_orientation(pointer)) }
+    var orientation: Int { Int(vips_image_get_orientation(pointer)) }
     var bytesPerSample: Int { Int(vips_format_sizeof(vips_image_get_format(pointer))) }
     /// The size of a frame.
-    package var size: PixelSize { PixelSize(width: width, height: pageHeight) }
+    var size: PixelSize { PixelSize(width: width, height: pageHeight) }
 
     // MARK: - Making
 
     /// - Parameters:
     ///   - options: Loader options, e.g. `shrink=2`.
     ///   - failOn: The least damage that is an error; tolerated gaps are filled with gray.
-    package static func open(
+    static func open(
         _ buffer: UnsafeRawBufferPointer,
         options: String = "",
         failOn: Rendition.FailOn = .error
@@ -62,7 +62,7 @@ package final class VipsImage {
     }
 
     /// Computes the pixels and keeps them in memory, so that they can be read in any order.
-    package func inMemory(stop: Stop) throws(VipsError) -> VipsImage {
+    func inMemory(stop: Stop) throws(VipsError) -> VipsImage {
         let heard = try tapped()
         let handler = megaton_vips_set_stop(heard.pointer, stop.pointer)
         defer { megaton_vips_clear_stop(heard.pointer, handler) }
@@ -94,7 +94,7 @@ package final class VipsImage {
         return (-Int(vips_image_get_xoffset(part.pointer)), -Int(vips_image_get_yoffset(part.pointer)))
     }
 
-    package func pad(to size: PixelSize, background: [Double]) throws(VipsError) -> VipsImage {
+    func pad(to size: PixelSize, background: [Double]) throws(VipsError) -> VipsImage {
         try Self.make {
             megaton_vips_pad(
                 pointer,
@@ -139,7 +139,7 @@ package final class VipsImage {
         return withExtendedLifetime(pages) { copy }
     }
 
-    package static func make(
+    static func make(
         _ call: (UnsafeMutablePointer<UnsafeMutablePointer<CVips.VipsImage>?>) -> Int32
     ) throws(VipsError) -> VipsImage {
         var out: UnsafeMutablePointer<CVips.VipsImage>?
@@ -148,12 +148,12 @@ package final class VipsImage {
     }
 
     /// Lets libvips poll a deadline; must outlive the evaluation.
-    package final class Stop {
-        package let pointer: UnsafeMutablePointer<megaton_vips_stop>
+    final class Stop {
+        let pointer: UnsafeMutablePointer<megaton_vips_stop>
         /// Keeps the deadline alive: the C side only borrows it.
         private let deadline: RenderDeadline
 
-        package init(_ deadline: RenderDeadline) {
+        init(_ deadline: RenderDeadline) {
             self.deadline = deadline
             pointer = .allocate(capacity: 1)
             pointer.initialize(
@@ -173,9 +173,9 @@ package final class VipsImage {
 
 /// A failed libvips call, with the reason that libvips reported.
 package struct VipsError: Error {
-    package let text: String
+    let text: String
 
-    package init(_ text: String = VipsMessages.text() ?? VipsRuntime.takeErrorText()) { self.text = text }
+    init(_ text: String = VipsMessages.text() ?? VipsRuntime.takeErrorText()) { self.text = text }
 }
 
 extension Rendition.FailOn {

@@ -4,6 +4,7 @@ import Testing
 
 @testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// The sizes in AV1 and HEVC streams, compared with the sizes that their files declare.
 @Suite(.timeLimit(.minutes(2))) struct HEIFStreamTests {
