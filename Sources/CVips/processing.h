@@ -199,8 +199,8 @@ static void *megaton_vips_find_forbidden(
     if (!(argument->flags & VIPS_ARGUMENT_INPUT)) return NULL;
     int isNumber = type == G_TYPE_INT || type == G_TYPE_DOUBLE || type == G_TYPE_BOOLEAN || G_IS_PARAM_SPEC_ENUM(spec)
         || G_IS_PARAM_SPEC_FLAGS(spec) || type == VIPS_TYPE_ARRAY_DOUBLE || type == VIPS_TYPE_ARRAY_INT;
-    int isPicture = type == VIPS_TYPE_IMAGE && strcmp(name, "in") == 0;
-    if (!isNumber && !isPicture) *(const char **) found = name;
+    int isImage = type == VIPS_TYPE_IMAGE && strcmp(name, "in") == 0;
+    if (!isNumber && !isImage) *(const char **) found = name;
     return NULL;
 }
 

@@ -1,9 +1,9 @@
-// libwebp's structures are initialised by macros and inline functions, and told where to write by a callback: one call
+// libwebp's structures are initialized by macros and inline functions, and write through a callback: here one call
 // encodes planes.
 #pragma once
 #include <webp/encode.h>
 
-/// Asked again and again whether the encoding is to end; not 0 ends it.
+/// Called repeatedly during the encoding; a result other than 0 ends it.
 typedef struct {
     int (*_Nonnull asks)(void *_Nullable context);
     void *_Nullable context;
@@ -15,8 +15,8 @@ static inline int megaton_webp_goes_on(int percent, const WebPPicture *_Nonnull 
     return !stop->asks(stop->context);
 }
 
-/// Encodes a picture of 4:2:0 planes with BT.601's video range (16 to 235, 16 to 240), with loss. Returns 0 and bytes to be
-/// freed with WebPFree, or libwebp's code; VP8_ENC_ERROR_USER_ABORT where the question ended it.
+/// Encodes an image of 4:2:0 planes with BT.601's video range (16 to 235, 16 to 240), with loss. Returns 0 and bytes to
+/// be freed with WebPFree, or libwebp's code; VP8_ENC_ERROR_USER_ABORT if `stop` ended it.
 ///
 /// quality: 0 to 100; method: 0 to 6. The other settings are those of the default preset, which are libvips' own.
 static inline int megaton_webp_encode(
