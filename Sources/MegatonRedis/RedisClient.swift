@@ -184,7 +184,7 @@ package final class RedisClient: Sendable {
                 }
                 return try await attempt.connection(before: deadline)
             } catch {
-                let isHopeless = [.closed, .authentication, .invalidConfiguration].contains(error.code)
+                let isHopeless = [.closed, .authentication, .invalidConfiguration, .tls].contains(error.code)
                 if isHopeless || !shared.withLock({ $0.waitsForReconnect }) || NIODeadline.now() >= deadline
                     || Task.isCancelled
                 {

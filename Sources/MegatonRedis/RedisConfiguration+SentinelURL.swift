@@ -1,13 +1,21 @@
 import FoundationEssentials
 
 extension RedisConfiguration {
-    static let sentinelScheme = "redis-sentinel://"
+    /// The scheme of a URL of sentinels, as its first characters; nil for other URLs. The variants with a plus sign are
+    /// not documented, but other clients have them.
+    static func sentinelScheme(of text: String) -> String? {
+        let lowercased = text.lowercased()
+        return ["redis-sentinel://", "rediss-sentinel://", "redis+sentinel://", "rediss+sentinel://"]
+            .first { lowercased.hasPrefix($0) }
+    }
 
-    /// Parses `redis-sentinel://[user:password@]host[:port],…/name[?db=…&sentinel-username=…&sentinel-password=…]`.
+    /// Parses `redis-sentinel://[user:password@]host[:port],…/name[?db=…&sentinel-username=…&sentinel-password=…]`, and
+    /// `rediss-sentinel://`, which uses TLS to the sentinels and to Redis, with the options `ca`, `cert` and `key`.
     ///
     /// No message quotes the URL: if a password is not percent-encoded, its parts may appear anywhere in it.
-    init(sentinelURL text: String) throws(RedisError) {
-        let parts = text.dropFirst(Self.sentinelScheme.count)
+    init(sentinelURL text: String, scheme: String) throws(RedisError) {
+        let isTLS = scheme.hasPrefix("rediss")
+        let parts = text.dropFirst(scheme.count)
         let authority = parts.prefix { !"/?#".contains($0) }
         let at = authority.lastIndex(of: "@")
         let hosts = try Self.sentinelHosts(at.map { authority[authority.index(after: $0)...] } ?? authority)
@@ -30,15 +38,18 @@ extension RedisConfiguration {
         }
         var sentinel = Sentinel(hosts: hosts, name: name)
         var database = 0
+        var files = RedisConfiguration(address: .sentinel(sentinel))
         for item in url.queryItems ?? [] {
             switch item.name {
+            case "ca" where isTLS, "cert" where isTLS, "key" where isTLS: files.setTLSOption(item.name, item.value)
             case "db": database = try Self.database(item.value ?? "")
             case "sentinel-username": sentinel.username = item.value
             case "sentinel-password": sentinel.password = item.value
             default:
                 throw RedisError(
                     .invalidConfiguration,
-                    "A sentinel URL has only the options db, sentinel-username and sentinel-password."
+                    "A sentinel URL has only the options db, sentinel-username and sentinel-password, and with "
+                        + "rediss-sentinel:// also ca, cert and key."
                 )
             }
         }
@@ -48,7 +59,10 @@ extension RedisConfiguration {
                 "A sentinel URL with sentinel-username needs sentinel-password too."
             )
         }
-        self.init(address: .sentinel(sentinel))
+        try files.checkClientCertificate()
+        self = files
+        address = .sentinel(sentinel)
+        usesTLS = isTLS
         self.database = database
         username = url.user.flatMap { $0.isEmpty ? nil : $0 }
         password = url.password

@@ -15,6 +15,11 @@ package struct RedisConfiguration: Sendable, Equatable {
     package var usesTLS = false
     /// Path of a PEM file of certificates to trust instead of the system's, e.g. of a private authority.
     package var certificateAuthority: String?
+    /// Path of a PEM file with this client's certificate, followed by those of intermediate authorities. Redis asks for
+    /// one unless its `tls-auth-clients` is `no`.
+    package var clientCertificate: String?
+    /// Path of a PEM file with the private key of ``clientCertificate``, which may be the same file.
+    package var clientKey: String?
     package var username: String?
     package var password: String?
     /// The database number, 0 by default.
@@ -30,15 +35,15 @@ package struct RedisConfiguration: Sendable, Equatable {
     /// Creates a configuration for an address, without a password.
     package init(address: Address) { self.address = address }
 
-    /// Parses `redis://[user:password@]host[:port][/database]`, `rediss://…[?ca=file.pem]`,
-    /// `unix://[user:password@]/path/of/socket[?db=number]` or
-    /// `redis-sentinel://[user:password@]host[:port],…/name[?db=number&sentinel-username=…&sentinel-password=…]`. User
-    /// and password before the hosts are those of Redis itself.
+    /// Parses `redis://[user:password@]host[:port][/database]`, `rediss://…[?ca=file.pem&cert=file.pem&key=file.pem]`,
+    /// `unix://[user:password@]/path/of/socket[?db=number]`,
+    /// `redis-sentinel://[user:password@]host[:port],…/name[?db=number&sentinel-username=…&sentinel-password=…]` or
+    /// `rediss-sentinel://…` with the options of both. User and password before the hosts are those of Redis itself.
     ///
     /// - Throws: `.invalidConfiguration`, without the password in its message.
     package init(url text: String) throws(RedisError) {
-        if text.lowercased().hasPrefix(Self.sentinelScheme) {
-            try self.init(sentinelURL: text)
+        if let scheme = Self.sentinelScheme(of: text) {
+            try self.init(sentinelURL: text, scheme: scheme)
             return
         }
         guard let url = URLComponents(string: text), let scheme = url.scheme?.lowercased() else {
@@ -56,7 +61,16 @@ package struct RedisConfiguration: Sendable, Equatable {
             let bare = host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host
             self.init(address: .tcp(host: bare, port: url.port ?? 6379))
             usesTLS = scheme == "rediss"
-            certificateAuthority = url.queryItems?.first { $0.name == "ca" }?.value
+            for item in url.queryItems ?? [] {
+                guard usesTLS || !Self.isTLSOption(item.name) else {
+                    throw RedisError(
+                        .invalidConfiguration,
+                        "The Redis URL redis://… has the option \(item.name), which is for TLS: use rediss://."
+                    )
+                }
+                setTLSOption(item.name, item.value)
+            }
+            try checkClientCertificate()
             database = try Self.database(String(url.path.drop { $0 == "/" }))
         case "unix", "redis+unix":
             guard url.path.hasPrefix("/"), url.path.count > 1 else {
@@ -67,7 +81,8 @@ package struct RedisConfiguration: Sendable, Equatable {
         default:
             throw RedisError(
                 .invalidConfiguration,
-                "\(scheme): is not a scheme for Redis; use redis://, rediss://, unix:// or redis-sentinel://."
+                "\(scheme): is not a scheme for Redis; use redis://, rediss://, unix://, redis-sentinel:// or "
+                    + "rediss-sentinel://."
             )
         }
         username = url.user.flatMap { $0.isEmpty ? nil : $0 }
@@ -92,7 +107,7 @@ extension RedisConfiguration: CustomStringConvertible {
             "\(usesTLS ? "rediss" : "redis")://\(host):\(port)" + (number.isEmpty ? "" : "/" + number)
         case .unix(let path): "unix://\(path)" + (number.isEmpty ? "" : "?db=" + number)
         case .sentinel(let sentinel):
-            Self.sentinelScheme + "\(sentinel)" + (number.isEmpty ? "" : "?db=" + number)
+            (usesTLS ? "rediss" : "redis") + "-sentinel://\(sentinel)" + (number.isEmpty ? "" : "?db=" + number)
         }
     }
 }

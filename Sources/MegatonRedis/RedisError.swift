@@ -14,6 +14,9 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         package static let connectionClosed = Code("connection_closed")
         /// No reply within the deadline. The connection was closed, and it is unknown whether the command was executed.
         package static let timeout = Code("timeout")
+        /// The TLS handshake failed: a certificate is not trusted, does not fit or is missing. Never retried, because
+        /// only the operator can change it.
+        package static let tls = Code("tls")
         /// Bytes that are not RESP2, or a reply above the limits.
         package static let protocolError = Code("protocol_error")
         /// NOAUTH, WRONGPASS or NOPERM, or AUTH refused: never retried.
@@ -79,7 +82,7 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     /// Whether the connection is unusable, so that the client must resolve the address and connect again.
     var endsConnection: Bool {
         switch code {
-        case .notWritable, .connectionClosed, .timeout, .protocolError: true
+        case .notWritable, .connectionClosed, .timeout, .protocolError, .tls: true
         default: false
         }
     }

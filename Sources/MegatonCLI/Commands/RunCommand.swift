@@ -309,7 +309,7 @@ struct RunCommand: AsyncParsableCommand {
             environment: [
                 "MEGATON_REDIS": redis.controlURL ?? control.description,
                 "MEGATON_CACHE_REDIS": redis.cacheURL ?? redis.controlURL ?? cache.description,
-            ],
+            ].merging(redis.tlsEnvironment) { url, _ in url },
             keepsLogs: shownLevel == nil,
             report: { pid in
                 // Redis is unreachable: the leases expire by themselves when it is back.

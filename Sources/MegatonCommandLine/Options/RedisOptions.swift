@@ -8,7 +8,8 @@ package struct RedisOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Control Redis: redis://, rediss://, unix:///path or redis-sentinel://host:port,host:port/name.",
+            "Control Redis: redis://, rediss://, unix:///path, redis-sentinel://host:port,host:port/name or "
+                + "rediss-sentinel://.",
             valueName: "url"
         )
     )
@@ -20,18 +21,57 @@ package struct RedisOptions: ParsableArguments {
     )
     package var cacheRedis: String?
 
+    @Option(
+        name: .customLong("redis-ca"),
+        help: ArgumentHelp(
+            "Certificates to trust for rediss:// and rediss-sentinel://, instead of the system's.",
+            valueName: "file"
+        )
+    )
+    package var certificateAuthority: String?
+
+    @Option(
+        name: .customLong("redis-cert"),
+        help: ArgumentHelp("Client certificate for TLS, if Redis asks for one; PEM.", valueName: "file")
+    )
+    package var clientCertificate: String?
+
+    @Option(
+        name: .customLong("redis-key"),
+        help: ArgumentHelp("Private key of --redis-cert; PEM.", valueName: "file")
+    )
+    package var clientKey: String?
+
     @Option(name: .long, help: ArgumentHelp("Name of the queue.", valueName: "name"))
     package var queue = "default"
 
     package init() {}
 
     package static let environmentHelp =
-        "MEGATON_REDIS and MEGATON_CACHE_REDIS can have the URLs instead, which may contain passwords."
+        "MEGATON_REDIS and MEGATON_CACHE_REDIS can have the URLs instead, which may contain passwords, and "
+        + "MEGATON_REDIS_CA, MEGATON_REDIS_CERT and MEGATON_REDIS_KEY the files."
 
     /// The URL from the command line or the environment.
     package var controlURL: String? { redis ?? Self.variable("MEGATON_REDIS") }
     /// The URL from the command line or the environment.
     package var cacheURL: String? { cacheRedis ?? Self.variable("MEGATON_CACHE_REDIS") }
+
+    /// The variables with the files of TLS, for processes that this one starts.
+    package var tlsEnvironment: [String: String] {
+        let (certificate, key) = clientFiles
+        let files = [
+            "MEGATON_REDIS_CA": authorityFile, "MEGATON_REDIS_CERT": certificate, "MEGATON_REDIS_KEY": key,
+        ]
+        return files.compactMapValues { $0 }
+    }
+
+    private var authorityFile: String? { certificateAuthority ?? Self.variable("MEGATON_REDIS_CA") }
+
+    /// Those of the environment only together, so that a certificate does not get the key of another.
+    private var clientFiles: (certificate: String?, key: String?) {
+        if clientCertificate != nil || clientKey != nil { return (clientCertificate, clientKey) }
+        return (Self.variable("MEGATON_REDIS_CERT"), Self.variable("MEGATON_REDIS_KEY"))
+    }
 
     /// An empty variable counts as unset: environment files disable a variable that way.
     private static func variable(_ name: String) -> String? {
@@ -45,11 +85,31 @@ package struct RedisOptions: ParsableArguments {
         for url in [redis, cacheRedis] {
             guard let url else { continue }
             do {
-                _ = try RedisConfiguration(url: url)
+                _ = try configuration(url)
             } catch {
                 throw ValidationError(error.message)
             }
         }
+        try checkTLSIsUsed()
+    }
+
+    /// Without TLS the files have no effect, and their user believes that the connection is encrypted.
+    private func checkTLSIsUsed() throws {
+        let given = [("ca", certificateAuthority), ("cert", clientCertificate), ("key", clientKey)].first {
+            $0.1 != nil
+        }
+        let configurations = [controlURL, cacheURL].compactMap { $0.flatMap { try? RedisConfiguration(url: $0) } }
+        guard let given, !configurations.contains(where: \.usesTLS) else { return }
+        throw ValidationError(
+            "--redis-\(given.0) is for TLS, and no Redis is named with rediss:// or rediss-sentinel://."
+        )
+    }
+
+    private func configuration(_ url: String) throws(RedisError) -> RedisConfiguration {
+        var configuration = try RedisConfiguration(url: url)
+        let (certificate, key) = clientFiles
+        try configuration.addTLSFiles(authority: authorityFile, certificate: certificate, key: key)
+        return configuration
     }
 
     /// - Throws: `CLIError` if no URL is given.
@@ -57,11 +117,11 @@ package struct RedisOptions: ParsableArguments {
         guard let url = controlURL else {
             throw CLIError.usage("no Redis is named: give --redis URL, or set MEGATON_REDIS.")
         }
-        return try RedisConfiguration(url: url)
+        return try configuration(url)
     }
 
     /// The address of the cache Redis; that of the control Redis if there is none.
     package func cache() throws -> RedisConfiguration {
-        try cacheURL.map { url in try RedisConfiguration(url: url) } ?? control()
+        try cacheURL.map { url in try configuration(url) } ?? control()
     }
 }

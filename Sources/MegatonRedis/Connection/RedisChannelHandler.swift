@@ -93,7 +93,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        fail(RedisError(.connectionClosed, "The connection to Redis failed: \(error)"), context: context)
+        fail(RedisTLS.error(of: error), context: context)
     }
 
     /// Fails all commands and closes the connection. It is never used again, because its position in the stream is

@@ -15,7 +15,7 @@ final class RedisConnector: Sendable {
         self.group = group
         switch configuration.address {
         case .sentinel(let sentinel):
-            resolver = SentinelResolver(sentinel, connectTimeout: configuration.connectTimeout)
+            resolver = SentinelResolver(sentinel, for: configuration)
         case .tcp, .unix:
             resolver = nil
         }
@@ -25,27 +25,29 @@ final class RedisConnector: Sendable {
     func connect() async throws(RedisError) -> RedisConnection {
         let loop = group.next()
         let deadline = NIODeadline.now() + TimeAmount(configuration.connectTimeout)
-        let endpoint = try await endpoint(on: loop)
+        let tls = try RedisTLS(configuration).context()
+        let endpoint = try await endpoint(on: loop, tls)
         do throws(RedisError) {
-            return try await connect(to: endpoint, on: loop, before: deadline)
+            return try await connect(to: endpoint, tls, on: loop, before: deadline)
         } catch {
             resolver?.doubtLastAnswer()
             throw error
         }
     }
 
-    private func endpoint(on loop: any EventLoop) async throws(RedisError) -> RedisEndpoint {
+    private func endpoint(on loop: any EventLoop, _ tls: NIOSSLContext?) async throws(RedisError) -> RedisEndpoint {
         switch configuration.address {
         case .tcp(let host, let port): return .tcp(host: host, port: port)
         case .unix(let path): return .unix(path: path)
         case .sentinel:
             guard let resolver else { preconditionFailure("the initializer makes a resolver for this address") }
-            return try await resolver.resolve(on: loop)
+            return try await resolver.resolve(on: loop, tls: tls)
         }
     }
 
     private func connect(
         to endpoint: RedisEndpoint,
+        _ tls: NIOSSLContext?,
         on loop: any EventLoop,
         before deadline: NIODeadline
     ) async throws(RedisError) -> RedisConnection {
@@ -54,7 +56,7 @@ final class RedisConnector: Sendable {
         do {
             connection = try await RedisConnection.open(
                 endpoint,
-                tls: configuration.usesTLS ? tlsContext() : nil,
+                tls: tls,
                 timeout: max(.milliseconds(1), deadline - NIODeadline.now()),
                 on: loop
             )
@@ -70,28 +72,8 @@ final class RedisConnector: Sendable {
             try greeting.check(replies)
         } catch {
             connection.close()
-            throw Self.hinting(error, usesTLS: configuration.usesTLS, place: place)
+            throw RedisTLS(configuration).explained(error, place: place)
         }
         return connection
-    }
-
-    /// Adds a hint to errors that a TLS mismatch may cause: a server that expects TLS closes a plain connection, and
-    /// one that does not expect it waits for the rest of a command.
-    private static func hinting(_ error: RedisError, usesTLS: Bool, place: String) -> RedisError {
-        switch error.code {
-        // The server speaks TLS, and the message explains the problem with its certificate.
-        case .connectionClosed where error.message.contains("CERTIFICATE"): error
-        case .timeout where usesTLS, .connectionClosed where usesTLS:
-            RedisError(error.code, "\(error.message) Does \(place) speak TLS? A plain port needs redis:// in the URL.")
-        case .connectionClosed:
-            RedisError(error.code, "\(error.message) If \(place) expects TLS, the URL begins with rediss://.")
-        default: error
-        }
-    }
-
-    private func tlsContext() throws -> NIOSSLContext {
-        var settings = TLSConfiguration.makeClientConfiguration()
-        if let file = configuration.certificateAuthority { settings.trustRoots = .file(file) }
-        return try NIOSSLContext(configuration: settings)
     }
 }

@@ -1,4 +1,5 @@
 import NIOCore
+import NIOSSL
 import Synchronization
 
 /// Asks sentinels for the address of their master, one after the other. An answer is used for one attempt only.
@@ -9,13 +10,16 @@ final class SentinelResolver: Sendable {
     private static let maximumTimeout: Duration = .seconds(1)
 
     private let sentinel: RedisConfiguration.Sentinel
+    private let configuration: RedisConfiguration
     private let timeout: Duration
     private let first = Mutex(0)
 
-    /// - Parameter connectTimeout: of the whole attempt; one share of it is reserved for the master itself.
-    init(_ sentinel: RedisConfiguration.Sentinel, connectTimeout: Duration) {
+    /// - Parameter configuration: has the files of TLS, and the timeout of the whole attempt; one share of it is
+    ///   reserved for the master itself.
+    init(_ sentinel: RedisConfiguration.Sentinel, for configuration: RedisConfiguration) {
         self.sentinel = sentinel
-        timeout = min(Self.maximumTimeout, connectTimeout / (sentinel.hosts.count + 1))
+        self.configuration = configuration
+        timeout = min(Self.maximumTimeout, configuration.connectTimeout / (sentinel.hosts.count + 1))
     }
 
     /// The sentinels in the order in which they are asked: first the one that answered last.
@@ -26,12 +30,14 @@ final class SentinelResolver: Sendable {
 
     /// Asks the sentinels in turn until one knows the name.
     ///
-    /// - Throws: `.unreachable`, with the error of each sentinel; `.authentication` if all of them refuse the password.
-    func resolve(on loop: any EventLoop) async throws(RedisError) -> RedisEndpoint {
+    /// - Parameter tls: for the connections to the sentinels; nil for plain ones.
+    /// - Throws: `.unreachable`, with the error of each sentinel; `.authentication` or `.tls` if all of them refuse the
+    ///   password or the handshake.
+    func resolve(on loop: any EventLoop, tls: NIOSSLContext? = nil) async throws(RedisError) -> RedisEndpoint {
         var refusals: [(host: RedisConfiguration.Sentinel.Host, error: RedisError)] = []
         for host in order {
             do throws(RedisError) {
-                let endpoint = try await ask(host, on: loop)
+                let endpoint = try await ask(host, on: loop, tls)
                 first.withLock { $0 = sentinel.hosts.firstIndex(of: host) ?? 0 }
                 return endpoint
             } catch {
@@ -41,10 +47,12 @@ final class SentinelResolver: Sendable {
         guard !refusals.isEmpty else {
             throw RedisError(.invalidConfiguration, "The Redis configuration names no sentinel.")
         }
-        let isAuthentication = refusals.allSatisfy { $0.error.code == .authentication }
+        let permanent = [RedisError.Code.authentication, .tls].first { code in
+            refusals.allSatisfy { $0.error.code == code }
+        }
         let said = refusals.map { "\($0.host) (\($0.error.message))" }.joined(separator: ", ")
         throw RedisError(
-            isAuthentication ? .authentication : .unreachable,
+            permanent ?? .unreachable,
             "No sentinel reported the address of the Redis \"\(sentinel.name)\". Asked: \(said)."
         )
     }
@@ -58,14 +66,15 @@ final class SentinelResolver: Sendable {
 
     private func ask(
         _ host: RedisConfiguration.Sentinel.Host,
-        on loop: any EventLoop
+        on loop: any EventLoop,
+        _ tls: NIOSSLContext?
     ) async throws(RedisError) -> RedisEndpoint {
         let deadline = NIODeadline.now() + TimeAmount(timeout)
         let connection: RedisConnection
         do {
             connection = try await RedisConnection.open(
                 .tcp(host: host.host, port: host.port),
-                tls: nil,
+                tls: tls,
                 timeout: TimeAmount(timeout),
                 on: loop
             )
@@ -78,7 +87,12 @@ final class SentinelResolver: Sendable {
             commands.append(RedisGreeting.authentication(user: sentinel.username, password: password))
         }
         commands.append(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", .string(sentinel.name)])
-        let replies = try await connection.send(commands, deadline: deadline)
+        let replies: [RedisValue]
+        do throws(RedisError) {
+            replies = try await connection.send(commands, deadline: deadline)
+        } catch {
+            throw RedisTLS(configuration).explained(error, place: "the sentinel")
+        }
         if replies.count == 2, case .error(let text) = replies[0] { throw RedisGreeting.authenticationError(text) }
         guard let answer = replies.last else { throw RedisError(.unexpectedReply, "sent no reply") }
         return try Self.endpoint(answer)

@@ -14,12 +14,30 @@ import Testing
         #expect(try RedisConfiguration(url: "redis://:pw@h/").password == "pw")
     }
 
+    @Test func readsTheFilesOfTLS() throws {
+        let named = try RedisConfiguration(url: "rediss://h?ca=/ca.pem&cert=/c.pem&key=/k.pem")
+        #expect(named.clientCertificate == "/c.pem" && named.clientKey == "/k.pem")
+        var bare = try RedisConfiguration(url: "rediss://h")
+        try bare.addTLSFiles(authority: "/ca.pem", certificate: "/c.pem", key: "/k.pem")
+        #expect(bare == named)
+        // Those of the URL come first, and a certificate never gets the key of another.
+        var other = try RedisConfiguration(url: "rediss://h?cert=/own.pem&key=/own.pem")
+        try other.addTLSFiles(authority: "/ca.pem", certificate: "/c.pem", key: "/k.pem")
+        #expect(other.clientCertificate == "/own.pem" && other.clientKey == "/own.pem")
+        var plain = try RedisConfiguration(url: "redis://h")
+        try plain.addTLSFiles(authority: "/ca.pem", certificate: "/c.pem", key: "/k.pem")
+        #expect(plain == RedisConfiguration(address: .tcp(host: "h", port: 6379)))
+    }
+
     @Test func readsUnixSockets() throws {
         let socket = try RedisConfiguration(url: "unix:///run/redis.sock?db=2")
         #expect(socket.address == .unix(path: "/run/redis.sock") && socket.database == 2)
     }
 
-    @Test(arguments: ["", "redis:", "redis://", "http://h", "unix://", "unix:relative", "redis://h/x", "redis://h/-1"])
+    @Test(arguments: [
+        "", "redis:", "redis://", "http://h", "unix://", "unix:relative", "redis://h/x", "redis://h/-1",
+        "redis://h?ca=/ca.pem", "rediss://h?cert=/c.pem", "rediss://h?key=/k.pem",
+    ])
     func refusesWhatIsNone(_ url: String) {
         #expect { try RedisConfiguration(url: url) } throws: { ($0 as? RedisError)?.code == .invalidConfiguration }
     }

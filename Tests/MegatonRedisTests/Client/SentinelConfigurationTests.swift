@@ -34,13 +34,28 @@ import Testing
         #expect(try RedisConfiguration(url: "redis-sentinel://:pw@a/m").password == "pw")
     }
 
+    @Test func readsTLSWithItsFilesAndBothUsers() throws {
+        let text =
+            "rediss-sentinel://ann:pw@a/m?ca=/ca.pem&cert=/c.pem&key=/k.pem&sentinel-username=bob&"
+            + "sentinel-password=watch"
+        let configuration = try RedisConfiguration(url: text)
+        #expect(configuration.usesTLS && configuration.certificateAuthority == "/ca.pem")
+        #expect(configuration.clientCertificate == "/c.pem" && configuration.clientKey == "/k.pem")
+        #expect(configuration.username == "ann" && configuration.password == "pw")
+        var sentinel = Self.sentinel([("a", 26_379)], "m")
+        (sentinel.username, sentinel.password) = ("bob", "watch")
+        #expect(configuration.address == .sentinel(sentinel))
+        #expect("\(configuration)" == "rediss-sentinel://a:26379/m")
+    }
+
     @Test(arguments: [
         "redis-sentinel:", "redis-sentinel://", "redis-sentinel:///m", "redis-sentinel://a", "redis-sentinel://a/",
         "redis-sentinel://a/m/0", "redis-sentinel://a,/m", "redis-sentinel://,a/m", "redis-sentinel://a,,b/m",
         "redis-sentinel://a:/m", "redis-sentinel://a:x/m", "redis-sentinel://a:0/m", "redis-sentinel://a:65536/m",
         "redis-sentinel://::1/m", "redis-sentinel://[::1/m", "redis-sentinel://[]:1/m", "redis-sentinel://a b/m",
         "redis-sentinel://a/m?db=x", "redis-sentinel://a/m?db=-1", "redis-sentinel://a/m?what=1",
-        "redis-sentinel://a/m#f", "redis-sentinel://a/m?sentinel-username=u", "rediss-sentinel://a/m",
+        "redis-sentinel://a/m#f", "redis-sentinel://a/m?sentinel-username=u",
+        "redis-sentinel://a/m?ca=/ca.pem", "rediss-sentinel://a/m?cert=/c.pem", "rediss-sentinel://a/m?what=1",
         "redis-sentinel://u:hush/hush@a/m", "redis-sentinel://u:hush?hush@a/m", "redis-sentinel://u:1/hush@a/m",
         "redis-sentinel://:hush@a:x/m", "redis-sentinel://:hush@a/m?sentinel-passwort=hush",
     ])

@@ -20,7 +20,8 @@ import Testing
 
     private func resolver(_ ports: [Int], name: String = "mymaster") -> SentinelResolver {
         let hosts = ports.map { RedisConfiguration.Sentinel.Host(host: "127.0.0.1", port: $0) }
-        return SentinelResolver(RedisConfiguration.Sentinel(hosts: hosts, name: name), connectTimeout: .seconds(5))
+        let sentinel = RedisConfiguration.Sentinel(hosts: hosts, name: name)
+        return SentinelResolver(sentinel, for: RedisConfiguration(address: .sentinel(sentinel)))
     }
 
     /// Runs a Redis with a port, and a sentinel that has been seen to answer for it.
