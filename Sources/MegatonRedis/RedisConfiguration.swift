@@ -98,6 +98,11 @@ package struct RedisConfiguration: Sendable, Equatable {
     }
 }
 
+extension RedisConfiguration {
+    /// The name of the user in the ACL of Redis.
+    package var user: String { username ?? "default" }
+}
+
 extension RedisConfiguration: CustomStringConvertible {
     /// The URL without user and password, safe for logs.
     package var description: String {

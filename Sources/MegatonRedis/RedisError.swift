@@ -76,7 +76,20 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
             case "ERR" where reply.contains("-READONLY "): .notWritable
             default: .server
             }
-        self.init(code, "Redis answered: \(reply)")
+        self.init(code, "Redis answered: \(reply)" + (prefix == "NOPERM" ? Self.permissionHint : ""))
+    }
+
+    private static let permissionHint =
+        " (docs/credentials.md has the commands, keys and channels that a user of Megaton needs)"
+
+    /// Whether this user may not run the command (NOPERM), or the server does not have it: managed servers rename or
+    /// remove some. A refused key or channel does not count.
+    package var isCommandRefused: Bool {
+        switch code {
+        case .authentication: message.contains("NOPERM") && message.contains("' command")
+        case .server: message.contains("ERR unknown command") || message.contains("ERR unknown subcommand")
+        default: false
+        }
     }
 
     /// Whether the connection is unusable, so that the client must resolve the address and connect again.

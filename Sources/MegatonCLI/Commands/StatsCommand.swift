@@ -86,12 +86,20 @@ struct StatsCommand: AsyncParsableCommand {
         lines.append(
             row("fetches per original", statistics.duplicateRatio.map { String(format: "%.2f", $0) } ?? "none yet")
         )
-        let limit = statistics.memoryLimit == 0 ? "no limit" : bytes(statistics.memoryLimit)
-        lines.append(row("memory", "\(bytes(statistics.memoryUsed)) of \(limit)"))
+        if let refused = statistics.refusedCommands {
+            let rules = refused.map { "+" + $0 }.joined(separator: " ")
+            lines.append("  (figures are missing: the user of the cache Redis needs \(rules))")
+        }
+        if statistics.refusedCommands?.contains("info") != true {
+            let limit = statistics.memoryLimit == 0 ? "no limit" : bytes(statistics.memoryLimit)
+            lines.append(row("memory", "\(bytes(statistics.memoryUsed)) of \(limit)"))
+        }
         for (kind, size) in statistics.kinds.sorted(by: { $0.key < $1.key }) {
             lines.append(row("  \(kind)", "\(Counted.of(size.keys, "key")), \(bytes(size.bytes))"))
         }
-        if !statistics.scanIsComplete { lines.append("  (incomplete: --scan-seconds ended)") }
+        if !statistics.scanIsComplete, statistics.refusedCommands?.contains("scan") != true {
+            lines.append("  (incomplete: --scan-seconds ended)")
+        }
         for (host, count) in statistics.originFetchesByHost.sorted(by: { $0.value > $1.value }).prefix(20) {
             lines.append(row("  \(host.isEmpty ? "(no host)" : host)", Counted.fetches(count)))
         }
@@ -103,7 +111,10 @@ struct StatsCommand: AsyncParsableCommand {
         for (name, value) in counters(statistics) {
             lines += ["# TYPE megaton_cache_\(name)_total counter", "megaton_cache_\(name)_total \(value)"]
         }
-        lines += ["# TYPE megaton_cache_memory_bytes gauge", "megaton_cache_memory_bytes \(statistics.memoryUsed)"]
+        // Zero would be taken for a measurement.
+        if statistics.refusedCommands?.contains("info") != true {
+            lines += ["# TYPE megaton_cache_memory_bytes gauge", "megaton_cache_memory_bytes \(statistics.memoryUsed)"]
+        }
         lines += ["# TYPE megaton_cache_keys gauge"]
         for (kind, size) in statistics.kinds.sorted(by: { $0.key < $1.key }) {
             lines.append("megaton_cache_keys{kind=\"\(kind)\"} \(size.keys)")

@@ -58,7 +58,7 @@ struct SubmitCommand: AsyncParsableCommand {
             let name = batch ?? ProcessIdentity.batch("submit")
             let control = try redis.control()
             try await InspectorSession.connected(redis) { control, cache in
-                try await EvictionPolicyCheck.run(control)
+                if let reason = try await EvictionPolicyCheck.run(control) { Terminal.note("megaton: \(reason)") }
                 let queue = JobQueue(control, keys: redis.keys)
                 let status = try await Inspector(queue: queue, cache: cache).status()
                 if status.leader == nil || status.livingWorkers.isEmpty {

@@ -60,12 +60,16 @@ package struct CacheStatistics: Sendable, Codable, Equatable {
     package var kinds: [String: Kind] = [:]
     /// False if the time was over before all keys were scanned: `kinds` is partial then.
     package var scanIsComplete = true
+    /// Commands that the user of the cache Redis may not run, as in ACL rules: `info` (evictions and memory are unknown),
+    /// `scan` and `memory|usage` (so are the kinds of keys and their sizes). Nil if nothing is missing.
+    package var refusedCommands: [String]?
 
     /// Names in the JSON of `megaton stats`. Some are older than their properties and stay, as scripts read them.
     private enum CodingKeys: String, CodingKey {
         case hits, misses, negatives, staleHits, revalidations, throttled, bytesIn, bytesOut, originFetches
         case originFetchesByHost, distinctOriginals, renders, rendersByPlanes, failOpen, staleWritesRefused, damaged
         case evictions, memoryUsed, memoryLimit, kinds, scanIsComplete
+        case refusedCommands
         case flightLeaders = "leads"
         case flightWaiters = "waits"
         case circuitOpen = "brokenOff"

@@ -11,6 +11,9 @@ extension Doctor {
         }
         let isKept = Inspector.field("aof_enabled", in: info) == 1
         let sync = try await isKept ? setting("appendfsync", of: redis) : nil
+        if isKept && sync == nil && part == .control {
+            findings.append(permission(of: part, to: ["config|get"], "appendfsync was not checked", at: redis))
+        }
         if !isKept && part == .control {
             add(.warning, "appendonly is off: jobs are lost when this Redis stops. Set appendonly yes.")
         }
@@ -39,7 +42,7 @@ extension Doctor {
                     + "memory full? See the log of Redis."
             )
         }
-        if findings.isEmpty {
+        if !findings.contains(where: { $0.subject == subject }) {
             add(.ok, isKept ? "appendonly is on" + (sync.map { ", appendfsync is \($0)" } ?? "") : "appendonly is off")
         }
         return findings
@@ -51,11 +54,8 @@ extension Doctor {
 
     /// A setting of the server; nil if this user may not read it, as with many managed servers.
     private func setting(_ name: String, of redis: RedisClient) async throws(RedisError) -> String? {
-        do throws(RedisError) {
-            return try await redis.send(["CONFIG", "GET", .string(name)]).dictionary[name]
-        } catch {
-            guard error.code == .server || error.code == .authentication else { throw error }
-            return nil
-        }
+        try await Self.readable { () async throws(RedisError) in
+            try await redis.send(["CONFIG", "GET", .string(name)])
+        }?.dictionary[name]
     }
 }

@@ -25,13 +25,18 @@ extension Doctor {
         var findings: [Finding] = []
         do {
             findings.append(try await latency(of: part, at: redis))
-            let info = try await redis.send(["INFO"]).string ?? ""
-            findings += [
-                role(of: part, info: info), version(of: part, info: info), policy(of: part, info: info),
-                memory(of: part, info: info),
-            ]
-            findings += try await persistence(of: part, info: info, at: redis)
-            if part == .control { findings += replicas(info) }
+            if let info = try await Self.readable({ () async throws(RedisError) in try await redis.send(["INFO"]) }) {
+                findings += try await settings(of: part, info: info.string ?? "", at: redis)
+            } else {
+                findings.append(
+                    permission(
+                        of: part,
+                        to: ["info"],
+                        "role, version, maxmemory-policy, memory and persistence were not checked",
+                        at: redis
+                    )
+                )
+            }
             let clock = try await clockAhead(of: redis)
             findings += [Self.clock(part, ahead: clock), try await scripts(of: part, at: redis)]
             return (findings, clock)
@@ -39,6 +44,39 @@ extension Doctor {
             findings.append(Finding(level: .error, subject: part.rawValue, message: "\(error)"))
             return (findings, nil)
         }
+    }
+
+    private func settings(of part: Part, info: String, at redis: RedisClient) async throws(RedisError) -> [Finding] {
+        var findings = [
+            role(of: part, info: info), version(of: part, info: info), policy(of: part, info: info),
+            memory(of: part, info: info),
+        ]
+        findings += try await persistence(of: part, info: info, at: redis)
+        if part == .control { findings += replicas(info) }
+        return findings
+    }
+
+    /// - Returns: nil if this user may not run the command, or the server does not have it.
+    static func readable<Value>(_ body: () async throws(RedisError) -> Value) async throws(RedisError) -> Value? {
+        do throws(RedisError) {
+            return try await body()
+        } catch {
+            guard error.isCommandRefused else { throw error }
+            return nil
+        }
+    }
+
+    /// A warning that something was not checked.
+    ///
+    /// - Parameter consequence: the end of a sentence, without a period.
+    func permission(of part: Part, to commands: [String], _ consequence: String, at redis: RedisClient) -> Finding {
+        Finding(
+            level: .warning,
+            subject: "\(part.rawValue): permissions",
+            message:
+                "the user \(redis.configuration.user) may not run \(RedisPermission.names(commands)): \(consequence). "
+                + RedisPermission.remedy(commands, for: redis.configuration)
+        )
     }
 
     private func latency(of part: Part, at redis: RedisClient) async throws(RedisError) -> Finding {

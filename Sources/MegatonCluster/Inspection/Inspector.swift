@@ -90,19 +90,40 @@ package struct Inspector: Sendable {
         var statistics = CacheStatistics(counters: stat)
         statistics.originFetchesByHost = replies[1].dictionary.compactMapValues(Int.init)
         statistics.distinctOriginals = replies[2].int ?? 0
-        let info = try await cache.send(["INFO"]).string ?? ""
-        statistics.evictions = Self.field("evicted_keys", in: info)
-        statistics.memoryUsed = Self.field("used_memory", in: info)
-        statistics.memoryLimit = Self.field("maxmemory", in: info)
-        let (kinds, isComplete) = try await memoryByKind(budget)
-        statistics.kinds = kinds
-        statistics.scanIsComplete = isComplete
+        var refused: [String] = []
+        if let reply = try await Doctor.readable({ () async throws(RedisError) in try await cache.send(["INFO"]) }) {
+            let info = reply.string ?? ""
+            statistics.evictions = Self.field("evicted_keys", in: info)
+            statistics.memoryUsed = Self.field("used_memory", in: info)
+            statistics.memoryLimit = Self.field("maxmemory", in: info)
+        } else {
+            refused.append("info")
+        }
+        let scan = try await Doctor.readable { () async throws(RedisError) in try await memoryByKind(budget) }
+        if let scan {
+            statistics.kinds = scan.kinds
+            statistics.scanIsComplete = scan.isComplete
+            if !scan.hasSizes { refused.append("memory|usage") }
+        } else {
+            statistics.scanIsComplete = false
+            refused.append("scan")
+        }
+        if !refused.isEmpty { statistics.refusedCommands = refused }
         return statistics
     }
 
-    private func memoryByKind(_ budget: Duration) async throws(RedisError) -> ([String: CacheStatistics.Kind], Bool) {
-        let deadline = ContinuousClock.now + budget
+    /// Keys of the cache by their kind.
+    private struct KindScan {
         var kinds: [String: CacheStatistics.Kind] = [:]
+        /// False if the time was over before all keys were scanned.
+        var isComplete = false
+        /// False if this user may not ask for the sizes of keys.
+        var hasSizes = true
+    }
+
+    private func memoryByKind(_ budget: Duration) async throws(RedisError) -> KindScan {
+        let deadline = ContinuousClock.now + budget
+        var scan = KindScan()
         var cursor = "0"
         repeat {
             let reply = try await cache.send(["SCAN", .string(cursor), "MATCH", "megaton:?:{*", "COUNT", "500"])
@@ -113,12 +134,13 @@ package struct Inspector: Sendable {
             let names = (parts[1].array ?? []).compactMap(\.string)
             let sizes = try await cache.pipeline(names.map { ["MEMORY", "USAGE", .string($0), "SAMPLES", "0"] })
             for (name, size) in zip(names, sizes) {
+                if case .error(let text) = size, RedisError(reply: text).isCommandRefused { scan.hasSizes = false }
                 let letter = String(name.dropFirst("megaton:".count).prefix(1))
-                kinds[CacheKeys.kinds[letter] ?? letter, default: .init()].add(size.int ?? 0)
+                scan.kinds[CacheKeys.kinds[letter] ?? letter, default: .init()].add(size.int ?? 0)
             }
-            if ContinuousClock.now > deadline { return (kinds, cursor == "0") }
-        } while cursor != "0"
-        return (kinds, true)
+            scan.isComplete = cursor == "0"
+        } while !scan.isComplete && ContinuousClock.now <= deadline
+        return scan
     }
 
     static func field(_ name: String, in info: String) -> Int {

@@ -21,7 +21,9 @@ package enum EvictionPolicyCheck {
                 try await wait(for: redis, limit)
                 logger.notice("Redis answers")
             }
-            try await run(redis)
+            if let reason = try await run(redis) {
+                logger.warning("this Redis cannot be checked", metadata: [LogKey.error: "\(reason)"])
+            }
         } onCancel: {
             redis.failFast()
         }
@@ -38,9 +40,15 @@ package enum EvictionPolicyCheck {
 
     /// Rejects a Redis that may evict keys without a time-out: it would lose jobs without an error.
     ///
+    /// - Returns: nil, or a message for people if the user may not ask: which commands to grant, and the risk without
+    ///   them. Such a Redis is accepted.
     /// - Throws: `.invalidConfiguration` with the setting's name and the value that it needs.
-    package static func run(_ redis: RedisClient) async throws(RedisError) {
-        let info = try await redis.send(["INFO", "memory"]).string ?? ""
+    @discardableResult
+    package static func run(_ redis: RedisClient) async throws(RedisError) -> String? {
+        let replies = try await redis.pipeline([["INFO", "memory"], ["ROLE"]])
+        guard replies.count == 2 else { throw JobQueue.unexpected("INFO") }
+        let refused = try refusedCommands(zip(["info", "role"], replies))
+        let info = replies[0].string ?? ""
         let policy = info.split(whereSeparator: \.isNewline)
             .first { $0.hasPrefix("maxmemory_policy:") }?.dropFirst("maxmemory_policy:".count)
         if let policy, policy.hasPrefix("allkeys") {
@@ -50,5 +58,24 @@ package enum EvictionPolicyCheck {
                     + "Set maxmemory-policy to noeviction, or give the cache a Redis of its own with --cache-redis."
             )
         }
+        if refused.isEmpty { return nil }
+        return
+            "The Redis user \(redis.configuration.user) may not run \(RedisPermission.names(refused)), so it is unknown "
+            + "whether the control Redis at \(redis.configuration) evicts jobs (maxmemory-policy must be noeviction) or is "
+            + "a replica. \(RedisPermission.remedy(refused, for: redis.configuration))"
+    }
+
+    /// - Throws: the first error that is not a missing permission.
+    private static func refusedCommands(
+        _ replies: some Sequence<(String, RedisValue)>
+    ) throws(RedisError) -> [String] {
+        var refused: [String] = []
+        for (command, reply) in replies {
+            guard case .error(let text) = reply else { continue }
+            let error = RedisError(reply: text)
+            guard error.isCommandRefused else { throw error }
+            refused.append(command)
+        }
+        return refused
     }
 }

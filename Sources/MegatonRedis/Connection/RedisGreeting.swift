@@ -37,6 +37,8 @@ struct RedisGreeting {
         for ((step, _), reply) in zip(steps, replies) {
             switch (step, reply) {
             case (.role, _): try checkRole(reply)
+            // The name is only for people who read CLIENT LIST.
+            case (.name, .error(let text)) where RedisError(reply: text).isCommandRefused: break
             case (.authenticate, .error(let text)): throw Self.authenticationError(text)
             case (_, .error(let text)): throw RedisError(reply: text)
             default: break
@@ -48,8 +50,9 @@ struct RedisGreeting {
         if case .error(let text) = reply {
             // An ACL forbids ROLE, or the command was renamed: the role is unknown, which is no reason to refuse the
             // server.
-            if text.hasPrefix("NOPERM") || text.hasPrefix("ERR unknown command") { return }
-            throw RedisError(reply: text)
+            let error = RedisError(reply: text)
+            if error.isCommandRefused { return }
+            throw error
         }
         guard let answer = reply.array, let role = answer.first?.string, role != "master" else { return }
         throw RedisError(
