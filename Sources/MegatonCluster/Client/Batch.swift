@@ -36,10 +36,10 @@ public struct Batch: Sendable {
 
     /// Cancels the jobs that have not ended. Running jobs end within seconds.
     ///
-    /// - Throws: ``ClusterError``.
+    /// - Throws: ``ClusterError``, with the code ``ClusterError/Code/unknownBatch`` if there is no batch of this name.
     public func cancel() async throws {
         do {
-            try await BatchMonitor(queue: client.queue, batch: name).cancel()
+            try await client.queue.cancel(batch: name)
         } catch {
             throw ClusterError(error)
         }

@@ -15,6 +15,8 @@ package actor BatchSubmitter {
     private var pendingBytes = 0
     /// Whether all ids so far were made for this batch.
     private var idsAreUnique = true
+    /// Whether a push was sent, perhaps in vain: before the first one, Redis cannot have a batch of this submitter.
+    private var wasTried = false
     /// Number of jobs that Redis has acknowledged.
     package private(set) var submitted = 0
 
@@ -62,10 +64,17 @@ package actor BatchSubmitter {
         try await push(isLast: true)
     }
 
+    /// Cancels what was pushed, as a batch that stays open never ends. A batch of the same name by another submitter is
+    /// left alone.
+    package func cancel() async throws(RedisError) {
+        if wasTried { try await queue.cancel(batch: batch, of: submitter) }
+    }
+
     private func push(isLast: Bool) async throws(RedisError) {
         let deadline = ContinuousClock.now + Self.retryTime
         var backoff = Backoff()
         var isDelayed = false
+        wasTried = true
         try await retrying(until: ContinuousClock.now >= deadline) { () throws(RedisError) in
             // The number of the first job makes a repeated push harmless.
             submitted = try await queue.submit(

@@ -94,18 +94,20 @@ public final class ClusterClient: Sendable {
             }
             try await submitter.close()
         } catch {
-            let reason = (error as? RedisError).map(ClusterError.init)
-            // A batch of this name that another client has submitted is left alone.
-            if reason?.code != .batchExists { await abandon(name) }
-            throw reason ?? error
+            await abandon(name, submitter)
+            let reason = error as? RedisError
+            // A cancellation also ends the wait for a Redis that is unreachable or full.
+            if reason?.isTransient == true { try Task.checkCancellation() }
+            throw reason.map(ClusterError.init) ?? error
         }
         return Batch(name: name, submitted: await submitter.submitted, client: self)
     }
 
-    /// Cancels a batch of which only a part was pushed, and which would therefore never end.
-    private func abandon(_ name: String) async {
+    /// Cancels a batch of which only a part was pushed, and which would therefore never end. A batch of this name that
+    /// another client has submitted is left alone.
+    private func abandon(_ name: String, _ submitter: BatchSubmitter) async {
         do {
-            try await BatchMonitor(queue: queue, batch: name).cancel()
+            try await submitter.cancel()
         } catch {
             logger.warning(
                 "the batch could not be cancelled",
