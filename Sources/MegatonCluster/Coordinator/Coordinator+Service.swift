@@ -27,6 +27,7 @@ extension Coordinator: Service {
     ///
     /// - Throws: the error of `start(waitingForRedis:)`.
     public func run() async throws {
+        defer { close() }
         guard try await starting.run({ try await self.start(waitingForRedis: ServiceStart.redisLimit) }) else { return }
         // Unstructured, so that a graceful shutdown can cancel it too. It is awaited here.
         let work = Task { await runUntilCancelled() }

@@ -105,12 +105,18 @@ public final class Coordinator: Sendable {
                 group.addTask { await self.listener.run() }
                 await work()
                 group.cancelAll()
-                listener.close()
+                listener.close()  // Ends a command that still blocks.
             }
         } onCancel: {
             // If it leads and cannot release the lease, the lease runs out by itself.
             queue.redis.failFast()
         }
+        close()
+    }
+
+    /// Closes the connections. Safe to repeat.
+    func close() {
+        listener.close()
         queue.redis.close()
     }
 

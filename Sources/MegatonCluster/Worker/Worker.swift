@@ -22,7 +22,7 @@ public final class Worker: Sendable {
     private let lock: InFlightLock?
     private let pipeline: ImagePipeline
     private let limiter: HostRateLimiter
-    private let files: ThreadPool
+    let files: ThreadPool
     private let claims: ClaimLoop
     private let isolated: SuspectIsolation?
     /// Fallback coordinator, which leads if no coordinator does.
@@ -242,6 +242,11 @@ public final class Worker: Sendable {
             logger.warning("the worker could not sign off; its entry expires", metadata: [LogKey.error: "\(error)"])
         }
         await isCounted
+        await close()
+    }
+
+    /// Closes the connections and ends the threads. Safe to repeat.
+    func close() async {
         queue.redis.close()
         leases.close()
         wake.close()
