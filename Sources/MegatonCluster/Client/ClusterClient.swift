@@ -38,8 +38,8 @@ public final class ClusterClient: Sendable {
     ///   - redis: URL of the control Redis: `redis://[user:password@]host[:port][/database]`,
     ///     `rediss://…[?ca=file.pem]`, `unix:///path/of/socket` or `redis-sentinel://host:port,host:port/name`.
     ///   - queue: the queue's name, as in `megaton worker --queue`.
-    ///   - idleTimeout: how long an iteration of outcomes waits for an unreachable Redis, or for a cluster without
-    ///     workers. A minute by default.
+    ///   - idleTimeout: how long an iteration of outcomes waits for an unreachable Redis, for a cluster without
+    ///     workers, or for more jobs of a batch that another submitter has not closed. A minute by default.
     /// - Throws: ``ClusterError`` if the URL or the name of the queue is invalid.
     public init(
         redis: String,

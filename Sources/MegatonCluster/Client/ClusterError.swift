@@ -22,6 +22,8 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
         public static let noOutcomes = Code("no_outcomes")
         /// Another iteration, or another process, has read outcomes that this one had not read yet.
         public static let otherReader = Code("other_reader")
+        /// All jobs of the batch have ended, but it is still open: another submitter died, or never closes it.
+        public static let notClosed = Code("not_closed")
         /// No worker is running.
         public static let noWorker = Code("no_worker")
         /// Redis has lost jobs that it had acknowledged, for example in a failover.

@@ -252,6 +252,30 @@ import Testing
         }
     }
 
+    /// Another submitter may have died, or never closes its batch.
+    @Test func anIterationOfABatchThatIsNeverClosedEndsWithAnError() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let client = try client(server, idleTimeout: .milliseconds(100))
+            let submitter = BatchSubmitter(queue: client.queue, batch: "b", policy: .init(keepsLedger: true))
+            for id in ["j0", "j1"] { try await submitter.add(Job(id: id, source: image).json()) }
+            try await submitter.flush()
+            let redis = server.client()
+            defer { redis.close() }
+            let line = String(decoding: JobOutcome(id: "j0", source: "s", status: .done).json(), as: UTF8.self)
+            try await redis.send(["RPUSH", .string(keys.results("b")), .string(line), .string(line)])
+            try await redis.send(["HSET", .string(keys.batch("b")), "total", "2", "own", "2", "done", "2"])
+            var ids: [String] = []
+            await #expect {
+                for try await outcome in client.batch("b").outcomes { ids.append(outcome.id) }
+            } throws: {
+                ($0 as? ClusterError)?.code == .notClosed
+            }
+            #expect(ids == ["j0", "j0"], "what there is was read before")
+            try await submitter.close()
+            #expect(try await all(client.batch("b")).isEmpty, "and the iteration ends")
+        }
+    }
+
     @Test func anIterationSurvivesARestartOfRedis() async throws {
         let options = RedisServerProcess.Options(settings: ["appendonly yes", "appendfsync always"])
         try await RedisServerProcess.run(options) { (server) async throws in
