@@ -91,7 +91,7 @@ public final class Worker: Sendable {
             logger: logger
         )
         watchdog = RenderWatchdog(
-            pipeline: pipeline,
+            longestRender: { [pipeline] in pipeline.longestRunningRender },
             timeLimit: configuration.renderLimits.time,
             logger: logger,
             onHungRender: onHungRender
