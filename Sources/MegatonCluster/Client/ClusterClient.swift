@@ -82,6 +82,13 @@ public final class ClusterClient: Sendable {
         guard Job.isName(name) else {
             throw ClusterError(.invalidConfiguration, "A batch's name must match [A-Za-z0-9._:-]{1,128}.")
         }
+        let weights = 1...BatchPolicy.maximumWeight
+        guard weights.contains(weight) else {
+            throw ClusterError(
+                .invalidConfiguration,
+                "A batch's weight must be \(weights.lowerBound) to \(weights.upperBound), not \(weight)."
+            )
+        }
         let policy = BatchPolicy(keepsLedger: true, deduplicates: deduplicates, weight: weight)
         let submitter = BatchSubmitter(queue: queue, batch: name, policy: policy) { [logger] error in
             logger.warning("a push waits for Redis", metadata: [LogKey.error: "\(error)"])

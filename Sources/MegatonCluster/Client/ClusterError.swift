@@ -8,7 +8,7 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
 
         private init(_ description: String) { self.description = description }
 
-        /// The URL or a name is invalid, or this Redis must not hold jobs, as it may evict them.
+        /// A URL, a name or a number is invalid, or this Redis must not hold jobs, as it may evict them.
         public static let invalidConfiguration = Code("invalid_configuration")
         /// Redis is unreachable, busy or full for now; the same call may succeed later.
         public static let redisUnavailable = Code("redis_unavailable")
@@ -44,6 +44,11 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
     init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message
+    }
+
+    /// Throws `.invalidConfiguration` if there is an error.
+    static func check(_ validationError: String?) throws(ClusterError) {
+        if let validationError { throw ClusterError(.invalidConfiguration, validationError) }
     }
 
     /// Reads the URL of a Redis server.

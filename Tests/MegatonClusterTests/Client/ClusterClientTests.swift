@@ -324,6 +324,11 @@ import Testing
             await #expect { _ = try await client.submit([], batch: "a b") } throws: {
                 ($0 as? ClusterError)?.code == .invalidConfiguration
             }
+            for weight in [0, 101] {
+                await #expect { _ = try await client.submit([], weight: weight) } throws: {
+                    ($0 as? ClusterError)?.code == .invalidConfiguration
+                }
+            }
             #expect(throws: ClusterError.self) { try ClusterClient(redis: "http://localhost") }
             #expect(throws: ClusterError.self) { try ClusterClient(redis: server.url, queue: "{") }
             client.close()

@@ -47,6 +47,26 @@ import Testing
         }
     }
 
+    /// Such a worker would claim no job, or lose each before its first heartbeat, without an error.
+    @Test func anInvalidConfigurationIsRefused() throws {
+        let redis = "redis://127.0.0.1:1"
+        let changes: [(inout Worker.Configuration) -> Void] = [
+            { $0.concurrency = 0 }, { $0.renderConcurrency = 0 }, { $0.lease = .milliseconds(10) },
+        ]
+        for change in changes {
+            var configuration = try Worker.Configuration(redis: redis)
+            change(&configuration)
+            #expect { _ = try Worker(configuration, logger: logger, onHungRender: {}) } throws: {
+                ($0 as? ClusterError)?.code == .invalidConfiguration
+            }
+        }
+        var configuration = Coordinator.Configuration()
+        configuration.window = 0
+        #expect { _ = try Coordinator(configuration, redis: redis, logger: logger) } throws: {
+            ($0 as? ClusterError)?.code == .invalidConfiguration
+        }
+    }
+
     @Test func aServiceThatCannotStartClosesItsConnection() async throws {
         try await RedisServerProcess.run(.init(settings: ["maxmemory-policy allkeys-lru"])) { (server) async throws in
             let coordinator = Coordinator(.init(), redis: server.configuration, logger: logger)
