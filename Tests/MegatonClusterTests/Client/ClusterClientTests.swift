@@ -270,7 +270,7 @@ import Testing
             } throws: {
                 ($0 as? ClusterError)?.code == .notClosed
             }
-            #expect(ids == ["j0", "j0"], "what there is was read before")
+            #expect(ids == ["j0", "j0"], "the outcomes were read before")
             try await submitter.close()
             #expect(try await all(client.batch("b")).isEmpty, "and the iteration ends")
         }
