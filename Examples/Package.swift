@@ -34,6 +34,13 @@ let package = Package(
             path: "SubmitFromSwift",
             swiftSettings: settings
         ),
+        // A pipeline that shares its work with the workers of a cluster.
+        .executableTarget(
+            name: "SharedCache",
+            dependencies: [.product(name: "MegatonCluster", package: "megaton")],
+            path: "SharedCache",
+            swiftSettings: settings
+        ),
         // A loader on AsyncHTTPClient and a cache on SQLite.
         .target(
             name: "MegatonPlugins",

@@ -3,7 +3,8 @@
 
     submit.py REDIS-URL OUTPUT SOURCE...
 
-docs/cluster.md describes the keys and the fields.
+docs/cluster.md describes the keys and the fields. Nothing closes the batch: `megaton batch show` reports it as open until
+Redis forgets it, seven days after its creation.
 """
 
 import json
@@ -13,7 +14,7 @@ import uuid
 import redis
 
 PREFIX = "megaton:{default}:"
-PATIENCE = 60  # Seconds without an outcome.
+TIMEOUT = 60  # Seconds without an outcome.
 
 
 def main(url, output, *sources):
@@ -25,9 +26,9 @@ def main(url, output, *sources):
     client.lpush(f"{PREFIX}jobs", *map(json.dumps, jobs))
     failed = 0
     for _ in sources:  # Each job has exactly one outcome.
-        reply = client.blpop(f"{PREFIX}results:{batch}", timeout=PATIENCE)
+        reply = client.blpop(f"{PREFIX}results:{batch}", timeout=TIMEOUT)
         if reply is None:
-            sys.exit(f"there was no outcome for {PATIENCE} s: is a worker running?")
+            sys.exit(f"there was no outcome for {TIMEOUT} s: is a worker running?")
         outcome = json.loads(reply[1])
         failed += outcome["status"] != "done"
         paths = [file["path"] for file in outcome["outputs"]]
@@ -38,4 +39,9 @@ def main(url, output, *sources):
 if __name__ == "__main__":
     if len(sys.argv) < 4:
         sys.exit(__doc__)
-    sys.exit(main(*sys.argv[1:]))
+    try:
+        sys.exit(main(*sys.argv[1:]))
+    except KeyboardInterrupt:
+        # The workers continue: `megaton batch cancel NAME` would end the batch.
+        print("interrupted; the jobs that were pushed continue", file=sys.stderr)
+        sys.exit(130)

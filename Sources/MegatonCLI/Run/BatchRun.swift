@@ -32,6 +32,7 @@ final class BatchRun: Sendable {
     /// Whether workers also write to this process' standard error.
     private let showsLogs: Bool
     private let queue: JobQueue
+    private let submitter: BatchSubmitter
     private let monitor: BatchMonitor
     private let waiting: RedisClient
     private let ledger: Ledger?
@@ -98,6 +99,12 @@ final class BatchRun: Sendable {
         let group = MultiThreadedEventLoopGroup.singleton
         queue = JobQueue(RedisClient(control, role: "submit", group: group, logger: logger), keys: keys)
         waiting = RedisClient(control, role: "results", group: group, logger: logger)
+        submitter = BatchSubmitter(
+            queue: queue,
+            batch: batch,
+            policy: options.policy(keepsLedger: ledger != nil),
+            onDelay: { Terminal.error("megaton: waiting for Redis, for up to a minute: \($0.message)") }
+        )
         monitor = BatchMonitor(queue: queue, batch: batch)
     }
 
@@ -112,7 +119,7 @@ final class BatchRun: Sendable {
         } catch is StoppedWaiting {
             throw stoppedWaiting()
         } catch {
-            await giveUp(after: error)
+            await giveUp()
             throw error
         }
         let seconds = start.duration(to: .now).inSeconds
@@ -181,17 +188,15 @@ final class BatchRun: Sendable {
     private var hasBegun: Bool { progress.withLock { $0.hasBegun } }
 
     /// Cancels the batch after an error, such as a full disk or an unreadable list, because no process follows it any
-    /// more. A batch that was refused because another submitter owns it is left alone.
+    /// more. Another submitter's batch of this name is left alone.
     ///
     /// - Returns: false if the batch should be cancelled and could not be.
-    @discardableResult private func giveUp(after error: any Error) async -> Bool {
-        let isOurs = (error as? RedisError)?.code != .batchExists && progress.withLock(\.wasTried)
-        guard hasBegun || isOurs else { return true }
+    @discardableResult private func giveUp() async -> Bool {
         do {
-            try await monitor.cancel()
+            try await submitter.cancel()
             return true
-        } catch let second {
-            Terminal.error("megaton: the batch \(batch) could not be cancelled: \(second)")
+        } catch {
+            Terminal.error("megaton: the batch \(batch) could not be cancelled: \(error)")
             return false
         }
     }
@@ -205,7 +210,7 @@ final class BatchRun: Sendable {
                 self.progress.withLock { $0.isStopped = true }
                 self.changed.signal()
                 // A push in flight at the signal may have created the batch after the attempt to cancel it.
-                if self.shutdown.level > .none && self.hasBegun { try await self.monitor.cancel() }
+                if self.shutdown.level > .none && self.hasBegun { try await self.submitter.cancel() }
                 return nil
             }
             group.addTask { try await self.collect() }
@@ -218,7 +223,7 @@ final class BatchRun: Sendable {
             group.addTask {
                 await self.shutdown.wait(for: .drain)
                 self.changed.signal()
-                if !Task.isCancelled && self.hasBegun { try await self.monitor.cancel() }
+                if !Task.isCancelled && self.hasBegun { try await self.submitter.cancel() }
                 return nil
             }
             var tally: BatchTally?
@@ -252,7 +257,7 @@ final class BatchRun: Sendable {
                 group.cancelAll()
             }
         } catch {
-            await giveUp(after: error)
+            await giveUp()
             throw error
         }
         let now = progress.withLock { $0 }
@@ -260,7 +265,7 @@ final class BatchRun: Sendable {
         // After the second signal it may be unknown whether the first push succeeded, or whether another submitter owns
         // the batch.
         let isKnown = now.hasBegun || !now.wasTried
-        let isCancelled = isKnown ? await giveUp(after: CancellationError()) : false
+        let isCancelled = isKnown ? await giveUp() : false
         let rest =
             isCancelled
             ? "the submitted jobs were cancelled." : "megaton batch cancel \(batch) ends the jobs that were submitted."
@@ -274,12 +279,6 @@ final class BatchRun: Sendable {
     // MARK: - In
 
     private func submit(unbounded: Bool = false) async throws {
-        let submitter = BatchSubmitter(
-            queue: queue,
-            batch: batch,
-            policy: options.policy(keepsLedger: ledger != nil),
-            onDelay: { Terminal.error("megaton: waiting for Redis, for up to a minute: \($0.message)") }
-        )
         let reader = try ReadingThread(selection, builder)
         defer { reader.stop() }
         while shutdown.level == .none, let jobs = try await reader.next(Self.readAtOnce) {
@@ -469,7 +468,7 @@ final class BatchRun: Sendable {
             // The status comes from the queue alone: no cache is asked.
             let status = try await Inspector(queue: queue, cache: waiting).status()
             guard status.livingWorkers.isEmpty else { return false }
-            try await monitor.cancel()
+            try await submitter.cancel()
         } catch {
             // `outcomes` meets the same error and reports it.
             guard error.isTransient else { throw error }

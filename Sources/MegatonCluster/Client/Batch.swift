@@ -12,11 +12,13 @@ public struct Batch: Sendable {
     ///
     /// - **Memory.** Outcomes are read when the iteration asks for them, a page of about a megabyte at a time. The
     ///   others stay in Redis.
-    /// - **End.** The iteration ends when the batch has ended and all outcomes were read. Jobs of a cancelled batch
-    ///   that the cluster had not taken in have no outcome; every other job has one.
+    /// - **End.** The iteration ends when the batch has ended and all outcomes were read. A batch ends if its submitter
+    ///   has closed it, as ``ClusterClient/submit(_:batch:deduplicates:weight:)`` and `megaton submit` do. Jobs of a
+    ///   cancelled batch that the cluster had not taken in have no outcome; every other job has one.
     /// - **Errors.** The iteration throws ``ClusterError`` if the outcomes cannot be read: the batch is unknown or
-    ///   keeps no outcomes, Redis is unreachable or no worker runs for the client's idle time-out, or Redis lost jobs
-    ///   or outcomes.
+    ///   keeps no outcomes, or Redis lost jobs or outcomes. So it does if, for the client's idle time-out, Redis is
+    ///   unreachable, no worker runs, or all jobs have ended of a batch that another submitter has not closed
+    ///   (``ClusterError/Code/notClosed``).
     /// - **Several readers.** Outcomes leave Redis when the iteration asks for those behind them. A later iteration,
     ///   also of another process, begins with the first page that was not left, so that an outcome may be read twice,
     ///   but none is missed. Of two iterations at the same time, the one that falls behind throws
@@ -36,10 +38,10 @@ public struct Batch: Sendable {
 
     /// Cancels the jobs that have not ended. Running jobs end within seconds.
     ///
-    /// - Throws: ``ClusterError``.
+    /// - Throws: ``ClusterError``, with the code ``ClusterError/Code/unknownBatch`` if there is no batch of this name.
     public func cancel() async throws {
         do {
-            try await BatchMonitor(queue: client.queue, batch: name).cancel()
+            try await client.queue.cancel(batch: name)
         } catch {
             throw ClusterError(error)
         }

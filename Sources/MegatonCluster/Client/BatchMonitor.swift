@@ -34,13 +34,4 @@ package struct BatchMonitor: Sendable {
         let results = RedisArgument.string(queue.keys.results(batch))
         try await redis.send(["BLMOVE", results, results, "LEFT", "LEFT", "1"], timeout: .seconds(3))
     }
-
-    /// Cancels the batch. A batch that does not exist, because nothing was pushed yet, needs no cancellation.
-    package func cancel() async throws(RedisError) {
-        do {
-            try await queue.cancel(batch: batch)
-        } catch {
-            guard error.code == .noBatch else { throw error }
-        }
-    }
 }

@@ -57,6 +57,8 @@ final class OutcomeReader {
     private var lastPage = 0
     private var nextStatus = ContinuousClock.now
     private var withoutWorkersSince: ContinuousClock.Instant?
+    /// When this reader first saw that all jobs have ended and the batch is open.
+    private var openWithoutJobsSince: ContinuousClock.Instant?
 
     /// Number of outcomes from which a read is worthwhile. Fewer are left to accumulate while more than this are
     /// awaited, as a read for each would cost as much as the rest of the queue.
@@ -124,6 +126,7 @@ final class OutcomeReader {
                 "\(dropped) outcomes of the batch \(name) were dropped, because a million others were not read in time."
             )
         }
+        try checkClosing(counters)
         try await checkWorkers(counters)
         try await monitor.waitForOutcome(on: waiting)
         return nil
@@ -142,6 +145,7 @@ final class OutcomeReader {
         open -= page.count
         lastPage = page.count
         withoutWorkersSince = nil
+        openWithoutJobsSince = nil
         return page
     }
 
@@ -164,6 +168,26 @@ final class OutcomeReader {
                     + "\(counters["submitted"]). Submit again: finished work is found in the cache."
             )
         }
+    }
+
+    /// Ends the iteration if another program submits the batch and does not go on: its submitter may have died, and
+    /// jobs that name a batch in the public list never close it.
+    private func checkClosing(_ counters: BatchCounters) throws(ClusterError) {
+        let count = max(counters["submitted"], counters["total"])
+        guard batch.submitted == nil, counters["closed"] != 1, counters.ended >= count else {
+            openWithoutJobsSince = nil
+            return
+        }
+        let since = openWithoutJobsSince ?? .now
+        openWithoutJobsSince = since
+        let limit = batch.client.idleTimeout
+        guard since.duration(to: .now) >= limit else { return }
+        throw ClusterError(
+            .notClosed,
+            "All \(count) jobs of the batch \(name) have ended, and for \(limit.components.seconds) s its submitter "
+                + "has neither added jobs nor closed it. If none will come, cancel the batch; otherwise read the outcomes "
+                + "again."
+        )
     }
 
     /// Ends the iteration if no worker runs for too long.

@@ -3,7 +3,8 @@ package import MegatonRedis
 
 /// Pushes the jobs of one batch in chunks, each job exactly once however often a connection breaks.
 ///
-/// Only one task may use a submitter at a time: jobs are numbered in the order of their calls.
+/// Jobs are numbered in the order in which they are added. Several tasks may add jobs: pushes that overlap send some
+/// jobs twice, and Redis counts each once, by its number.
 package actor BatchSubmitter {
     private let queue: JobQueue
     private let batch: String
@@ -11,10 +12,15 @@ package actor BatchSubmitter {
     private let onDelay: @Sendable (RedisError) -> Void
     /// Distinguishes this batch from one of the same name by another submitter.
     private let submitter = String(UInt64.random(in: .min ... .max), radix: 16)
+    /// Jobs that Redis has not acknowledged.
     private var pending: [Data] = []
     private var pendingBytes = 0
+    /// Number of the first pending job, counted from 0.
+    private var first = 0
     /// Whether all ids so far were made for this batch.
     private var idsAreUnique = true
+    /// Whether a push was sent, perhaps in vain: before the first one, Redis cannot have a batch of this submitter.
+    private var wasTried = false
     /// Number of jobs that Redis has acknowledged.
     package private(set) var submitted = 0
 
@@ -62,28 +68,45 @@ package actor BatchSubmitter {
         try await push(isLast: true)
     }
 
+    /// Cancels what was pushed, as a batch that stays open never ends. A batch of the same name by another submitter is
+    /// left alone.
+    package func cancel() async throws(RedisError) {
+        if wasTried { try await queue.cancel(batch: batch, of: submitter) }
+    }
+
     private func push(isLast: Bool) async throws(RedisError) {
         let deadline = ContinuousClock.now + Self.retryTime
         var backoff = Backoff()
         var isDelayed = false
+        wasTried = true
         try await retrying(until: ContinuousClock.now >= deadline) { () throws(RedisError) in
-            // The number of the first job makes a repeated push harmless.
-            submitted = try await queue.submit(
+            // The number of the first job makes a repeated push harmless. Other tasks may add jobs, or push them,
+            // before the reply.
+            let (first, end) = (first, first + pending.count)
+            let reply = try await queue.submit(
                 pending,
                 to: batch,
-                first: submitted,
+                first: first,
                 isLast: isLast,
                 policy: policy,
                 idsAreUnique: idsAreUnique,
                 submitter: submitter
             )
-            pending = []
-            pendingBytes = 0
+            submitted = max(submitted, reply)
+            removePending(before: end)
         } pauseAfter: { error in
             guard error.isTransient else { return nil }
             if !isDelayed { onDelay(error) }
             isDelayed = true
             return backoff.next(after: error)
         }
+    }
+
+    /// Removes the jobs with smaller numbers. A cancelled batch has accepted fewer, and accepts no more.
+    private func removePending(before end: Int) {
+        guard end > first else { return }
+        pendingBytes -= pending.prefix(end - first).reduce(0) { $0 + $1.count }
+        pending.removeFirst(end - first)
+        first = end
     }
 }

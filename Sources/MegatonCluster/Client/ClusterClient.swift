@@ -38,8 +38,8 @@ public final class ClusterClient: Sendable {
     ///   - redis: URL of the control Redis: `redis://[user:password@]host[:port][/database]`,
     ///     `rediss://…[?ca=file.pem]`, `unix:///path/of/socket` or `redis-sentinel://host:port,host:port/name`.
     ///   - queue: the queue's name, as in `megaton worker --queue`.
-    ///   - idleTimeout: how long an iteration of outcomes waits for an unreachable Redis, or for a cluster without
-    ///     workers. A minute by default.
+    ///   - idleTimeout: how long an iteration of outcomes waits for an unreachable Redis, for a cluster without
+    ///     workers, or for more jobs of a batch that another submitter has not closed. A minute by default.
     /// - Throws: ``ClusterError`` if the URL or the name of the queue is invalid.
     public init(
         redis: String,
@@ -82,6 +82,13 @@ public final class ClusterClient: Sendable {
         guard Job.isName(name) else {
             throw ClusterError(.invalidConfiguration, "A batch's name must match [A-Za-z0-9._:-]{1,128}.")
         }
+        let weights = 1...BatchPolicy.maximumWeight
+        guard weights.contains(weight) else {
+            throw ClusterError(
+                .invalidConfiguration,
+                "A batch's weight must be \(weights.lowerBound) to \(weights.upperBound), not \(weight)."
+            )
+        }
         let policy = BatchPolicy(keepsLedger: true, deduplicates: deduplicates, weight: weight)
         let submitter = BatchSubmitter(queue: queue, batch: name, policy: policy) { [logger] error in
             logger.warning("a push waits for Redis", metadata: [LogKey.error: "\(error)"])
@@ -94,18 +101,20 @@ public final class ClusterClient: Sendable {
             }
             try await submitter.close()
         } catch {
-            let reason = (error as? RedisError).map(ClusterError.init)
-            // A batch of this name that another client has submitted is left alone.
-            if reason?.code != .batchExists { await abandon(name) }
-            throw reason ?? error
+            await abandon(name, submitter)
+            let reason = error as? RedisError
+            // A cancellation also ends the wait for a Redis that is unreachable or full.
+            if reason?.isTransient == true { try Task.checkCancellation() }
+            throw reason.map(ClusterError.init) ?? error
         }
         return Batch(name: name, submitted: await submitter.submitted, client: self)
     }
 
-    /// Cancels a batch of which only a part was pushed, and which would therefore never end.
-    private func abandon(_ name: String) async {
+    /// Cancels a batch of which only a part was pushed, and which would therefore never end. A batch of this name that
+    /// another client has submitted is left alone.
+    private func abandon(_ name: String, _ submitter: BatchSubmitter) async {
         do {
-            try await BatchMonitor(queue: queue, batch: name).cancel()
+            try await submitter.cancel()
         } catch {
             logger.warning(
                 "the batch could not be cancelled",

@@ -8,7 +8,7 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
 
         private init(_ description: String) { self.description = description }
 
-        /// The URL or a name is invalid, or this Redis must not hold jobs, as it may evict them.
+        /// A URL, a name or a number is invalid, or this Redis must not hold jobs, as it may evict them.
         public static let invalidConfiguration = Code("invalid_configuration")
         /// Redis is unreachable, busy or full for now; the same call may succeed later.
         public static let redisUnavailable = Code("redis_unavailable")
@@ -22,6 +22,8 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
         public static let noOutcomes = Code("no_outcomes")
         /// Another iteration, or another process, has read outcomes that this one had not read yet.
         public static let otherReader = Code("other_reader")
+        /// All jobs of the batch have ended, but it is still open: another submitter died, or never closes it.
+        public static let notClosed = Code("not_closed")
         /// No worker is running.
         public static let noWorker = Code("no_worker")
         /// Redis has lost jobs that it had acknowledged, for example in a failover.
@@ -42,6 +44,11 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
     init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message
+    }
+
+    /// Throws `.invalidConfiguration` if there is an error.
+    static func check(_ validationError: String?) throws(ClusterError) {
+        if let validationError { throw ClusterError(.invalidConfiguration, validationError) }
     }
 
     /// Reads the URL of a Redis server.

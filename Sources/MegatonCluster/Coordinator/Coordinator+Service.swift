@@ -9,7 +9,7 @@ extension Coordinator: Service {
     ///   - redis: URL of the control Redis; see ``ClusterClient/init(redis:queue:idleTimeout:logger:)``.
     ///   - queue: the queue's name.
     ///   - name: unique name; `host:pid:random` if nil.
-    /// - Throws: ``ClusterError`` if the URL or the name of the queue is invalid.
+    /// - Throws: ``ClusterError`` if the configuration, the URL or the name of the queue is invalid.
     public convenience init(
         _ configuration: Configuration = Configuration(),
         redis: String,
@@ -17,6 +17,7 @@ extension Coordinator: Service {
         name: String? = nil,
         logger: Logger
     ) throws {
+        try ClusterError.check(configuration.validationError)
         var configuration = configuration
         configuration.keys = try ClusterError.keys(queue)
         self.init(configuration, redis: try ClusterError.configuration(redis), name: name, logger: logger)
@@ -27,6 +28,7 @@ extension Coordinator: Service {
     ///
     /// - Throws: the error of `start(waitingForRedis:)`.
     public func run() async throws {
+        defer { close() }
         guard try await starting.run({ try await self.start(waitingForRedis: ServiceStart.redisLimit) }) else { return }
         // Unstructured, so that a graceful shutdown can cancel it too. It is awaited here.
         let work = Task { await runUntilCancelled() }

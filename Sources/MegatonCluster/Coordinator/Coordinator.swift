@@ -15,7 +15,7 @@ public final class Coordinator: Sendable {
     public struct Configuration: Sendable {
         package var keys = QueueKeys()
         /// Maximum number of admitted jobs at a time; the others wait in the intake, where a job costs only its JSON.
-        /// The window is usually two seconds of work.
+        /// The window is usually two seconds of work. At least 1.
         public var window = 16_384
         /// Maximum number of jobs that one round stages.
         package var chunk = 512
@@ -33,6 +33,11 @@ public final class Coordinator: Sendable {
 
         /// Creates the default configuration.
         public init() {}
+
+        /// The reason why no coordinator can run with these values; nil if one can.
+        var validationError: String? {
+            window < 1 ? "A coordinator's window must be at least 1, not \(window)." : nil
+        }
     }
 
     private let configuration: Configuration
@@ -105,12 +110,18 @@ public final class Coordinator: Sendable {
                 group.addTask { await self.listener.run() }
                 await work()
                 group.cancelAll()
-                listener.close()
+                listener.close()  // Ends a command that still blocks.
             }
         } onCancel: {
             // If it leads and cannot release the lease, the lease runs out by itself.
             queue.redis.failFast()
         }
+        close()
+    }
+
+    /// Closes the connections. Safe to repeat.
+    func close() {
+        listener.close()
         queue.redis.close()
     }
 

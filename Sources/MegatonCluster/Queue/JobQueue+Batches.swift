@@ -37,15 +37,18 @@ extension JobQueue {
 
     /// Cancels a batch. Its running jobs end when their workers renew next, the others when a worker reaches them.
     ///
-    /// - Throws: `.noBatch` if there is no batch of this name.
-    package func cancel(batch: String) async throws(RedisError) {
-        try await redis.run(
+    /// - Parameter submitter: cancels the batch only if this submitter owns it. Nothing is done, and no error thrown,
+    ///   if it is another submitter's batch or does not exist. Nil cancels the batch of any submitter.
+    /// - Throws: `.noBatch` if there is no batch of this name and no submitter is given.
+    package func cancel(batch: String, of submitter: String? = nil) async throws(RedisError) {
+        let dropped = try await redis.run(
             QueueScripts.cancelBatch,
             keys: [
                 keys.jobs(batch: batch), keys.batch(batch), keys.cancelled, keys.intakes, keys.known(batch), keys.stat,
             ],
-            arguments: [.string(batch)]
+            arguments: [.string(batch), .string(submitter ?? "")]
         )
+        if dropped.int == -1 { return }
         try await promoteDelayed(of: batch)
     }
 

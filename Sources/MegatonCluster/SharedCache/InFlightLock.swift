@@ -1,5 +1,5 @@
 internal import Foundation
-package import Logging
+public import Logging
 public import MegatonPipeline
 internal import MegatonRedis
 package import NIOCore
@@ -36,7 +36,11 @@ public final class InFlightLock: SingleFlightCoordinating {
     /// Creates the lock; ``run()`` must be active for landings to be noticed and leases to be renewed.
     ///
     /// - Parameter lease: time for which a leader that died delays its waiters.
-    package convenience init(cache: RedisDataCache, lease: Duration = .seconds(10), logger: Logger) {
+    public convenience init(
+        cache: RedisDataCache,
+        lease: Duration = .seconds(10),
+        logger: Logger = Logger(label: "megaton.cache")
+    ) {
         self.init(
             cache: cache,
             owner: ProcessIdentity.process(),

@@ -1,5 +1,5 @@
 public import Foundation
-package import Logging
+public import Logging
 public import MegatonPipeline
 package import MegatonRedis
 internal import NIOCore
@@ -38,7 +38,11 @@ public final class RedisDataCache: DataCaching {
     ///
     /// - Parameter redis: URL of the cache Redis; see ``ClusterClient/init(redis:queue:idleTimeout:logger:)``.
     /// - Throws: ``ClusterError`` if the URL is invalid.
-    package convenience init(_ configuration: Configuration = Configuration(), redis: String, logger: Logger) throws {
+    public convenience init(
+        _ configuration: Configuration = Configuration(),
+        redis: String,
+        logger: Logger = Logger(label: "megaton.cache")
+    ) throws {
         let client = RedisClient(
             try ClusterError.configuration(redis),
             role: "cache",

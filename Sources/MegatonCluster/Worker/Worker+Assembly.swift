@@ -39,7 +39,7 @@ extension Worker {
         limiter: HostRateLimiter,
         statistics: StatisticsRecorder,
         logger: Logger
-    ) throws -> ImagePipeline {
+    ) -> ImagePipeline {
         let urlPolicy = urlPolicy(configuration)
         var loader = DataLoader.Configuration()
         loader.urlPolicy = urlPolicy

@@ -13,11 +13,11 @@ extension Worker {
         /// Memory or disk cache in front of the shared cache, or in its place; nil, the default, for neither. See
         /// `LayeredSingleFlight`.
         public var dataCache: (any DataCaching)?
-        /// Jobs in progress at a time: most of them wait for an origin or for a render thread.
+        /// Jobs in progress at a time, at least 1: most of them wait for an origin or for a render thread.
         public var concurrency = 16
-        /// Number of threads that render; nil for the pipeline's default.
+        /// Number of threads that render, at least 1; nil for the pipeline's default.
         public var renderConcurrency: Int?
-        /// Lease of a claimed job: how long the worker keeps it without a heartbeat.
+        /// Lease of a claimed job: how long the worker keeps it without a heartbeat. At least a second.
         public var lease: Duration = .seconds(15)
         /// Interval between lease renewals; never longer than a third of the lease, whatever is set here.
         package var renewInterval: Duration = .seconds(5)
@@ -102,6 +102,16 @@ extension Worker {
         package init(control: RedisConfiguration) {
             self.control = control
             cache = control
+        }
+
+        /// The reason why no worker can run with these values; nil if one can.
+        var validationError: String? {
+            if concurrency < 1 { return "A worker's concurrency must be at least 1, not \(concurrency)." }
+            if let renderConcurrency, renderConcurrency < 1 {
+                return "A worker's renderConcurrency must be at least 1, not \(renderConcurrency)."
+            }
+            if lease < .seconds(1) { return "A worker's lease must be at least 1 second, not \(lease)." }
+            return nil
         }
 
         var fileAccess: FileAccess { FileAccess(roots: roots + readRoots, outputRoots: roots) }

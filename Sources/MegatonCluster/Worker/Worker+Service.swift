@@ -9,7 +9,14 @@ extension Worker: Service {
     ///
     /// - Throws: the error of `start(waitingForRedis:)`.
     public func run() async throws {
-        guard try await starting.run({ try await self.start(waitingForRedis: ServiceStart.redisLimit) }) else { return }
+        do {
+            guard try await starting.run({ try await self.start(waitingForRedis: ServiceStart.redisLimit) }) else {
+                return await close()
+            }
+        } catch {
+            await close()
+            throw error
+        }
         // The chain of a shutdown: `ProcessSignals` raises the level of `megaton worker`'s signal at SIGTERM;
         // `ServiceRunner` then shuts the service group down gracefully, and cancels it at the second SIGTERM. The
         // group raises the signal below: at `.drain`, `ClaimLoop.run` stops claiming and calls `ClaimLoop.drain`, which

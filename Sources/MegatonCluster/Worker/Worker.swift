@@ -22,7 +22,7 @@ public final class Worker: Sendable {
     private let lock: InFlightLock?
     private let pipeline: ImagePipeline
     private let limiter: HostRateLimiter
-    private let files: ThreadPool
+    let files: ThreadPool
     private let claims: ClaimLoop
     private let isolated: SuspectIsolation?
     /// Fallback coordinator, which leads if no coordinator does.
@@ -43,7 +43,7 @@ public final class Worker: Sendable {
     ///   - group: event loops of the connections.
     ///   - leaseGroup: one event loop that nothing else uses; if nil, the worker makes one and ends it with itself.
     ///   - onHungRender: called when a codec hangs: the process must end, as a thread cannot be stopped from outside.
-    /// - Throws: if libvips cannot be used.
+    /// - Throws: ``ClusterError`` if the configuration is invalid; `ImagePipeline.Error` if libvips cannot be used.
     public init(
         _ configuration: Configuration,
         name: String? = nil,
@@ -52,6 +52,8 @@ public final class Worker: Sendable {
         logger: Logger,
         onHungRender: @escaping @Sendable () -> Void
     ) throws {
+        try ClusterError.check(configuration.validationError)
+        try VipsRuntime.start()
         let name = name ?? ProcessIdentity.process()
         var logger = logger
         logger[metadataKey: LogKey.worker] = "\(name)"
@@ -83,7 +85,7 @@ public final class Worker: Sendable {
             statistics: statistics,
             history: history
         )
-        pipeline = try Self.pipeline(
+        pipeline = Self.pipeline(
             configuration,
             flights: lock,
             limiter: limiter,
@@ -91,7 +93,7 @@ public final class Worker: Sendable {
             logger: logger
         )
         watchdog = RenderWatchdog(
-            pipeline: pipeline,
+            longestRender: { [pipeline] in pipeline.longestRunningRender },
             timeLimit: configuration.renderLimits.time,
             logger: logger,
             onHungRender: onHungRender
@@ -242,6 +244,11 @@ public final class Worker: Sendable {
             logger.warning("the worker could not sign off; its entry expires", metadata: [LogKey.error: "\(error)"])
         }
         await isCounted
+        await close()
+    }
+
+    /// Closes the connections and ends the threads. Safe to repeat.
+    func close() async {
         queue.redis.close()
         leases.close()
         wake.close()

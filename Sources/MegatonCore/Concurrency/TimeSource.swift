@@ -2,6 +2,7 @@ internal import Foundation
 
 /// Clock for time-dependent code: elapsed time, sleep, and the date for values that outlive the process.
 package struct TimeSource: Sendable {
+    package let clock: any Clock<Duration>
     /// Time since an arbitrary moment; never goes back.
     package let now: @Sendable () -> Duration
     /// - Throws: `CancellationError` if the task is cancelled.
@@ -10,6 +11,7 @@ package struct TimeSource: Sendable {
     package let date: @Sendable () -> Int64
 
     package init(_ clock: some Clock<Duration>, date: @escaping @Sendable () -> Int64 = Self.wallTime) {
+        self.clock = clock
         let start = clock.now
         now = { start.duration(to: clock.now) }
         sleep = { try await clock.sleep(for: $0) }

@@ -61,6 +61,11 @@ package struct FieldProblem: Error, Sendable, Equatable, CustomStringConvertible
         return "unknown field \(quoted(name)); known are \(names)\(near)"
     }
 
+    /// The text with a full stop, unless it ends as a sentence already: a suggestion ends with a question mark.
+    package static func sentence(_ text: String) -> String {
+        text.last.map { ".?!".contains($0) } == true ? text : text + "."
+    }
+
     /// Maximum number of a value's characters in a message.
     private static let shown = 64
     /// Maximum number of characters searched for secrets.

@@ -4,12 +4,51 @@ package struct JSONSchema: Codable, Sendable, Equatable {
         case object, string, integer, number, boolean
     }
 
+    /// The kinds of a value: in JSON a name, or a list of several.
+    struct Kinds: Codable, Sendable, Equatable {
+        let all: [Kind]
+
+        init?(_ kinds: [Kind]) {
+            if kinds.isEmpty { return nil }
+            all = kinds
+        }
+
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.singleValueContainer()
+            all = try (try? container.decode([Kind].self)) ?? [container.decode(Kind.self)]
+        }
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            if all.count == 1 { try container.encode(all[0]) } else { try container.encode(all) }
+        }
+    }
+
+    /// An allowed value.
+    package enum Word: Codable, Sendable, Equatable {
+        case text(String)
+        case number(Int)
+
+        package init(from decoder: any Decoder) throws {
+            let container = try decoder.singleValueContainer()
+            self = try (try? container.decode(String.self)).map { .text($0) } ?? .number(container.decode(Int.self))
+        }
+
+        package func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            switch self {
+            case .text(let text): try container.encode(text)
+            case .number(let number): try container.encode(number)
+            }
+        }
+    }
+
     /// The address of the draft, for the schema of a whole document.
     package var draft: String?
-    var type: Kind?
+    var type: Kinds?
     package var description: String?
-    /// The allowed words of a string.
-    var words: [String]?
+    /// The allowed values of a string or a number.
+    var words: [Word]?
     var pattern: String?
     var minimum: Double?
     var maximum: Double?
@@ -18,22 +57,28 @@ package struct JSONSchema: Codable, Sendable, Equatable {
     package var anyOf: [JSONSchema]?
     var additionalProperties: Bool?
 
+    /// - Parameter kinds: any of them; none allows every value.
     package init(
-        _ type: Kind?,
-        words: [String]? = nil,
+        _ kinds: Kind...,
         pattern: String? = nil,
         range: ClosedRange<Double>? = nil,
         properties: [String: JSONSchema]? = nil,
         required: [String]? = nil
     ) {
-        self.type = type
-        self.words = words
+        self.type = Kinds(kinds)
         self.pattern = pattern
         minimum = range?.lowerBound
         maximum = range?.upperBound
         self.properties = properties
         self.required = required
         additionalProperties = properties == nil ? nil : false
+    }
+
+    /// A schema of some words. Words of digits may be numbers, too.
+    package init(words: [String]) {
+        let numbers = words.compactMap { Int($0) }.map(Word.number)
+        self = numbers.isEmpty ? JSONSchema(.string) : JSONSchema(.string, .integer)
+        self.words = words.map(Word.text) + numbers
     }
 
     private enum CodingKeys: String, CodingKey {

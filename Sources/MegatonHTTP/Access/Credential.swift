@@ -61,22 +61,49 @@ public struct Credential: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension Credential: Decodable {
-    private enum CodingKeys: String, CodingKey {
+    private enum CodingKeys: String, CodingKey, CaseIterable {
         case name, sources, basic, bearer, headers, s3
     }
 
     private struct Basic: Decodable {
         let user: String
         let password: Secret
+
+        private enum CodingKeys: String, CodingKey, CaseIterable {
+            case user, password
+        }
+
+        init(from decoder: any Decoder) throws {
+            try decoder.refuseUnknownFields(except: CodingKeys.self)
+            let fields = try decoder.container(keyedBy: CodingKeys.self)
+            user = try fields.decode(String.self, forKey: .user)
+            password = try fields.decode(Secret.self, forKey: .password)
+        }
     }
 
     private struct Key: Decodable {
         let id: String
         let secret: Secret
         let token: Secret?
+
+        private enum CodingKeys: String, CodingKey, CaseIterable {
+            case id, secret, token
+        }
+
+        init(from decoder: any Decoder) throws {
+            try decoder.refuseUnknownFields(except: CodingKeys.self)
+            let fields = try decoder.container(keyedBy: CodingKeys.self)
+            id = try fields.decode(String.self, forKey: .id)
+            secret = try fields.decode(Secret.self, forKey: .secret)
+            token = try fields.decodeIfPresent(Secret.self, forKey: .token)
+        }
     }
 
+    /// Reads the JSON form. Unknown fields are refused: without its misspelled `name`, a secret would go out with
+    /// every request to its sources.
+
     public init(from decoder: any Decoder) throws {
+        try decoder.refuseUnknownFields(except: CodingKeys.self)
         let fields = try decoder.container(keyedBy: CodingKeys.self)
         name = try fields.decodeIfPresent(String.self, forKey: .name)
         sources = try fields.decode([String].self, forKey: .sources).map { try SourceRule($0) }
@@ -92,18 +119,22 @@ extension Credential: Decodable {
             methods.append(.s3(keyID: key.id, secret: key.secret, sessionToken: key.token))
         }
         guard name.map(Self.isName) ?? true else {
-            throw DecodingError.dataCorruptedError(
-                forKey: .name,
-                in: fields,
-                debugDescription: "1 to 128 letters, digits, dots, colons, hyphens and underscores are a name"
+            throw FieldProblem.error(
+                at: decoder.codingPath + [CodingKeys.name],
+                "is no name; allowed are 1 to 128 letters, digits, dots, colons, hyphens and underscores"
             )
         }
-        guard methods.count == 1, !sources.isEmpty else {
-            throw DecodingError.dataCorrupted(
-                .init(
-                    codingPath: decoder.codingPath,
-                    debugDescription: "needs sources and one of basic, bearer, headers and s3"
-                )
+        guard !sources.isEmpty else {
+            throw FieldProblem.error(
+                at: decoder.codingPath + [CodingKeys.sources],
+                "is empty; it needs at least one rule, such as \"cdn.example.com\""
+            )
+        }
+        guard methods.count == 1 else {
+            let count = methods.isEmpty ? "no secret" : "more than one secret"
+            throw FieldProblem.error(
+                at: decoder.codingPath,
+                "has \(count); it needs exactly one of basic, bearer, headers and s3"
             )
         }
         method = methods[0]

@@ -25,32 +25,50 @@ public struct Credentials: Sendable, Hashable, CustomStringConvertible {
     ///
     /// - Throws: `.invalidURL` for an invalid rule, `.forbidden` for other errors; the message never contains a secret.
     public init(json: Data) throws(ImageError) {
-        struct File: Decodable {
-            let credentials: [Credential]
-        }
         do {
             self.init(try JSONDecoder().decode(File.self, from: json).credentials)
         } catch let error as ImageError {
             throw error
         } catch {
             // Foundation's message may quote the input, and with it a secret.
-            throw ImageError(.forbidden, "The credentials cannot be read: \(Self.place(of: error)).")
+            let reason = FieldProblem.sentence("The credentials cannot be read: \(Self.problem(error))")
+            throw ImageError(.forbidden, reason)
+        }
+    }
+
+    /// The whole file.
+    private struct File: Decodable {
+        let credentials: [Credential]
+
+        private enum CodingKeys: String, CodingKey, CaseIterable {
+            case credentials
+        }
+
+        init(from decoder: any Decoder) throws {
+            try decoder.refuseUnknownFields(except: CodingKeys.self)
+            credentials = try decoder.container(keyedBy: CodingKeys.self).decode(
+                [Credential].self,
+                forKey: .credentials
+            )
         }
     }
 
     public var description: String { credentials.map(\.description).joined(separator: "; ") }
 
-    private static func place(of error: any Swift.Error) -> String {
-        let (what, context): (String, DecodingError.Context) =
-            switch error as? DecodingError {
+    private static func problem(_ error: any Swift.Error) -> String {
+        guard let error = error as? DecodingError else { return "no JSON" }
+        if let problem = error.fieldProblem {
+            return problem.path.isEmpty ? "the file \(problem)" : problem.description
+        }
+        let (reason, context): (String, DecodingError.Context) =
+            switch error {
             case .keyNotFound(let key, let context): ("\"\(key.stringValue)\" is missing", context)
             case .typeMismatch(let type, let context): ("no \(type)", context)
             case .valueNotFound(let type, let context): ("no \(type)", context)
-            case .dataCorrupted(let context) where !context.codingPath.isEmpty: (context.debugDescription, context)
             default: ("no JSON", .init(codingPath: [], debugDescription: ""))
             }
-        let path = context.codingPath.map { $0.intValue.map(String.init) ?? $0.stringValue }.joined(separator: ".")
-        return path.isEmpty ? what : "\(what) at \(path)"
+        let path = FieldProblem.path(context.codingPath)
+        return path.isEmpty ? reason : "\(reason) at \(path)"
     }
 
     /// The credential for a request to a URL, if any.

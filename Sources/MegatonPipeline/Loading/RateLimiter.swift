@@ -133,13 +133,14 @@ public final class RateLimiter: Sendable {
             }
             if !isTurn { return false }
         }
-        while !Task.isCancelled {
-            guard let left = take(waiter, host) else { return true }
-            // If the sleep is cancelled, the loop's condition ends the wait.
-            try? await time.sleep(left)
+        var hasToken = false
+        await repeating(clock: time.clock) {
+            let left = take(waiter, host)
+            hasToken = left == nil
+            return left
         }
-        leave(waiter, host)
-        return false
+        if !hasToken { leave(waiter, host) }
+        return hasToken
     }
 
     /// Acquires a token for the first waiter.

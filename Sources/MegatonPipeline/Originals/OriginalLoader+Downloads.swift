@@ -23,8 +23,9 @@ extension OriginalLoader {
         if let url = request.url { try await configuration.rateLimiter?.acquire(for: url) }
         return try await load.context.perform(on: fetches) { [self] () async throws(Error) in
             let requested = Date()
-            var partial = found
-            while true {
+            // The second round, after a range that the origin refused, is without one.
+            let rounds: [ResumableData?] = found == nil ? [nil] : [found, nil]
+            for partial in rounds {
                 let limits = ResumableData.Limits(most: limit)
                 var download = ResumableDownload(request, resuming: partial, limits: limits, spool: spool)
                 let sent = try await prepared(download.request, load)
@@ -46,13 +47,13 @@ extension OriginalLoader {
                     )
                 case .again:
                     await partials?.finish(storing: nil)
-                    // Without a partial download the outcome is never `.again`, so this repeats once at most.
-                    partial = nil
                 case .failed(let error, let received):
                     await partials?.finish(storing: received)
                     throw error.asked(with: request.allHTTPHeaderFields ?? [:], download.unkeyed)
                 }
             }
+            // Without a partial download no outcome is `.again`.
+            throw Error(.badResponse, "\(load.source) refused a range that was not requested.", stage: .load)
         }
     }
 

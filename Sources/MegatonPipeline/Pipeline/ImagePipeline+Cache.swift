@@ -57,7 +57,8 @@ extension ImagePipeline {
             let context = ImageDecodingContext(request: plain, data: data, cacheType: .disk)
             guard let decoder = pipeline.decoder(for: context) else { return nil }
             // An entry that cannot be decoded counts as missing.
-            return try? await pipeline.decode(context, by: decoder)
+            let slot = RenderSlot(queue: pipeline.renders, context: nil, priority: request.priority)
+            return try? await pipeline.decode(context, by: decoder, slot: slot)
         }
 
         /// Whether one of the caches has the image.

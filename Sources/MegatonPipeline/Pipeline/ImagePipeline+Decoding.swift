@@ -24,11 +24,11 @@ extension ImagePipeline {
         }
     }
 
-    /// Decodes on a render thread as soon as there is memory for it; immediately if the decoder needs neither.
+    /// Decodes on a render thread as soon as there is memory for it; immediately if the decoder needs no thread.
     func decode(
         _ decoding: ImageDecodingContext,
         by decoder: any ImageDecoding,
-        slot: RenderSlot? = nil
+        slot: RenderSlot
     ) async throws(Error) -> ImageContainer {
         let (data, request) = (decoding.data, decoding.request)
         do throws(Error) {

@@ -174,7 +174,7 @@ extension ImagePipeline {
         _ context: LoadContext
     ) async throws(Error) -> ImageResponse {
         let container = try await metrics.measure(.process) { () async throws(Error) in
-            try await context.perform(on: renders) { [self] () async throws(Error) in
+            try await RenderSlot(queue: renders, context: context).perform { [self] () async throws(Error) in
                 try await apply(processor, to: input, request)
             }
         }

@@ -25,8 +25,8 @@ public final class ImagePipeline: Sendable {
     let revalidator: BackgroundRevalidator
     /// Work items for the steps of image loads, by their result.
     let images: WorkPool<ImageLoadKey, ImageResponse>
-    /// Queue for render threads, ordered by priority.
-    let renders: TaskQueue
+    /// Slots for render threads, assigned by priority.
+    let renders: RenderQueue
     let tasks = ImageTasks()
     let makeImageDecoder: @Sendable (ImageDecodingContext) -> (any ImageDecoding)?
     let groups: RenditionGroups
@@ -46,7 +46,7 @@ public final class ImagePipeline: Sendable {
         makeImageDecoder = configuration.makeImageDecoder ?? { registry.decoder(for: $0) }
         images = WorkPool(isCoalescingEnabled: configuration.isTaskCoalescingEnabled)
         groups = RenditionGroups(isCoalescingEnabled: configuration.isTaskCoalescingEnabled)
-        renders = TaskQueue(maxConcurrentOperationCount: max(1, configuration.renderConcurrency))
+        renders = RenderQueue(configuration.memoryBudget, width: max(1, configuration.renderConcurrency))
         renderer = Renderer(
             engine: configuration.renderEngine.engine,
             limits: configuration.renderLimits,

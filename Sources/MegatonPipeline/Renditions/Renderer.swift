@@ -38,7 +38,7 @@ final class Renderer: Sendable {
 
     /// - Parameters:
     ///   - context: URL, status and media type, for messages.
-    ///   - slot: Assigns threads by priority; nil assigns them first come, first served.
+    ///   - slot: Assigns threads by priority; nil only if the caller alone uses the threads.
     func render(
         _ renditions: [Rendition],
         from data: Data,
@@ -124,8 +124,10 @@ final class Renderer: Sendable {
         slot: RenderSlot? = nil,
         _ work: @escaping @Sendable (RenderDeadline) throws -> Value
     ) async throws(Error) -> Value {
-        try await cancelling(cancellation) { () throws(Error) in
-            try await onThread(context, slot) { [self] in try timed { try work(cancellation.deadline(limits.time)) } }
+        let grant = try await slot?.acquire()
+        defer { grant?.release() }
+        return try await cancelling(cancellation) { () throws(Error) in
+            try await onThread(context) { [self] in try timed { try work(cancellation.deadline(limits.time)) } }
         }
     }
 
@@ -133,13 +135,14 @@ final class Renderer: Sendable {
 
     private typealias Execution<Value> = @Sendable (RenderDeadline) throws(Error) -> Value
 
-    private enum Admission<Value: Sendable>: Sendable {
-        case done(Value)
+    private enum Attempt<Value: Sendable>: Sendable {
+        /// The memory acquired for the work, and the outcome.
+        case ran(RenderCost, Result<Value, Error>)
         /// The cost, the work, and the time spent on the header.
         case mustWait(RenderCost, Execution<Value>, Duration)
     }
 
-    /// Plans, then executes once memory is available: immediately on the same thread if it is free.
+    /// Plans in a render slot, then executes once memory is available: immediately on the same thread if it is free.
     ///
     /// - Parameter data: If the body is a mapped file, its pages count as memory of this process while they are read.
     private func perform<Value: Sendable>(
@@ -150,8 +153,10 @@ final class Renderer: Sendable {
     ) async throws(Error) -> Value {
         let cancellation = RenderCancellation()
         defer { SpoolFile.releasePages(of: data) }
-        let admission: Admission<Value> = try await cancelling(cancellation) { () throws(Error) in
-            try await onThread(context, slot) { [self] in
+        var grant = try await slot?.acquire() ?? RenderGrant(withoutSlot: budget)
+        defer { grant.release() }
+        let attempt: Attempt<Value> = try await cancelling(cancellation) { [grant] () throws(Error) in
+            try await onThread(context) { [self] in
                 try timed {
                     let start = ContinuousClock.now
                     let deadline = cancellation.deadline(limits.time)
@@ -159,22 +164,22 @@ final class Renderer: Sendable {
                     // Codecs cannot be interrupted while they read a header, so the deadline may have passed.
                     if deadline.isExpired, let error = deadline.error { throw error }
                     let cost = plan.cost.adding(SpoolFile.bytes(of: data), within: budget.bytes)
-                    guard try budget.tryAcquire(cost) else {
+                    guard try grant.tryUpgrade(to: cost) else {
                         SpoolFile.releasePages(of: data)
                         return .mustWait(cost, execute, start.duration(to: .now))
                     }
-                    defer { budget.release(cost) }
-                    return .done(try execute(deadline))
+                    return .ran(cost, Result { () throws(Error) in try execute(deadline) })
                 }
             }
         }
-        switch admission {
-        case .done(let value): return value
+        switch attempt {
+        case .ran(let cost, let result):
+            grant.hold(cost)
+            do throws(Error) { return try result.get() } catch { throw error.about(context) }
         case .mustWait(let cost, let execute, let spent):
-            do throws(Error) { try await budget.acquire(cost) } catch { throw error.about(context) }
-            defer { budget.release(cost) }
+            do throws(Error) { try await grant.upgrade(to: cost) } catch { throw error.about(context) }
             return try await cancelling(cancellation) { () throws(Error) in
-                try await onThread(context, slot) { [self] in
+                try await onThread(context) { [self] in
                     try timed { try execute(cancellation.deadline(limits.time - spent)) }
                 }
             }
@@ -191,16 +196,6 @@ final class Renderer: Sendable {
             cancellation.cancel()
         }
         return try result.get()
-    }
-
-    /// Holds the slot only while a thread works: a render that waits for memory occupies no render slot.
-    private func onThread<Value: Sendable>(
-        _ context: String,
-        _ slot: RenderSlot?,
-        _ work: @escaping @Sendable () throws -> Value
-    ) async throws(Error) -> Value {
-        guard let slot else { return try await onThread(context, work) }
-        return try await slot.perform { [self] () async throws(Error) in try await onThread(context, work) }
     }
 
     private func onThread<Value: Sendable>(
@@ -239,27 +234,5 @@ extension ImageError {
         var error = self
         error.message = "\(context): \(error.message)"
         return error
-    }
-}
-
-/// Slot for a render thread, assigned by priority.
-///
-/// No slot may be held during a wait for memory: the holder of the memory may be waiting for the slot.
-struct RenderSlot: Sendable {
-    /// Queue with as many slots as there are threads.
-    let queue: TaskQueue
-    /// Work item that needs the render and determines its priority; nil if there is none.
-    let context: (any WorkParent)?
-    /// Priority if there is no context.
-    var priority = WorkPriority.normal
-
-    /// Runs work in a slot.
-    ///
-    /// - Throws: the error of the work; `.cancelled` if no caller waits for it any more.
-    func perform<Value: Sendable>(
-        _ work: @escaping @Sendable () async throws(ImageError) -> Value
-    ) async throws(ImageError) -> Value {
-        guard let context else { return try await queue.perform(priority: priority, work) }
-        return try await context.perform(on: queue, work)
     }
 }

@@ -22,15 +22,15 @@ final class RenditionProducer: Sendable {
     let configuration: ImagePipeline.Configuration
     private let originals: OriginalLoader
     private let renderer: Renderer
-    private let renders: TaskQueue
+    private let renders: RenderQueue
     private let revalidator: BackgroundRevalidator
 
-    /// - Parameter renders: queue for the renderer's threads.
+    /// - Parameter renders: slots for the renderer's threads.
     init(
         _ configuration: ImagePipeline.Configuration,
         _ originals: OriginalLoader,
         _ renderer: Renderer,
-        _ renders: TaskQueue,
+        _ renders: RenderQueue,
         _ revalidator: BackgroundRevalidator
     ) {
         self.configuration = configuration

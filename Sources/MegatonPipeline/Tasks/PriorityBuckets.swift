@@ -36,6 +36,13 @@ struct PriorityBuckets<Element: Sendable>: Sendable {
     private var buckets = Array(repeating: Bucket(), count: WorkPriority.allCases.count)
     private(set) var count = 0
 
+    var first: Element? {
+        for bucket in buckets.reversed() {
+            if let index = bucket.first { return nodes[index].element }
+        }
+        return nil
+    }
+
     /// - Returns: index of the element, which is valid until the element leaves.
     mutating func append(_ element: Element, priority: WorkPriority) -> Int {
         let index: Int

@@ -99,6 +99,19 @@ struct WorkJob<Value: Sendable>: Sendable {
 /// `WorkContext`, as loads and renders serve several kinds of work.
 protocol WorkParent: Sendable {
     /// See `WorkContext`.
+    var isOpen: Bool { get }
+    /// See `WorkContext`.
+    var priority: WorkPriority { get }
+    /// The error for work that begins after the end.
+    var ended: ImageError { get }
+
+    /// Reserves an id for a link that is about to be created; nil if the work has ended.
+    func reserveLink() -> Int?
+    /// Attaches a dependency or operation, which inherits the priority, and ends with the work.
+    func attach(_ link: WorkLink, to id: Int)
+    func removeLink(_ id: Int)
+
+    /// See `WorkContext`.
     func outcome<Key: Hashable & Sendable, Other: Sendable>(
         of pool: WorkPool<Key, Other>,
         key: Key,
@@ -113,4 +126,8 @@ protocol WorkParent: Sendable {
     ) async throws(ImageError) -> Result
 }
 
-extension WorkContext: WorkParent {}
+extension WorkContext: WorkParent {
+    func reserveLink() -> Int? { node.reserveLink() }
+    func attach(_ link: WorkLink, to id: Int) { node.attach(link, to: id) }
+    func removeLink(_ id: Int) { node.removeLink(id) }
+}

@@ -1,8 +1,8 @@
 /// Peak memory that a render needs at most, estimated from the header.
 package struct RenderCost: Sendable, Equatable {
-    var bytes: Int
+    package var bytes: Int
     /// Whether decoding or encoding buffers the whole image or animation. Such renders wait in a queue of their own.
-    var isBuffered: Bool
+    package var isBuffered: Bool
 
     package init(bytes: Int, isBuffered: Bool) {
         self.bytes = bytes

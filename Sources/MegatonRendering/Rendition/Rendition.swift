@@ -167,7 +167,7 @@ public struct Rendition: Sendable, Hashable {
         var schema = JSONSchema(.object, properties: Dictionary(uniqueKeysWithValues: properties))
         schema.draft = "https://json-schema.org/draft/2020-12/schema"
         schema.description = "A rendition: its size, its fit and its encoding."
-        schema.anyOf = ["width", "height"].map { JSONSchema(nil, required: [$0]) }
+        schema.anyOf = ["width", "height"].map { JSONSchema(required: [$0]) }
         return schema
     }
 }

@@ -104,7 +104,7 @@ extension RenditionOption.Form where Value: WordChoice {
     static var word: Self {
         Self(
             kind: .text,
-            schema: JSONSchema(.string, words: Value.allCases.map(\.rawValue) + Value.aliases.keys.sorted()),
+            schema: JSONSchema(words: Value.allCases.map(\.rawValue) + Value.aliases.keys.sorted()),
             decode: { fields, key in
                 do {
                     guard let word = try fields.decodeIfPresent(String.self, forKey: key) else { return nil }

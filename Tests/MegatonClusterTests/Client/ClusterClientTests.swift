@@ -165,6 +165,49 @@ import Testing
         }
     }
 
+    /// The batch of another client that has the same name continues, however this client's submission ends.
+    @Test func aSubmissionThatWasNeverPushedCancelsNoOtherBatch() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let other = try await self.client(server).submit([Job(source: image)], batch: "b")
+            let client = try self.client(server)
+            let submission = Task {
+                withUnsafeCurrentTask { $0?.cancel() }
+                return try await client.submit([Job(source: image)], batch: "b")
+            }
+            await #expect(throws: CancellationError.self) { try await submission.value }
+            let redis = server.client()
+            defer { redis.close() }
+            try await redis.send(["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"])
+            await #expect { _ = try await client.submit([Job(source: image)], batch: "b") } throws: {
+                ($0 as? ClusterError)?.code == .invalidConfiguration
+            }
+            let counters = try await other.counters()
+            #expect(counters["cancelled"] == 0 && !counters.isFinished)
+            #expect(try await redis.send(["SCARD", .string(keys.cancelled)]).int == 0)
+        }
+    }
+
+    /// A full Redis refuses a push before it compares the submitters, but does not refuse a cancellation.
+    @Test func aSubmissionThatAFullRedisRefusedCancelsNoOtherBatch() async throws {
+        let options = RedisServerProcess.Options(settings: ["maxmemory-policy noeviction"])
+        try await RedisServerProcess.run(options) { (server) async throws in
+            let other = try await self.client(server).submit([Job(source: image)], batch: "b")
+            let redis = server.client()
+            defer { redis.close() }
+            try await redis.send(["CONFIG", "SET", "maxmemory", "1"])
+            let client = try self.client(server)
+            let submission = Task { try await client.submit([Job(source: image)], batch: "b") }
+            while try await redis.send(["INFO", "errorstats"]).string?.contains("errorstat_OOM") != true {
+                await Task.yield()
+            }
+            submission.cancel()
+            await #expect(throws: CancellationError.self) { try await submission.value }
+            let counters = try await other.counters()
+            #expect(counters["cancelled"] == 0 && !counters.isFinished)
+            #expect(try await redis.send(["SCARD", .string(keys.cancelled)]).int == 0)
+        }
+    }
+
     /// A page of outcomes is read when the one before was consumed, and only then do its outcomes leave Redis.
     @Test func aSlowConsumerLeavesOutcomesInRedis() async throws {
         try await RedisServerProcess.run { (server) async throws in
@@ -209,6 +252,30 @@ import Testing
         }
     }
 
+    /// Another submitter may have died, or never closes its batch.
+    @Test func anIterationOfABatchThatIsNeverClosedEndsWithAnError() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let client = try client(server, idleTimeout: .milliseconds(100))
+            let submitter = BatchSubmitter(queue: client.queue, batch: "b", policy: .init(keepsLedger: true))
+            for id in ["j0", "j1"] { try await submitter.add(Job(id: id, source: image).json()) }
+            try await submitter.flush()
+            let redis = server.client()
+            defer { redis.close() }
+            let line = String(decoding: JobOutcome(id: "j0", source: "s", status: .done).json(), as: UTF8.self)
+            try await redis.send(["RPUSH", .string(keys.results("b")), .string(line), .string(line)])
+            try await redis.send(["HSET", .string(keys.batch("b")), "total", "2", "own", "2", "done", "2"])
+            var ids: [String] = []
+            await #expect {
+                for try await outcome in client.batch("b").outcomes { ids.append(outcome.id) }
+            } throws: {
+                ($0 as? ClusterError)?.code == .notClosed
+            }
+            #expect(ids == ["j0", "j0"], "the outcomes were read before")
+            try await submitter.close()
+            #expect(try await all(client.batch("b")).isEmpty, "and the iteration ends")
+        }
+    }
+
     @Test func anIterationSurvivesARestartOfRedis() async throws {
         let options = RedisServerProcess.Options(settings: ["appendonly yes", "appendfsync always"])
         try await RedisServerProcess.run(options) { (server) async throws in
@@ -243,6 +310,9 @@ import Testing
             await #expect { _ = try await all(client.batch("b")) } throws: {
                 ($0 as? ClusterError)?.code == .unknownBatch
             }
+            await #expect { try await client.batch("b").cancel() } throws: {
+                ($0 as? ClusterError)?.code == .unknownBatch
+            }
             let submitter = BatchSubmitter(queue: client.queue, batch: "b")
             try await submitter.close()
             await #expect { _ = try await all(client.batch("b")) } throws: {
@@ -253,6 +323,11 @@ import Testing
             }
             await #expect { _ = try await client.submit([], batch: "a b") } throws: {
                 ($0 as? ClusterError)?.code == .invalidConfiguration
+            }
+            for weight in [0, 101] {
+                await #expect { _ = try await client.submit([], weight: weight) } throws: {
+                    ($0 as? ClusterError)?.code == .invalidConfiguration
+                }
             }
             #expect(throws: ClusterError.self) { try ClusterClient(redis: "http://localhost") }
             #expect(throws: ClusterError.self) { try ClusterClient(redis: server.url, queue: "{") }

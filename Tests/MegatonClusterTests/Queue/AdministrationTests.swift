@@ -280,6 +280,33 @@ import Testing
         }
     }
 
+    @Test func aSubmitterCancelsOnlyABatchOfItsOwn() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let own = BatchSubmitter(queue: fixture.queue, batch: "b", policy: .init(keepsLedger: true))
+            try await own.cancel()  // Nothing was pushed.
+            for id in ["a", "c"] { try await own.add(QueueFixture.job(id)) }
+            try await own.flush()
+            try await fixture.admit()
+            let delayed = try await fixture.claim()[0]
+            let result = try await fixture.queue.retry(
+                delayed,
+                worker: "w1",
+                after: .seconds(60),
+                countsAttempt: true,
+                counters: [:]
+            )
+            #expect(result == .ok)
+            let other = BatchSubmitter(queue: fixture.queue, batch: "b")
+            await #expect { try await other.close() } throws: { ($0 as? RedisError)?.code == .batchExists }
+            try await other.cancel()
+            #expect(try await fixture.count("SCARD", fixture.keys.cancelled) == 0)
+            #expect(try await fixture.count("ZCARD", fixture.keys.delay) == 1, "its delayed job stays delayed")
+            try await own.cancel()
+            #expect(try await fixture.count("SCARD", fixture.keys.cancelled) == 1)
+            #expect(try await fixture.count("ZCARD", fixture.keys.delay) == 0)
+        }
+    }
+
     @Test func anEndedBatchIsForgottenInTimeAndARunningOneNever() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.submit([QueueFixture.job("a", batch: "b")], to: "b", policy: .init(keepsLedger: true))

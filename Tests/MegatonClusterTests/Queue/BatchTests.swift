@@ -69,6 +69,26 @@ import Testing
         }
     }
 
+    /// A submitter that suspends while it pushes must not drop jobs that are added meanwhile.
+    @Test func tasksThatShareASubmitterLoseNoJob() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let submitter = BatchSubmitter(queue: fixture.queue, batch: "b")
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for job in jobs(0..<200) {
+                    group.addTask {
+                        try await submitter.add(job)
+                        try await submitter.flush()
+                    }
+                }
+                try await group.waitForAll()
+            }
+            try await submitter.close()
+            #expect(await submitter.submitted == 200)
+            let pushed = try await fixture.redis.send(["LRANGE", .string(fixture.keys.jobs(batch: "b")), "0", "-1"])
+            #expect(Set(pushed.array?.compactMap(\.string) ?? []).count == 200 && pushed.array?.count == 200)
+        }
+    }
+
     @Test func endsOnceWhenAllItsJobsHave() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let submitter = BatchSubmitter(queue: fixture.queue, batch: "b", policy: .init(keepsLedger: true))

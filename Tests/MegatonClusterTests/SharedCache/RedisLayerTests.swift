@@ -43,6 +43,33 @@ import Testing
         }
     }
 
+    /// Pipelines that are made as a program outside of this package makes them.
+    @Test func ofPipelinesThatShareALock() async throws {
+        let answer = OriginServer.Answer.image(
+            TestImage.quarters(width: 16, height: 8),
+            headers: [("Cache-Control", "max-age=3600")]
+        )
+        try await RedisServerProcess.run { server in
+            try await OriginServer.run(answer: { _ in answer }) { (origin) async throws in
+                for layer in [nil, "redis"] {
+                    let cache = try RedisDataCache(redis: server.url)
+                    let lock = InFlightLock(cache: cache)
+                    let running = Task { await lock.run() }
+                    let pipeline = ImagePipeline {
+                        $0.dataLoader = loader()
+                        $0.share(lock)
+                    }
+                    let request = ImageRequest(url: origin.url("/a"))
+                    let image = try await pipeline.renditions([Rendition(width: 4, format: .png)], for: request)[0]
+                    #expect(image.cacheLayer == layer)
+                    running.cancel()
+                    await running.value
+                    cache.close()
+                }
+            }
+        }
+    }
+
     @Test func behindTheLock() async throws {
         try await withRedis { (redis, request) async throws in
             let pipeline = ImagePipeline {

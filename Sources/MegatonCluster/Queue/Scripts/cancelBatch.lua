@@ -2,15 +2,17 @@
 -- cancelBatch: drops the jobs of a batch that have not been staged, and marks the rest as no longer wanted.
 --
 -- KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 cancelled · 4 intakes · 5 known:<batch> · 6 stat
--- ARGV 1 batch
--- Returns how many jobs were dropped, or the error NOBATCH.
+-- ARGV 1 batch · 2 the submitter; empty for any
+-- Returns how many jobs were dropped, or the error NOBATCH. If a submitter is given and has no batch of this name, it
+--      does nothing and returns -1.
 -- After: the batch is closed, and the dropped jobs count as cancelled. Jobs that are ready, delayed or staged end as
 -- cancelled when a worker or the coordinator reaches them, and running jobs when their worker renews next.
 
 local jobsKey, batchKey, cancelledKey, intakesKey, knownKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local statKey = KEYS[6]
-local batch = ARGV[1]
+local batch, submitter = ARGV[1], ARGV[2]
 
+if submitter ~= '' and redis.call('HGET', batchKey, 'submitter') ~= submitter then return -1 end
 if redis.call('EXISTS', batchKey) == 0 then return redis.error_reply('NOBATCH there is no batch of this name') end
 local dropped = redis.call('LLEN', jobsKey)
 redis.call('UNLINK', jobsKey)

@@ -85,11 +85,9 @@ public final class DataCache: DataCaching {
         let interval = configuration.sweepInterval
         // Unstructured because it lasts as long as the cache; `deinit` cancels it.
         sweeper = Task {
-            repeat {
-                await core.sweep(isAsked: false)
-                // If cancelled, the loop's condition ends the task.
-                try? await time.sleep(interval)
-            } while !Task.isCancelled
+            // At once, even if the cache is gone by now.
+            await core.sweep(isAsked: false)
+            await every(interval, startsAtOnce: false, clock: time.clock) { await core.sweep(isAsked: false) }
         }
     }
 

@@ -69,15 +69,19 @@ import Testing
     @Test func theSchemaHasTypesAndWords() throws {
         let properties = try #require(Rendition.jsonSchema.properties)
         #expect(properties.keys.sorted() == RenditionOption.all.map(\.name).sorted())
-        func names(_ type: JSONSchema.Kind) -> [String] { properties.filter { $0.value.type == type }.keys.sorted() }
+        func names(_ type: JSONSchema.Kind) -> [String] {
+            properties.filter { $0.value.type?.all == [type] }.keys.sorted()
+        }
         #expect(names(.boolean) == ["animated", "enlarge", "lossless", "progressive"])
         #expect(names(.integer) == ["effort", "height", "quality", "width"])
         #expect(names(.number) == ["dpr"] && names(.object) == ["focus"])
         #expect(properties["quality"]?.minimum == 1 && properties["quality"]?.maximum == 100)
         #expect(properties["width"]?.maximum == Double(Rendition.maximumSide))
-        #expect(properties["format"]?.words == ["jpeg", "png", "webp", "avif", "gif", "jxl", "jpg"])
-        #expect(properties["failOn"]?.words == ["none", "truncated", "error", "warning"])
-        #expect(properties["gravity"]?.words?.contains("center") == true)
+        #expect(properties["format"]?.texts == ["jpeg", "png", "webp", "avif", "gif", "jxl", "jpg"])
+        #expect(properties["failOn"]?.texts == ["none", "truncated", "error", "warning"])
+        #expect(properties["chroma"]?.type?.all == [.string, .integer])
+        #expect(properties["chroma"]?.words?.suffix(2) == [.number(420), .number(444)])
+        #expect(properties["gravity"]?.texts?.contains("center") == true)
         #expect(properties["background"]?.words == nil && properties["background"]?.pattern != nil)
     }
 
@@ -86,6 +90,7 @@ import Testing
         #"{"width":5,"format":"jpg","progressive":true}"#, #"{"width":5,"format":"png","effort":9}"#,
         #"{"width":5,"height":5,"fit":"cover","focus":{"x":0,"y":1}}"#, #"{"width":5,"dpr":4,"background":"0aF000"}"#,
         #"{"width":5,"height":5,"fit":"cover","gravity":"smart"}"#, #"{"width":5,"failOn":"none"}"#,
+        #"{"width":5,"chroma":"420"}"#, #"{"width":5,"chroma":444}"#, #"{"width":5,"chroma":"4:2:0"}"#,
     ])
     func theSchemaAcceptsRenditions(_ json: String) throws {
         let data = Data(json.utf8)
@@ -106,7 +111,8 @@ import Testing
         #"{"width":5,"enlarge":"yes"}"#, #"{"width":5,"format":"tiff"}"#, #"{"width":5,"dpr":0.5}"#,
         #"{"width":5,"gravity":"middle"}"#, #"{"width":5,"height":5,"fit":"cover","focus":{"x":2,"y":0}}"#,
         #"{"width":5,"height":5,"fit":"cover","focus":{"x":1}}"#, #"{"width":5,"height":5,"fit":"cover","focus":3}"#,
-        #"{"width":5,"height":5,"fit":"cover","focus":{"x":0,"y":0,"z":0}}"#,
+        #"{"width":5,"height":5,"fit":"cover","focus":{"x":0,"y":0,"z":0}}"#, #"{"width":5,"chroma":422}"#,
+        #"{"width":5,"chroma":true}"#, #"{"width":5,"fit":1}"#,
     ])
     func theSchemaRefusesOtherFieldsAndValues(_ json: String) throws {
         let data = Data(json.utf8)
@@ -148,7 +154,7 @@ import Testing
             case .flag: #expect(values.isEmpty, "docs/cli.md: \(flag) has no value")
             case .whole, .number: #expect(values == ["N"], "docs/cli.md: \(flag) \(values)")
             case .text:
-                guard let words = option.schema.words else {
+                guard let words = option.schema.texts else {
                     #expect(values == ["X,Y"], "docs/cli.md: \(flag) \(values)")
                     continue
                 }
@@ -165,7 +171,7 @@ import Testing
     /// The help names the words and the efforts that the types have.
     @Test func theHelpHasAllWords() throws {
         for option in RenditionOption.all {
-            guard let words = option.schema.words, !option.help.contains("…") else { continue }
+            guard let words = option.schema.texts, !option.help.contains("…") else { continue }
             for word in words where !Self.aliases.contains(word) {
                 #expect(option.help.contains(word), "\(option.name): \(word) is missing in the help")
             }
@@ -209,15 +215,26 @@ private enum JSON: Decodable {
 extension JSONSchema {
     fileprivate func accepts(_ json: Data) throws -> Bool { accepts(try JSONDecoder().decode(JSON.self, from: json)) }
 
+    /// The allowed values that are texts.
+    fileprivate var texts: [String]? {
+        words?.compactMap { if case .text(let text) = $0 { text } else { nil } }
+    }
+
     /// Whether a value is valid, by the keywords that the schema has.
     private func accepts(_ value: JSON) -> Bool {
-        switch (type, value) {
-        case (nil, _), (.boolean, .flag): break
+        guard let kinds = type?.all else { return acceptsFields(of: value) }
+        return kinds.contains { accepts(value, as: $0) } && acceptsFields(of: value)
+    }
+
+    private func accepts(_ value: JSON, as kind: Kind) -> Bool {
+        switch (kind, value) {
+        case (.boolean, .flag): break
         case (.number, .number(let number)), (.integer, .number(let number)):
-            if type == .integer && number != number.rounded() { return false }
+            if kind == .integer && number != number.rounded() { return false }
             if number < minimum ?? number || number > maximum ?? number { return false }
+            if let words, !words.contains(.number(Int(number))) { return false }
         case (.string, .text(let text)):
-            if let words, !words.contains(text) { return false }
+            if let words, !words.contains(.text(text)) { return false }
             if let pattern, text.range(of: pattern, options: .regularExpression) == nil { return false }
         case (.object, .object(let fields)):
             for (name, value) in fields {
@@ -229,6 +246,10 @@ extension JSONSchema {
             }
         default: return false
         }
+        return true
+    }
+
+    private func acceptsFields(of value: JSON) -> Bool {
         if let required {
             guard case .object(let fields) = value, required.allSatisfy({ fields[$0] != nil }) else { return false }
         }
