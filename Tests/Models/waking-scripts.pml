@@ -1,0 +1,198 @@
+/*
+ * The scripts of waking.pml, which includes this file after its variables: `tick`, `claim`, `hold` and `acquirePermit`.
+ */
+
+inline wake() {
+    if
+    :: tokens < TOKENS -> tokens++
+    :: else
+    fi
+}
+
+/* A script has made something due in `time` units: the keeper of the alarm must hear of it if it is earlier. */
+inline wakeFor(time) {
+#ifndef NO_TAKEOVER
+    if
+    :: alarm == NOBODY || time < alarmTime -> wake()
+    :: else
+    fi
+#else
+    if
+    :: alarm == NOBODY -> wake()
+    :: else
+    fi
+#endif
+}
+
+inline hold(j, time) {
+    if
+    :: time != NEVER -> isHeld[HOST(j)] = true; next[HOST(j)] = time; wakeFor(time)
+    :: else
+    fi;
+    if
+    :: state[j] != READY && state[j] != NEW ->
+        owner[j] = NOBODY;
+#ifndef HOLD_COUNTS
+        used[j]--;
+#endif
+        timer[j] = 0
+    :: else
+    fi;
+    state[j] = HELD;
+    turn[j] = false
+}
+
+inline makeReady(j, ofTurn) {
+    state[j] = READY;
+    timer[j] = 0;
+    turn[j] = ofTurn;
+    made++
+}
+
+/* One job at the turn of a host, all of a host that is given up. */
+inline tickHost(h) {
+    if
+    :: isHeld[h] && next[h] == 0 ->
+        i = 0;
+        do
+        :: i < JOBS ->
+            if
+            :: state[i] == HELD && HOST(i) == h ->
+#ifdef NO_TURN
+                makeReady(i, false);
+#else
+                makeReady(i, true);
+#endif
+                if
+                :: openings[h] < PATIENCE -> break
+                :: else
+                fi
+            :: else
+            fi;
+            i++
+        :: else -> break
+        od;
+        if
+        :: HASHELD(h) -> next[h] = 1
+        :: else -> isHeld[h] = false; next[h] = 0
+        fi;
+        i = 0
+    :: else
+    fi
+}
+
+inline tick() {
+    made = 0;
+    tickHost(0);
+    tickHost(1);
+    i = 0;
+    do
+    :: i < JOBS ->
+        if
+        :: state[i] == DELAYED && timer[i] == 0 -> makeReady(i, false)
+        :: else
+        fi;
+        i++
+    :: else -> break
+    od;
+    i = 0
+}
+
+inline claimOne(w, j) {
+    if
+    :: state[j] == READY && WAITS(j) -> hold(j, NEVER)
+    :: ISREADY(j) && FREE(w) ->
+        state[j] = CLAIMED;
+        turn[j] = false;
+        owner[j] = w;
+        used[j]++;
+        got++
+    :: else
+    fi
+}
+
+inline findSoonest() {
+    soonest = NEVER;
+    i = 0;
+    do
+    :: i < JOBS ->
+        if
+        :: state[i] == DELAYED && timer[i] < soonest -> soonest = timer[i]
+        :: state[i] == HELD && next[HOST(i)] < soonest -> soonest = next[HOST(i)]
+        :: else
+        fi;
+        i++
+    :: else -> break
+    od;
+    i = 0
+}
+
+#ifdef NO_TAKEOVER
+#define ISUNKEPT(w) (alarm == NOBODY || alarm == w || alarmTime == 0)
+#else
+#define ISUNKEPT(w) (alarm == NOBODY || alarm == w || alarmTime == 0 || soonest < alarmTime)
+#endif
+
+/* A worker that got nothing, and will sleep, keeps the alarm. One that is full now leaves it to another. */
+inline setAlarm(w) {
+    findSoonest();
+    sleep[w] = IDLE;
+    if
+    :: soonest == NEVER && alarm == w -> alarm = NOBODY; alarmTime = 0
+    :: soonest != NEVER && ISUNKEPT(w) && FREE(w) && got == 0 ->
+        alarm = w;
+        alarmTime = soonest;
+        sleep[w] = (soonest < IDLE -> soonest : IDLE)
+#ifndef NO_HANDOVER
+    :: soonest != NEVER && ISUNKEPT(w) && !FREE(w) ->
+        if
+        :: alarm == w -> alarm = NOBODY; alarmTime = 0
+        :: else
+        fi;
+        wake()
+#endif
+    :: else
+    fi;
+    soonest = 0
+}
+
+inline finishClaim(w) {
+#ifndef NO_CHAIN
+    if
+    :: ANYREADY && !FREE(w) -> wake()
+    :: else
+    fi;
+#endif
+    setAlarm(w);
+    made = 0
+}
+
+inline acquire(w, j, h) {
+    if
+    :: open[h] > 0 && openings[h] >= PATIENCE -> state[j] = UNREACHABLE
+    :: open[h] > 0 && openings[h] < PATIENCE -> state[j] = REFUSED; timer[j] = open[h]
+#ifndef NO_RATE
+    :: open[h] == 0 && rate[h] > 0 -> state[j] = REFUSED; timer[j] = rate[h]
+#endif
+    :: else ->
+        if
+#ifndef NO_CONCURRENCY
+#ifndef NO_PROBE
+        :: h == 0 && FETCHES(h) + orphans[h] >= (openings[h] > 0 -> 1 : CONCURRENCY) ->
+#else
+        :: h == 0 && FETCHES(h) + orphans[h] >= CONCURRENCY ->
+#endif
+            state[j] = REFUSED;
+            timer[j] = 1
+#endif
+        :: else ->
+            assert(h == 1 || open[h] == 0 && FETCHES(h) < (openings[h] > 0 -> 1 : CONCURRENCY));
+#ifdef RATE
+            assert(h == 1 || since[h] >= RATE);
+            rate[h] = (h == 0 -> RATE : 0);
+#endif
+            since[h] = 0;
+            state[j] = FETCHING
+        fi
+    fi
+}
