@@ -1,0 +1,13 @@
+"""The commands of scripts/chaos that this package has: pace and hosts."""
+
+import sys
+
+from megaton_pace import hosts, pace
+
+COMMANDS = {"pace": pace.main, "hosts": hosts.main}
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
+        print(f"usage: python3 -m megaton_pace {'|'.join(COMMANDS)} [--help]", file=sys.stderr)
+        sys.exit(64)
+    sys.exit(COMMANDS[sys.argv[1]](sys.argv[2:]))

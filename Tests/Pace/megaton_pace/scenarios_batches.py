@@ -1,0 +1,185 @@
+"""D4, D7, D8 and D9: ids, ledgers, and batches that are forgotten."""
+
+import glob
+import json
+import os
+import subprocess
+import struct
+import time
+
+from megaton_pace.redis import RedisFault, Server
+from megaton_pace.result import Broken, NotBuilt
+from megaton_pace.stage import ROOT
+
+
+def ids(stage, result):
+    """D4: two lists with the ids 1 to 300 and different sources, submitted at once (20 s)"""
+    stage.start([16, 4])
+    folders = [os.path.join(stage.outputs, name) for name in ("first", "second")]
+    batches = []
+    for folder in folders:
+        sources = stage.urls(os.path.basename(folder), 300, 100)
+        jobs = [{"id": str(number + 1), "source": source} for number, source in enumerate(sources)]
+        batches.append(stage.submit(os.path.basename(folder), jobs, "--output", folder))
+    for batch, folder in zip(batches, folders):
+        batch.wait(60)
+        batch.check(result, 300)
+        files = sum(len(names) for _, _, names in os.walk(folder))
+        result.bound(f"files of batch {batch.name}", files, "=", 300)
+    source, other = stage.urls("conflict", 2, 300)
+    batch = stage.submit("conflict", [{"id": "a", "source": source}, {"id": "a", "source": other}])
+    code, _ = batch.wait(30)
+    codes = [outcome.get("error", {}).get("code") for outcome in batch.outcomes()]
+    result.require("an id with two contents: id_conflict, exit 2", code == 2 and "id_conflict" in codes,
+                   f"exit {code}, {codes}")
+
+
+def failover(stage, result):
+    """D7: a ledger through a failover that lost two seconds (at most 150 s)"""
+    jobs = 6000
+    stage.start_servers()
+    stage.start_origin()
+    master = stage.control
+    replica = Server(stage.processes, "replica", f"replicaof 127.0.0.1 {master.port}")
+    stage.reach("a replica in sync", 20, lambda: replica.client.info("replication").get("master_link_status") == "up")
+    stage.start_fleet([16, 16, 4, 1])
+    batch = stage.submit("failover", stage.urls("failover", jobs, 80))
+    stage.reach("the first quarter", 90, lambda: batch.count > jobs / 4)
+    before = batch.pace(3)
+    replica.client.send("REPLICAOF", "NO", "ONE")
+    time.sleep(2)
+    master.kill()
+    lost = batch.count
+    replica.client.send("CONFIG", "SET", "port", master.port)
+    time.sleep(2)
+    during = batch.pace(3)
+    code, _ = batch.wait(90)
+    ids_seen = [outcome["id"] for outcome in batch.outcomes()]
+    result.note(f"pace before {before:.1f}/s, from 2 s after the failover {during:.1f}/s; {lost} outcomes at that time")
+    missing = jobs - len(set(ids_seen))
+    doubles = len(ids_seen) - len(set(ids_seen))
+    result.note(f"exit {code}; {len(ids_seen)} lines, {len(set(ids_seen))} different, {missing} missing")
+    result.require("no job twice in the ledger", doubles == 0, f"{doubles} doubles")
+    result.bound("pace after the failover / before", during / before, ">=", 0.8)
+    if missing == 0:
+        result.require("all jobs, exit 0", code == 0, f"exit {code}")
+        return
+    text = batch.process.errors + batch.process.output
+    result.require("missing jobs: exit 69", code == 69, f"exit {code}")
+    result.require("the number of missing jobs is named", str(missing) in text, text[-200:].replace("\n", " | "))
+
+
+def results(stage, result):
+    """D8: a submitter killed while it waits, and one killed while it pushes (40 s)"""
+    stage.start([16])
+    jobs = 1000
+    batch = stage.submit("killed", stage.urls("killed", jobs, 100))
+    stage.reach("a third of the ledger", 60, lambda: batch.count > jobs / 3)
+    batch.process.kill()
+    _continue(stage, result, batch, jobs)
+    _close(stage, result)
+
+
+def _continue(stage, result, batch, jobs):
+    try:
+        stage.needs("batch", "results")
+    except NotBuilt as lack:
+        result.not_built(str(lack))
+        return
+    code, output, errors = stage.call("batch", "results", batch.name, "--follow", seconds=60)
+    rest = [json.loads(line)["id"] for line in output.splitlines() if line.startswith("{")]
+    known = {outcome["id"] for outcome in batch.outcomes()} | set(rest)
+    holds = code == 0 and len(known) == jobs and len(rest) == len(set(rest))
+    result.require(f"batch results gives the outcomes of all {jobs} jobs once", holds,
+                   f"exit {code}, {len(rest)} lines, {len(known)} jobs known. {errors[-200:]}")
+
+
+def _close(stage, result):
+    """The list comes through a pipe that stays open, so that the submitter is still pushing when it is killed."""
+    pipe = os.path.join(stage.directory, "pipe")
+    os.mkfifo(pipe)
+    open_batch = stage.launch("submit-open", "submit", "--jobs-from", pipe, "--batch", "open", "--size", "8x8")
+    writer = os.open(pipe, os.O_WRONLY)
+    with os.fdopen(writer, "w", encoding="utf-8") as file:
+        for source in stage.urls("open", 2000, 10):
+            file.write(json.dumps({"source": source}) + "\n")
+        file.flush()
+        stage.reach("some jobs of the open batch", 30, lambda: stage.requests("open") > 0)
+        open_batch.kill()
+    try:
+        stage.needs("batch", "close")
+    except NotBuilt as lack:
+        result.not_built(str(lack))
+        return
+    code, _, errors = stage.call("batch", "close", "open")
+    result.require("batch close: exit 0", code == 0, f"exit {code}: {errors[-200:]}")
+    code, _, errors = stage.call("batch", "wait", "open", "--timeout", "40")
+    result.require("batch wait of the closed batch ends with 0", code == 0, f"exit {code}: {errors[-200:]}")
+
+
+def forgetting(stage, result):
+    """D9: 400 ended batches, and the clock of Redis eight days later (130 s)"""
+    batches = 400
+    clock = os.path.join(stage.directory, "clock")
+    _set_clock(clock, 0)
+    stage.start([16], control=["appendonly no"], environment=_stepping_clock(stage, clock))
+    baseline = _memory(stage)
+    for start in range(0, batches, 4):
+        group = [stage.submit("old", stage.urls(f"old-{start + index}", 1, 1), wait=False) for index in range(4)]
+        for batch in group:
+            batch.wait(30)
+    stage.reach("all batches ended", 60, lambda: stage.status().get("done", 0) >= batches)
+    peak = _memory(stage)
+    _set_clock(clock, 8 * 86400 * 1000)
+    start, now = time.monotonic(), stage.control.client.send("TIME")
+    result.note(f"{batches} batches cost {(peak - baseline) // batches} bytes each; Redis' time is now {now[0]}")
+    while time.monotonic() - start < 60 and _kept(stage, batches):
+        time.sleep(2)
+    minutes = (time.monotonic() - start) / 60
+    left = _kept(stage, batches)
+    after = _memory(stage)
+    result.note(f"{batches - left} of {batches} forgotten in {minutes * 60:.0f} s, memory {baseline}, {peak}, {after}")
+    result.bound("batches forgotten each minute", (batches - left) / minutes, ">", 100)
+    new = stage.submit("new", stage.urls("new", 20, 10))
+    new.wait(30)
+    new.check(result, 20, what="a batch after the step of the clock")
+
+
+def _kept(stage, batches):
+    """The number of old batches that Redis still knows, listed or not: the members of the largest set of batches."""
+    names = stage.control.client.send("KEYS", "megaton:*batches*")
+    kept = 0
+    for name in names:
+        try:
+            members = stage.control.client.send("ZRANGE", name, "0", "-1")
+        except RedisFault:
+            continue
+        kept = max(kept, sum(member.startswith("old-") for member in members))
+    return min(kept, batches)
+
+
+def _memory(stage):
+    return int(stage.control.client.info("memory")["used_memory"])
+
+
+def _stepping_clock(stage, clock):
+    """The environment of a server whose clock differs by the milliseconds in a file."""
+    sources = glob.glob(os.path.join(ROOT, "Tests", "CFaults", "clock.c"))
+    library = os.path.join(stage.directory, "clock.so")
+    for compiler in ("cc", "clang"):
+        try:
+            subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, *sources], check=True)
+            return {"LD_PRELOAD": library, "MEGATON_CLOCK": clock}
+        except FileNotFoundError:
+            continue
+    raise Broken("neither cc nor clang is there to build Tests/CFaults/clock.c")
+
+
+def _set_clock(file, milliseconds):
+    # Written in place: the server has the file mapped.
+    mode = "r+b" if os.path.exists(file) else "wb"
+    with open(file, mode) as clock:
+        clock.write(struct.pack("=q", milliseconds))
+
+
+SCENARIOS = {"ids": ids, "failover": failover, "results": results, "forgetting": forgetting}

@@ -1,0 +1,160 @@
+"""D1, D2 and D12: workers that die, uneven workers, and priorities."""
+
+import json
+import time
+
+# Seconds in which a fleet has recovered from a death: a lease of 15 s and 5 s more.
+RECOVERY = 20
+
+
+def death(stage, result):
+    """D1: two workers of 64 places, jobs of 3 s, one killed (80 s)"""
+    _death(stage, result, places=[64, 64], victims=1)
+
+
+def death_of_four(stage, result):
+    """D1: four workers of 16 places, jobs of 3 s, one killed (80 s)"""
+    _death(stage, result, places=[16] * 4, victims=1)
+
+
+def _death(stage, result, places, victims):
+    stage.start(places)
+    # Different times, so that the ends of jobs do not come in waves.
+    batch = stage.submit("death", stage.urls("death", 6000, (2000, 4000)))
+    stage.reach("a fleet at work", 60, lambda: stage.running() > 0.9 * sum(places))
+    time.sleep(6)
+    before = batch.pace(15)
+    own = before * (len(places) - victims) / len(places)
+    for worker in stage.workers[:victims]:
+        worker.kill()
+    during, after = batch.pace(RECOVERY), batch.pace(15)
+    result.pace(before, during, after)
+    result.bound(f"the others' pace / their own before, {RECOVERY} to {RECOVERY + 15} s after the kill",
+                 after / own, ">=", 0.9)
+    batch.check_doubles(result)
+    dead = stage.status().get("dead")
+    result.require("no job is dead", dead == 0, f"{dead} are dead")
+
+
+def uneven(stage, result):
+    """D2: one worker of 64 places, then 20 of one place beside it, then alone again (75 s)"""
+    stage.start([64])
+    batch = stage.submit("uneven", stage.urls("uneven", 8000, (800, 1200)))
+    stage.reach("the large worker full", 60, lambda: stage.running() > 57)
+    time.sleep(3)
+    alone = batch.pace(10)
+    small = [stage.start_worker(1) for _ in range(20)]
+    stage.ready(21)
+    time.sleep(4)
+    together = batch.pace(15)
+    for worker in small:
+        worker.send(15)
+    time.sleep(4)
+    after = batch.pace(10)
+    result.pace(alone, together, after)
+    result.bound("pace of 1 x 64 and 20 x 1 / pace of 1 x 64", together / alone, ">=", 1.25)
+    result.bound("pace after the small ones ended / pace before", after / alone, ">=", 0.9)
+    batch.check_doubles(result)
+
+
+def mixed(stage, result):
+    """D1 and D2: 1, 4, 16 and 64 places, jobs of 1 ms to 10 s, the large worker killed (90 s)"""
+    places = [1, 4, 16, 64]
+    stage.start(places)
+    delays = [int(10 ** (stage.random.random() * 4)) for _ in range(12_000)]
+    urls = [stage.urls(f"mixed-{number}", 1, delay)[0] for number, delay in enumerate(delays)]
+    batch = stage.submit("mixed", urls)
+    stage.reach("a fleet at work", 60, lambda: stage.running() > 60)
+    time.sleep(5)
+    before = stage.occupancy(85, 15)
+    stage.workers[-1].kill()
+    during = stage.occupancy(21, RECOVERY)
+    after = stage.occupancy(21, 15)
+    result.note(f"share of the living places that wait for the origin: {before:.2f}, {during:.2f}, {after:.2f}")
+    result.bound("share of busy places before the kill", before, ">=", 0.85)
+    result.bound("share after the recovery / share before", after / before, ">=", 0.9)
+    batch.check_doubles(result)
+
+
+def priority(stage, result):
+    """D12: high jobs behind 150,000 normal ones, and bulk jobs beside high ones (90 s)"""
+    stage.start([1, 4, 16, 64])
+    alone = stage.median_of(3, lambda number: stage.seconds_of(
+        "alone", stage.urls(f"alone-{number}", 10, 100), "--priority", "high"))
+    normal = stage.submit("normal", stage.urls("normal", 150_000, 600), wait=False)
+    stage.reach("a fleet at work", 60, lambda: stage.running() > 76)
+    code, seconds = normal.wait(120)
+    result.note(f"150,000 normal jobs pushed in {seconds:.1f} s, exit {code}")
+    start = time.monotonic()
+    high = stage.submit("high", stage.urls("high", 10, 100), "--priority", "high")
+    began = _began(stage, "high", start, 40)
+    ended = high.wait(40)[1]
+    shown = "none" if began is None else f"{began:.2f} s"
+    result.note(f"ten high jobs: alone {alone:.2f} s; behind the normal ones begun after {shown}, ended {ended:.2f} s")
+    result.bound("seconds until the first high job began", began, "<=", 2)
+    _front_door(stage, result)
+    _starvation(stage, result)
+
+
+def _began(stage, group, start, seconds):
+    while time.monotonic() - start < seconds:
+        if stage.requests(group):
+            return time.monotonic() - start
+        time.sleep(0.02)
+    return None
+
+
+def _front_door(stage, result):
+    """A foreign client pushes to the public list of high jobs."""
+    source = stage.urls("door", 1, 10)[0]
+    job = json.dumps({"id": "door-1", "source": source, "renditions": [{"width": 8}]})
+    start = time.monotonic()
+    stage.control.client.send("LPUSH", "megaton:{default}:jobs:high", job)
+    began = _began(stage, "door", start, 5)
+    helps = [stage.call(command, "--help")[1] for command in ("submit", "coordinator", "worker")]
+    if began is None and not any("jobs:high" in text for text in helps):
+        result.not_built("the public list jobs:high")
+    else:
+        result.bound("seconds until a job of the list jobs:high began", began, "<=", 2)
+
+
+def _starvation(stage, result):
+    """Of 21 jobs 16 are high, 4 normal and one bulk while there are enough of each."""
+    stage.submit("bulk", stage.urls("bulk", 3000, 600), "--priority", "bulk", wait=False).wait(60)
+    stage.submit("highs", stage.urls("highs", 12_000, 600), "--priority", "high", wait=False).wait(60)
+    stage.reach("high jobs at work", 30, lambda: stage.requests("highs") > 60)
+    names = ("highs", "normal", "bulk")
+    before = {name: stage.requests(name) for name in names}
+    time.sleep(15)
+    begun = {name: stage.requests(name) - before[name] for name in names}
+    every = max(sum(begun.values()), 1)
+    result.note("begun in 15 s: " + ", ".join(f"{count} {name}" for name, count in begun.items()))
+    result.bound("share of high jobs", begun["highs"] / every, ">=", 0.5)
+    result.bound("share of bulk jobs", begun["bulk"] / every, ">=", 0.024)
+
+
+def smoke(stage, result):
+    """D1 in short: places of 1, 4, 16 and 16, jobs of 1 s, a worker of 16 killed (25 s)"""
+    places = [1, 4, 16, 16]
+    stage.start(places, ("--lease", 3, "--flight-lease", 3))
+    batch = stage.submit("smoke", stage.urls("smoke", 1500, (700, 1300)))
+    stage.reach("a fleet at work", 20, lambda: stage.running() > 0.9 * sum(places))
+    time.sleep(1)
+    before = batch.pace(5)
+    stage.workers[-1].kill()
+    # A lease and 2 seconds.
+    during, after = batch.pace(5), batch.pace(5)
+    result.pace(before, during, after)
+    own = before * sum(places[:-1]) / sum(places)
+    result.bound("the others' pace / their own before, 5 to 10 s after the kill", after / own, ">=", 0.8)
+    batch.check_doubles(result)
+
+
+SCENARIOS = {
+    "death": death,
+    "death-of-four": death_of_four,
+    "uneven": uneven,
+    "mixed": mixed,
+    "priority": priority,
+    "smoke": smoke,
+}
