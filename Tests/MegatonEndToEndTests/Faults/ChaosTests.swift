@@ -14,4 +14,17 @@ import Testing
         print(report.lines.joined(separator: "\n"))
         #expect(report.violations.isEmpty, "\(report.violations.joined(separator: "\n"))")
     }
+
+    /// The shortest scenario of `scripts/chaos pace`; the others are run by hand.
+    @Test func theSurvivorsOfAKilledWorkerKeepTheirPace() async throws {
+        let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path + "/megaton"
+        let process = try ProgramUnderTest(
+            program: "/usr/bin/python3",
+            arguments: ["-B", "-m", "megaton_pace", "pace", "--program", program, "--only", "smoke"],
+            environment: ["PYTHONPATH": Repository.root + "/Tests/Pace"]
+        )
+        let ending = await process.ending()
+        print(ending.output)
+        #expect(ending.code == 0, "\(ending.output)\(ending.errors)")
+    }
 }
