@@ -37,13 +37,17 @@ struct StatusCommand: AsyncParsableCommand {
     static func table(_ status: ClusterStatus) -> String {
         let rows: [(String, Int)] = [
             ("intake", status.intake), ("staged", status.staged), ("ready", status.ready),
-            ("running", status.running), ("delayed", status.delayed), ("dead", status.dead), ("done", status.done),
-            ("failed", status.failed), ("cancelled", status.cancelled), ("retried", status.retried),
+            ("running", status.running), ("delayed", status.delayed), ("held", status.held), ("dead", status.dead),
+            ("done", status.done), ("failed", status.failed), ("cancelled", status.cancelled),
+            ("retried", status.retried),
             ("stalled", status.stalled), ("batches", status.batches),
         ]
         var lines = rows.map { "\($0.0.padding(toLength: 12, withPad: " ", startingAt: 0))\($0.1)" }
         if !status.pauses.isEmpty {
             lines.append("pauses      \(status.pauses.joined(separator: ", ")); megaton queue resume ends them")
+        }
+        if status.heldHosts > 0 {
+            lines.append("hosts       \(Counted.of(status.heldHosts, "host")) at a limit or not answering")
         }
         lines.append("leader      \(status.leader ?? "none")")
         lines.append("workers     \(status.workers.count)")

@@ -34,8 +34,10 @@ struct Intake: Sendable {
     /// round trip.
     private static let few = 32
     private static let replayedAtOnce = 1000
-    /// Limit on all admitted jobs, including delayed ones, as a multiple of the largest window.
-    private static let delayedWindows = 8
+    /// Limits on the jobs that wait for a host or a time, and on the bytes of their JSON: above these only batches with
+    /// few unfinished jobs get more, and the others stay in their intakes, where jobs are cheap.
+    private static let heldLimit = 1_000_000
+    private static let heldBytesLimit = 256 << 20
 
     /// Takes over jobs that earlier leaders have left staged.
     func replay(epoch: Int) async throws(RedisError) {
@@ -117,20 +119,22 @@ struct Intake: Sendable {
                 ["ZRANDMEMBER", .string(keys.intakes), .int(Self.intakesAtOnce), "WITHSCORES"],
                 ["HGET", .string(keys.control), .string(JobQueue.PauseMode.drain.rawValue)],
                 ["HMGET", .string(keys.stat), "done", "failed", "cancelled"], ["GET", .string(keys.round)],
+                ["ZCARD", .string(keys.holding)], ["GET", .string(keys.heldBytes)],
             ])
         for case .error(let text) in replies { throw RedisError(reply: text) }
-        guard replies.count == 7, let alive = replies[0].int, let delayed = replies[1].int,
-            let workers = replies[2].int
+        guard replies.count == 9, let alive = replies[0].int, let delayed = replies[1].int,
+            let workers = replies[2].int, let held = replies[7].int
         else { throw JobQueue.unexpected("HLEN") }
         window.observe(ended: (replies[5].array ?? []).reduce(0) { $0 + ($1.int ?? 0) }, at: .now)
         var weights = replies[3].dictionary
-        // If many jobs are delayed, a batch with a whole window of unfinished jobs (on a slow host, say) waits for the
-        // others.
-        if delayed > window.limit / 2 { weights = try await unfilled(weights, limit: window.limit) }
+        // A batch with a whole window of unfinished jobs (on a slow host, say) then waits for the others. The public
+        // intake is read by turns of one job, as its jobs may be of many batches.
+        let waiting = delayed + held
+        let isCrowded = waiting > Self.heldLimit || replies[8].int ?? 0 > Self.heldBytesLimit
+        if isCrowded { weights = try await unfilled(weights, limit: window.limit) }
         return State(
-            // Delayed jobs do not fill the window: a failing origin must not stop the others. They have a limit of
-            // their own, as a delayed job is no longer in the intake, where jobs are cheap.
-            room: min(window.size - (alive - delayed), Self.delayedWindows * window.limit - alive),
+            // Jobs that wait do not fill the window: a slow host must not stop the others.
+            room: window.size - (alive - waiting),
             workers: workers,
             round: replies[6].int ?? 0,
             isDraining: replies[4].string == "1",
@@ -236,7 +240,8 @@ struct Intake: Sendable {
                 let digest = memory.deduplicates ? candidate.digest : nil
                 content = candidate.batch.isEmpty || memory.idsAreUnique ? nil : candidate.content
                 arguments += [
-                    .string("\(priority)@\(job.sourceDigest)"), batch, isOwn, .buffer(ByteBuffer(bytes: json)),
+                    .string("\(priority)@\(job.sourceDigest)@\(job.host ?? "")"), batch, isOwn,
+                    .buffer(ByteBuffer(bytes: json)),
                     .buffer(ByteBuffer(bytes: digest ?? Data())),
                 ]
             case .invalid(let dead, let source, let job):
@@ -253,6 +258,7 @@ struct Intake: Sendable {
                 keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.body, keys.meta,
             ] + keys.ready + [
                 keys.wake, keys.dead, keys.deadInfo, keys.stat, keys.batches, keys.cancelled, keys.round,
+                keys.holding, keys.held, keys.pace, keys.heldBytes,
             ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] },
             arguments: arguments
         )

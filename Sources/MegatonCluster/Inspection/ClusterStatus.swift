@@ -10,6 +10,10 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     public var running = 0
     /// Jobs that will be retried.
     public var delayed = 0
+    /// Jobs that wait until their host takes another request.
+    public var held = 0
+    /// Hosts for which they wait.
+    public var heldHosts = 0
     /// Jobs that failed permanently.
     public var dead = 0
     /// Jobs done since the queue was created.
@@ -35,7 +39,8 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
 
     private enum CodingKeys: String, CodingKey {
         case intake, staged, ready, running, delayed, dead, done, failed, cancelled, retried, stalled, batches, isKnown
-        case leader, workers
+        case leader, workers, held
+        case heldHosts = "held_hosts"
         case pauses = "brakes"
     }
 

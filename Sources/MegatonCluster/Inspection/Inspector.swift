@@ -30,7 +30,7 @@ package struct Inspector: Sendable {
                 ["ZRANGE", .string(keys.workers), "0", .int(Self.shown - 1), "WITHSCORES"],
                 ["HGETALL", .string(keys.control)],
                 ["EXISTS", .string(keys.jobs), .string(keys.epoch), .string(keys.workers), .string(keys.stat)],
-                ["LLEN", .string(keys.suspects)],
+                ["LLEN", .string(keys.suspects)], ["ZCARD", .string(keys.holding)], ["ZCARD", .string(keys.held)],
             ]
         let replies = try await queue.redis.pipeline(commands)
         for case .error(let text) in replies { throw RedisError(reply: text) }
@@ -43,6 +43,8 @@ package struct Inspector: Sendable {
         status.running = replies[lists].int ?? 0
         status.delayed = replies[lists + 1].int ?? 0
         status.dead = replies[lists + 2].int ?? 0
+        status.held = replies[lists + 11].int ?? 0
+        status.heldHosts = replies[lists + 12].int ?? 0
         status.batches = replies[lists + 3].int ?? 0
         let stat = replies[lists + 4].dictionary.compactMapValues(Int.init)
         status.done = stat["done"] ?? 0

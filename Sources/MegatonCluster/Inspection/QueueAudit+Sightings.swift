@@ -13,11 +13,12 @@ extension QueueAudit {
             static let lease = Places(rawValue: 16)
             static let delay = Places(rawValue: 32)
             static let dead = Places(rawValue: 64)
+            static let held = Places(rawValue: 128)
         }
 
         private static let healthy: Set<UInt8> = [
             Places([.body, .meta, .ready]).rawValue, Places([.body, .meta, .lease]).rawValue,
-            Places([.body, .meta, .delay]).rawValue,
+            Places([.body, .meta, .delay]).rawValue, Places([.body, .meta, .held]).rawValue,
         ]
 
         private let limit: Int
@@ -70,8 +71,14 @@ extension QueueAudit {
                 where place != .meta || Self.isReadable(value) { sightings.record(id, in: place) }
             } while cursor != "0"
         }
-        for key in keys.ready + [keys.suspects] { try await readReady(key, limit: limit, into: &sightings) }
         var cursor = "0"
+        repeat {
+            for (entry, _) in try await page("ZSCAN", keys.holding, from: &cursor) {
+                if let id = HoldingEntry(entry)?.id { sightings.record(id, in: .held) }
+            }
+        } while cursor != "0"
+        for key in keys.ready + [keys.suspects] { try await readReady(key, limit: limit, into: &sightings) }
+        cursor = "0"
         repeat {
             for (id, _) in try await page("ZSCAN", keys.dead, from: &cursor) { sightings.recordDead(id) }
         } while cursor != "0"

@@ -2,7 +2,7 @@ package import MegatonRedis
 
 /// Finds inconsistencies of a queue, and repairs them on request.
 ///
-/// An id must have a body and a meta and be in exactly one of ready, lease and delay, or be nowhere but in dead. The
+/// An id must have a body and a meta and be in exactly one of ready, lease, delay and holding, or be nowhere but in dead. The
 /// scripts ensure that; they cannot prevent manual changes in Redis, or a failover to a replica that lagged.
 ///
 /// The queue keeps running meanwhile. It is read in pages, and jobs move between two pages, so that these reads find
@@ -74,6 +74,7 @@ package struct QueueAudit: Sendable {
             QueueScripts.audit,
             keys: [keys.body, keys.meta] + keys.ready + [
                 keys.lease, keys.delay, keys.dead, keys.deadInfo, keys.wake, keys.stat, keys.suspects,
+                keys.holding,
             ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] },
             arguments: arguments
         )

@@ -139,6 +139,13 @@ extension Job {
         return Data(hash.finalize().prefix(Self.digestBytes)).base64EncodedString()
     }
 
+    /// The host of the source as in host limits, `host:port`; nil if the source has none, or if only the workers know
+    /// it, as with `s3:`.
+    var host: String? {
+        guard let url = URL(string: source), ["http", "https"].contains(url.scheme?.lowercased()) else { return nil }
+        return HostRateLimiter.name(of: url)
+    }
+
     /// 12 bytes become 16 characters without padding.
     private static let digestBytes = 12
 }

@@ -52,21 +52,30 @@ extension JobQueue {
         try await promoteDelayed(of: batch)
     }
 
-    /// Makes the delayed jobs of a cancelled batch ready, one page at a time.
+    /// Makes the delayed and held jobs of a cancelled batch ready, one page at a time.
     private func promoteDelayed(of batch: String) async throws(RedisError) {
+        try await promote(in: keys.delay, of: batch) { $0 }
+        try await promote(in: keys.holding, of: batch) { HoldingEntry($0)?.id }
+    }
+
+    private func promote(
+        in key: String,
+        of batch: String,
+        id: (String) -> String?
+    ) async throws(RedisError) {
         var cursor = "0"
         repeat {
-            let reply = try await redis.send(["ZSCAN", .string(keys.delay), .string(cursor), "COUNT", "500"])
+            let reply = try await redis.send(["ZSCAN", .string(key), .string(cursor), "COUNT", "500"])
             guard let parts = reply.array, parts.count == 2, let next = parts[0].string else {
                 throw Self.unexpected("ZSCAN")
             }
             cursor = next
-            let ids = parts[1].dictionary.keys.sorted()
+            let ids = parts[1].dictionary.keys.compactMap(id).sorted()
             if ids.isEmpty { continue }
             // The script checks the batch of each job, and leaves jobs of other batches alone.
             try await redis.run(
                 QueueScripts.promoteDelayed,
-                keys: [keys.delay, keys.meta] + keys.ready + [keys.wake],
+                keys: [keys.delay, keys.meta] + keys.ready + [keys.wake, keys.holding, keys.heldBytes, keys.body],
                 arguments: [.string(batch)] + ids.map { .string($0) }
             )
         } while cursor != "0"

@@ -46,7 +46,8 @@ extension JobQueue {
             QueueScripts.claim,
             keys: keys.ready + [
                 keys.lease, keys.delay, keys.body, keys.meta, keys.control, keys.cancelled, keys.workers,
-                keys.workerInfo, keys.crashes, keys.suspects, keys.isolating, keys.places,
+                keys.workerInfo, keys.crashes, keys.suspects, keys.isolating, keys.places, keys.holding, keys.held,
+                keys.pace, keys.heldBytes, keys.credit,
             ],
             arguments: [
                 .string(worker), .int(lease.wholeMilliseconds), .int(limit), .int(running), .int(places),

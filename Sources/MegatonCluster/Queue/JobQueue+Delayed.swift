@@ -2,8 +2,25 @@ internal import Foundation
 package import MegatonRedis
 internal import NIOCore
 
+/// A job in `holding`, as the scripts write it: `<host>\0<priority><place>\0<id>`, with 19 characters of place.
+struct HoldingEntry {
+    let host: String
+    /// The text of the job's `JobKey`.
+    let id: String
+
+    private static let placeSize = 20
+
+    /// - Returns: nil if the text has another form.
+    init?(_ text: String) {
+        let parts = text.split(separator: "\0", maxSplits: 2, omittingEmptySubsequences: false)
+        guard parts.count == 3, parts[1].utf8.count == Self.placeSize else { return nil }
+        host = String(parts[0])
+        id = String(parts[2])
+    }
+}
+
 extension JobQueue {
-    /// Delayed jobs of a batch: they failed and will be retried, or their host is at its limit.
+    /// Jobs of a batch that wait: they failed and will be retried, or their host is at its limit.
     package struct Delayed: Sendable, Equatable {
         package var count: Int
         /// Seconds until the first of them is ready, not below 0; nil if there is none.
@@ -18,14 +35,16 @@ extension JobQueue {
     /// Maximum number of delayed jobs whose names are read: at most 300 bytes each, usually 40.
     private static let examinedDelayed = 1000
 
-    /// Counts the delayed jobs of a batch among the queue's delayed jobs that are due first.
+    /// Counts the delayed and held jobs of a batch among the queue's first 1000 of each kind.
     ///
-    /// - Returns: all delayed jobs of the batch if no other batch has any, or if the queue has at most 1000; otherwise
+    /// - Returns: all of the batch if no other batch has any, or if the queue has at most 1000 of each kind; otherwise
     ///   those among the first 1000.
     package func delayed(of batch: String) async throws(RedisError) -> Delayed {
         let commands: [RedisCommand] = [
             ["ZCARD", .string(keys.delay)],
             ["ZRANGE", .string(keys.delay), "0", .int(Self.examinedDelayed - 1), "WITHSCORES"], ["TIME"],
+            ["ZCARD", .string(keys.holding)],
+            ["ZRANGE", .string(keys.holding), "0", .int(Self.examinedDelayed - 1)],
         ]
         let replies = try await redis.pipeline(commands)
         for case .error(let text) in replies { throw RedisError(reply: text) }
@@ -39,8 +58,12 @@ extension JobQueue {
         // Scores are milliseconds of the server's clock.
         let first = own.first.flatMap { fields[$0 + 1].string }.flatMap(Double.init)
         let isAlone = !own.isEmpty && 2 * own.count == fields.count
+        let entries = (replies[4].array ?? []).compactMap { $0.string.flatMap(HoldingEntry.init) }
+        let held = entries.count { JobKey($0.id).batch == batch }
+        let holdsOnlyOwn = held > 0 && held == entries.count
         return Delayed(
-            count: isAlone ? max(own.count, replies[0].int ?? 0) : own.count,
+            count: (isAlone ? max(own.count, replies[0].int ?? 0) : own.count)
+                + (holdsOnlyOwn ? max(held, replies[3].int ?? 0) : held),
             next: first.map { max(0, $0 / 1000 - now) }
         )
     }
@@ -55,6 +78,32 @@ extension JobQueue {
         package var seconds: Double
     }
 
+    /// The host with the next turn that holds a job of the batch, among the first hosts and the first jobs of each.
+    private func holdingHost(of batch: String) async throws(RedisError) -> AwaitedHost? {
+        let reply = try await redis.send([
+            "ZRANGE", .string(keys.held), "0", .int(Self.delayedAtOnce - 1), "WITHSCORES",
+        ])
+        let fields = reply.array ?? []
+        let now = Double(try await self.now())
+        for index in stride(from: 0, to: fields.count - 1, by: 2) {
+            guard let host = fields[index].string else { continue }
+            let entries = try await redis.send([
+                "ZRANGEBYLEX", .string(keys.holding), .string("[\(host)\0"), .string("(\(host)\u{1}"), "LIMIT", "0",
+                .int(Self.examinedOfHost),
+            ])
+            let isAwaited = (entries.array ?? []).contains { entry in
+                entry.string.flatMap(HoldingEntry.init).map { JobKey($0.id).batch == batch } ?? false
+            }
+            if isAwaited {
+                let turn = fields[index + 1].string.flatMap(Double.init) ?? 0
+                return AwaitedHost(host: host, seconds: max(0, (turn - now) / 1000))
+            }
+        }
+        return nil
+    }
+
+    /// Maximum number of held jobs of one host whose names are read.
+    private static let examinedOfHost = 100
     /// Maximum number of delayed jobs that are read: each may have a megabyte of JSON.
     private static let delayedAtOnce = 8
 
@@ -62,6 +111,7 @@ extension JobQueue {
     ///
     /// - Returns: nil if none of these jobs belongs to the batch and has a host in its source.
     package func awaitedHost(of batch: String) async throws(RedisError) -> AwaitedHost? {
+        if let host = try await holdingHost(of: batch) { return host }
         let reply = try await redis.send([
             "ZRANGE", .string(keys.delay), "0", .int(Self.delayedAtOnce - 1), "WITHSCORES",
         ])

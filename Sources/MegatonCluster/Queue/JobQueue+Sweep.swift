@@ -19,7 +19,7 @@ extension JobQueue {
             QueueScripts.sweep,
             keys: [keys.lease, keys.meta] + keys.ready + [
                 keys.wake, keys.sweepGate, keys.stat, keys.workers, keys.workerInfo, keys.crashes, keys.suspects,
-                keys.isolating,
+                keys.isolating, keys.delay, keys.holding, keys.held, keys.pace, keys.heldBytes, keys.body,
             ],
             arguments: [
                 .int(Self.sweptAtOnce), .int(gate.wholeMilliseconds), .int(Self.workerSilence),

@@ -54,13 +54,39 @@ package struct JobQueue: Sendable {
         let reply = try await redis.run(
             QueueScripts.retry,
             keys: [keys.lease, keys.meta, keys.delay, keys.stat, keys.batch(job.batch), keys.cancelled] + keys.ready
-                + [keys.wake, keys.isolating],
+                + [keys.wake, keys.isolating, keys.heldBytes, keys.body],
             arguments: [
                 .string(job.key.text), .string(worker), .int(job.attempt), .int(delay.wholeMilliseconds),
                 countsAttempt ? "1" : "0",
             ] + Self.pairs(counters)
         )
         return try Self.result(reply)
+    }
+
+    /// Holds a job until its host takes another request; see the script `hold`.
+    func hold(
+        _ job: ActiveJob,
+        worker: String,
+        for turn: HostTurn,
+        counters: [String: Int]
+    ) async throws(RedisError) -> SettleResult {
+        let reply = try await redis.run(
+            QueueScripts.hold,
+            keys: [keys.lease, keys.meta, keys.stat, keys.batch(job.batch), keys.cancelled] + keys.ready
+                + [
+                    keys.wake, keys.isolating, keys.holding, keys.held, keys.pace, keys.heldBytes, keys.body,
+                ],
+            arguments: [
+                .string(job.key.text), .string(worker), .int(job.attempt), .string(turn.host),
+                .int(Duration.seconds(turn.wait).wholeMilliseconds), .int(Int(turn.interval * 1_000_000)),
+            ] + Self.pairs(counters)
+        )
+        return try Self.result(reply)
+    }
+
+    /// Makes the jobs ready that wait for a host which was given up; see the script `giveUp`.
+    func giveUp(_ host: String) async throws(RedisError) {
+        try await redis.run(QueueScripts.giveUp, keys: [keys.held, keys.pace], arguments: [.string(host)])
     }
 
     /// Releases jobs, so that they can be claimed again.
@@ -109,7 +135,7 @@ package struct JobQueue: Sendable {
 
     private static func result(_ reply: RedisValue) throws(RedisError) -> SettleResult {
         guard let result = reply.string.flatMap(SettleResult.init(rawValue:)) else {
-            throw unexpected("settle or retry")
+            throw unexpected("settle, retry or hold")
         }
         return result
     }

@@ -23,7 +23,7 @@ package struct QueueKeys: Sendable, Hashable {
     package func jobs(batch: String) -> String { prefix + "jobs:\(batch)" }
     /// ZSET, batches that have an intake of their own, by their weight.
     var intakes: String { prefix + "intakes" }
-    /// HASH, batch to its remaining credit in the round robin; `` is the public intake.
+    /// HASH, batch to its remaining credit in the round robin; `` is the public intake, `:1` to `:3` the ready lists.
     var credit: String { prefix + "credit" }
     /// LIST of at most one token, which announces pushed jobs.
     var intakeWake: String { prefix + "intakewake" }
@@ -42,7 +42,7 @@ package struct QueueKeys: Sendable, Hashable {
     /// HASH, id to the job's JSON.
     var body: String { prefix + "body" }
     /// HASH, id to `attempt|stalls|worker|priority|batch`: the attempt with `+free` if some attempts did not count, the
-    /// priority with `@` and the digest of the job's source.
+    /// priority with `@` and the digest of the job's source, and `@` and its host.
     var meta: String { prefix + "meta" }
     /// LIST of ids that may be claimed.
     func ready(_ priority: Job.Priority) -> String { prefix + "ready:\(priority.rawValue)" }
@@ -61,6 +61,14 @@ package struct QueueKeys: Sendable, Hashable {
     var lease: String { prefix + "lease" }
     /// ZSET, id of a delayed job to the time at which it is due, ms.
     var delay: String { prefix + "delay" }
+    /// ZSET of the jobs that wait for their host, all with the score 0: `<host>\0<priority><place>\0<id>`.
+    var holding: String { prefix + "holding" }
+    /// ZSET, host with jobs in `holding` to the time of its next turn, ms.
+    var held: String { prefix + "held" }
+    /// HASH, host with jobs in `holding` to the µs from one turn to the next; -1 if the host was given up.
+    var pace: String { prefix + "pace" }
+    /// Integer: bytes of JSON of the jobs in `holding` and `delay`.
+    var heldBytes: String { prefix + "heldbytes" }
     /// ZSET, id of a dead job to the time of its death, ms.
     var dead: String { prefix + "dead" }
     /// HASH, id to a `DeadLetter.Content` as JSON.

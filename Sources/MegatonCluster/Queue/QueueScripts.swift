@@ -27,6 +27,8 @@ enum QueueScripts {
     static let release = script("release", PackageResources.release_lua)
     static let settle = script("settle", PackageResources.settle_lua)
     static let retry = script("retry", PackageResources.retry_lua)
+    static let hold = script("hold", PackageResources.hold_lua)
+    static let giveUp = script("giveUp", PackageResources.giveUp_lua)
     static let sweep = script("sweep", PackageResources.sweep_lua)
 
     // Administration
@@ -40,7 +42,8 @@ enum QueueScripts {
 
     static let all = [
         submit, cancelBatch, results, promoteDelayed, forgetBatch, stage, replay, admit, lead, publish, resign, claim,
-        renew, release, settle, retry, sweep, control, requeue, drop, audit, auditBodies, auditStage, auditIntake,
+        renew, release, settle, retry, hold, giveUp, sweep, control, requeue, drop, audit, auditBodies, auditStage,
+        auditIntake,
     ]
 
     private static func script(_ name: String, _ file: [UInt8]) -> RedisScript {

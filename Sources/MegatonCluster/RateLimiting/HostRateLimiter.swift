@@ -8,8 +8,8 @@ import Synchronization
 /// breaker.
 ///
 /// The caller acquires a permit right before it fetches, not at admission: data in a cache costs its host nothing. A
-/// job that must wait goes back to the queue with the time at which its turn is likely to be, so that a throttled host
-/// occupies no slot of any worker. If the control Redis cannot be reached, every request may pass.
+/// job that must wait goes back to the queue, which holds the jobs of the host until its next turn, so that a throttled
+/// host occupies no slot of any worker. If the control Redis cannot be reached, every request may pass.
 ///
 /// The scripts `acquirePermit` and `releasePermit` decide which requests wait and when the circuit breaker opens;
 /// `OriginOutcome` decides which ends of requests count as failures of the host.
@@ -46,8 +46,6 @@ package final class HostRateLimiter: FetchLimiting {
     /// Time after which Redis forgets the permit of a process that died; until then it occupies a slot of its host.
     static let permitLifetime: Duration = .seconds(15)
     private static let renewInterval: Duration = .seconds(5)
-    /// Number of consecutive circuit openings that cost a job no attempt: 5, 10 and 20 s with the default limits.
-    private static let freeOpenings = 3
     /// Pause after a 429 or 503 without a Retry-After.
     private static let defaultPause: Duration = .seconds(1)
     /// Longest pause; a longer Retry-After is cut to it.
@@ -117,16 +115,21 @@ package final class HostRateLimiter: FetchLimiting {
         }
         let fields = reply.array ?? []
         let wait = Double(fields.dropFirst().first?.int ?? 0) / 1000
+        let interval = Double(fields.dropFirst(2).first?.int ?? 0) / 1_000_000
+        let turn = HostTurn(host: host, wait: wait, interval: interval)
         switch fields.first?.string {
         case "wait":
             statistics?.add("throttled", 1)
-            let left = Double(fields.dropFirst(2).first?.int ?? 0) / 1000
+            let left = Double(fields.dropFirst(3).first?.int ?? 0) / 1000
             guard left > 0 else {
-                throw ImagePipeline.Error(
+                var error = ImagePipeline.Error(
                     .throttled,
-                    "Host \(host) is at its limit of \(limitText); the job is delayed \(Self.seconds(wait)) s.",
+                    "Host \(host) is at its limit of \(limitText); the next request can start in "
+                        + "\(Self.seconds(wait)) s.",
                     retryAfter: wait
                 )
+                error.hostTurn = turn
+                throw error
             }
             var error = ImagePipeline.Error(
                 .throttled,
@@ -135,17 +138,21 @@ package final class HostRateLimiter: FetchLimiting {
                 retryAfter: wait
             )
             error.requestedDelay = left
+            error.hostTurn = turn
             throw error
         case "open":
             statistics?.add("broken_off", 1)
-            // A short outage costs no attempt. A host that stays away uses up attempts, or its jobs would never end.
-            let isLong = fields.last?.int ?? 0 > Self.freeOpenings
-            throw ImagePipeline.Error(
-                isLong ? .unreachable : .throttled,
-                "The circuit breaker of host \(host) is open after at least \(limits.failureThreshold) consecutive "
-                    + "failures; the next probe is in \(Self.seconds(wait)) s.",
+            // A short outage costs no attempt. The jobs of a host that stays away fail, or they would never end.
+            let down = Double(fields.dropFirst(3).first?.int ?? 0) / 1000
+            let isGivenUp = down > limits.patience.inSeconds
+            var error = ImagePipeline.Error(
+                isGivenUp ? .unreachable : .throttled,
+                "The circuit breaker of host \(host) has been open for \(Self.seconds(down)) s, after at least "
+                    + "\(limits.failureThreshold) consecutive failures; the next probe is in \(Self.seconds(wait)) s.",
                 retryAfter: wait
             )
+            error.hostTurn = HostTurn(host: host, wait: wait, interval: interval, isGivenUp: isGivenUp)
+            throw error
         default:
             await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
             let permit = FetchPermit(host: host, token: token)
@@ -341,7 +348,8 @@ package final class HostRateLimiter: FetchLimiting {
     /// `host:port`, in lower case.
     static func name(of url: URL) -> String {
         let port = url.port ?? (url.scheme?.lowercased() == "http" ? 80 : 443)
-        return "\(url.host()?.lowercased() ?? ""):\(port)"
+        // Percent-encoded, so that no name has a character that separates the fields of a job's record.
+        return "\(url.host(percentEncoded: true)?.lowercased() ?? ""):\(port)"
     }
 }
 
@@ -357,6 +365,8 @@ public struct HostLimits: Sendable, Equatable {
     public var failureThreshold = 10
     /// Time for which the circuit stays open at first; doubled each time a probe fails.
     public var openInterval: Duration = .seconds(5)
+    /// Time after the circuit opened from which the jobs of the host fail as `unreachable` instead of waiting for it.
+    public var patience: Duration = .seconds(60)
     /// Maximum time between two probes.
     public var maximumOpenInterval: Duration = .seconds(300)
 

@@ -11,6 +11,7 @@ struct JobHandler: Sendable {
     let running: RunningJobs
     let statistics: StatisticsRecorder
     let retry: RetryPolicy
+    let givenUpHosts = GivenUpHosts()
     let maximumStalls: Int
     /// The worker's name.
     let worker: String
@@ -138,7 +139,8 @@ struct JobHandler: Sendable {
         return job.ignoresRememberedFailures ? .zero : nil
     }
 
-    /// A settlement that was sent to Redis: its name (the status of a completion, or `retry`, `wait` or `released`),
+    /// A settlement that was sent to Redis: its name (the status of a completion, or `retry`, `wait`, `hold` or
+    /// `released`),
     /// and the reply.
     private typealias Settlement = (action: String, result: SettleResult)
 
@@ -153,9 +155,16 @@ struct JobHandler: Sendable {
         let counters = Worker.counters(attempt.metrics.counts, result: result)
         switch result {
         case .done(let outputs): outcome.outputs = outputs
+        case .failed(let error) where error.hostTurn?.isGivenUp == false && !retry.asksForTooLong(error):
+            guard let turn = error.hostTurn else { return nil }
+            return ("hold", try await queue.hold(job, worker: worker, for: turn, counters: counters))
         case .failed(let error):
+            if let turn = error.hostTurn, turn.isGivenUp, givenUpHosts.isNews(turn.host, at: .now) {
+                try await queue.giveUp(turn.host)
+            }
             let attempts = (try? attempt.parsed.get().attempts) ?? 1  // An unreadable job stays unreadable.
-            if let delay = retry.delay(after: job.counted, of: attempts, error: error) {
+            let isGivenUp = error.hostTurn?.isGivenUp == true
+            if !isGivenUp, let delay = retry.delay(after: job.counted, of: attempts, error: error) {
                 let isFree = RetryPolicy.isFree(error)
                 let reply = try await queue.retry(
                     job,
@@ -222,6 +231,9 @@ struct JobHandler: Sendable {
         if let delay = error.requestedDelay, retry.asksForTooLong(error) {
             let (asked, longest) = (Int(delay.rounded(.up)), Int(retry.maximumWait.inSeconds))
             message += " The job is not retried: a wait of \(asked) s exceeds the maximum, \(longest) s."
+        }
+        if error.hostTurn?.isGivenUp == true {
+            message += " Its jobs no longer wait for it; --retry-failed or dead requeue starts them again."
         }
         outcome.status = .failed
         outcome.error = .init(code: code, message: message, retryable: error.isRetryable)

@@ -29,6 +29,8 @@ public struct ImageError: Swift.Error, Sendable, Hashable, Codable, CustomString
     package var reuse: Reuse?
     /// Limits in force when the request failed; nil if they do not matter or are not known.
     package var allowance: Allowance?
+    /// When the host of the request takes another one, if it did not take this one.
+    package var hostTurn: HostTurn?
     /// HTTP status of the origin's response; nil if there was none.
     public var status: Int?
     /// URL of the request, without user, password and query, which may hold secrets; nil if there is none.
@@ -94,6 +96,7 @@ public struct ImageError: Swift.Error, Sendable, Hashable, Codable, CustomString
         case isRetryable = "retryable"
         case retryAfter = "retry_after"
         case requestedDelay = "requested_delay"
+        case hostTurn = "host_turn"
         case remembered, reuse, allowance
     }
 

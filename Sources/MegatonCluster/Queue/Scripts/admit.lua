@@ -2,18 +2,18 @@
 -- admit: turns the first jobs of the stage into jobs that can be claimed, or into dead letters.
 --
 -- KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 body · 5 meta · 6-8 ready: high, normal, bulk · 9 wake · 10 dead ·
---      11 deadinfo · 12 stat · 13 batches · 14 cancelled · 15 round, then for each batch concerned: batch:<b>,
---      results:<b>, known:<b>
+--      11 deadinfo · 12 stat · 13 batches · 14 cancelled · 15 round · 16 holding · 17 held · 18 pace · 19 heldbytes,
+--      then for each batch concerned: batch:<b>, results:<b>, known:<b>
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of wake tokens · 4 the round that the caller knows · 5 number of
---      batches · their names, then eight for each job: key · `1`-`3` its priority, `@` and the digest of its source, or
---      `x` if it is invalid · number of its batch, 0 for none · `1` if it came through its batch's own intake · its
+--      batches · their names, then eight for each job: key · `1`-`3` its priority, `@` and the digest of its source, `@`
+--      and its host if it has one; or `x` if it is invalid · number of its batch, 0 for none · `1` if it came through its batch's own intake · its
 --      JSON, or its dead letter · the digest that distinguishes it from other jobs, if its batch admits equal jobs only
 --      once, otherwise ``; or the outcome of an invalid job · its content in 32 hex digits, if its id is to be compared
 --      with those that the batch has had, otherwise `` · its labels as JSON, otherwise ``
 -- Returns {admitted, invalid or of a damaged batch or in conflict, duplicates, cancelled}, or the error NOTLEADER or
 --      STALEROUND. The round is then one higher.
 -- Before: the jobs are the first of the stage, in order. After: they have left the stage, and each is in exactly one of
--- ready, dead, ended and waiting; its batch's `total` counts it.
+-- ready, held, dead, ended and waiting; its batch's `total` counts it. A job is held if its host has its next turn later.
 -- A job whose key its batch has had, or whose key is alive, is a duplicate if the content is the same: it ends as
 -- `deduplicated` with the outcome of the first job if that is known, or waits for it (at most 100 duplicates) until
 -- `finish` answers. With other content it becomes a dead letter with the code `id_conflict`, under a key of its own.
@@ -26,7 +26,8 @@
 
 local leaderKey, epochKey, stageKey, bodyKey, metaKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local wakeKey, deadKey, deadInfoKey, statKey, batchesKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local cancelledKey, roundKey, fixedKeys = KEYS[14], KEYS[15], 15
+local cancelledKey, roundKey, fixedKeys = KEYS[14], KEYS[15], 19
+local frontier = openFrontier(KEYS[16], KEYS[17], KEYS[18], KEYS[19], bodyKey)
 local readyKeys = {KEYS[6], KEYS[7], KEYS[8]}
 local caller, epoch, maximumTokens, round = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local batchCount, fixedArguments, argumentsPerJob = tonumber(ARGV[5]), 5, 8
@@ -76,7 +77,7 @@ for i = 1, #ids, 1000 do
   for k, meta in ipairs(known) do alive[ids[i + k - 1]] = meta and true end
 end
 local result = {0, 0, 0, 0}
-local fresh, bodies, metas, ready = {}, {}, {}, {{}, {}, {}}
+local fresh, bodies, metas, ready, later, t = {}, {}, {}, {{}, {}, {}}, {}, now()
 -- Deletes the dead letters of the jobs that were admitted so far. Called before a dead letter is added: a job that
 -- is refused after another was admitted under the same id stays dead.
 local function revive()
@@ -153,11 +154,16 @@ local function admit(batch, id, kind, json, content)
   fresh[#fresh + 1] = id
   bodies[#bodies + 1] = id
   bodies[#bodies + 1] = json
-  metas[#metas + 1] = id
-  local priority, digest = string.match(kind, '^(%d)@?(.*)$')
-  metas[#metas + 1] = packMeta(0, 0, '', priority, batch and batch.name or '', 0, digest)
-  local list = ready[tonumber(priority)]
-  list[#list + 1] = id
+  local priority, digest, host = string.match(kind, '^(%d)@?([^@]*)@?(.*)$')
+  local name = batch and batch.name or ''
+  if nextTurn(frontier, host) > t then
+    later[#later + 1] = {id = id, a = 0, s = 0, p = priority, b = name, f = 0, d = digest, h = host}
+  else
+    metas[#metas + 1] = id
+    metas[#metas + 1] = packMeta(0, 0, '', priority, name, 0, digest, host)
+    local list = ready[tonumber(priority)]
+    list[#list + 1] = id
+  end
   result[1] = result[1] + 1
 end
 for i = first, last, argumentsPerJob do
@@ -195,6 +201,7 @@ for i = first, last, argumentsPerJob do
 end
 callForAll('HSET', bodyKey, bodies)
 callForAll('HSET', metaKey, metas)
+hold(frontier, metaKey, later, 'b', t)
 for k = 1, 3 do callForAll('LPUSH', readyKeys[k], ready[k]) end
 revive()
 redis.call('LTRIM', stageKey, #ids, -1)
@@ -204,7 +211,7 @@ for _, batch in ipairs(batches) do
     redis.call('EXPIRE', batch.known, 86400)
   end
 end
-local tokens = math.min(result[1], maximumTokens)
+local tokens = math.min(result[1] - #later, maximumTokens)
 for _ = 1, tokens do redis.call('LPUSH', wakeKey, '1') end
 if tokens > 0 then redis.call('LTRIM', wakeKey, 0, maximumTokens - 1) end
 return result

@@ -2,22 +2,23 @@
 -- audit: examines ids that looked inconsistent, each in its state at this moment, and repairs them on request.
 --
 -- KEYS 1 body · 2 meta · 3-5 ready: high, normal, bulk · 6 lease · 7 delay · 8 dead · 9 deadinfo · 10 wake · 11 stat ·
---      12 suspects, then for each batch concerned: batch:<b>, results:<b>, known:<b>
+--      12 suspects · 13 holding, then for each batch concerned: batch:<b>, results:<b>, known:<b>
 -- ARGV 1 `1` to repair · 2 number of batches · their names, then pairs of an id and the number of its batch, 0 for none
 -- Returns a list of {id, kind, its places joined by ` + `, its batch}, one for each fault: all that were found, or
 --      those that were repaired.
 --
 -- The kinds are those of `QueueAudit.Kind`. The batches may be left out if nothing is to be repaired. Jobs in
 -- `suspects` count as ready here.
--- Before: any state. After a repair: each id has body and meta and is in exactly one of ready, lease and delay, or is
--- nowhere except, perhaps, in dead. A lease wins over delay, delay over ready; an orphan becomes ready and goes first.
+-- Before: any state. After a repair: each id has body and meta and is in exactly one of ready, lease, delay and held, or is
+-- nowhere except, perhaps, in dead. A lease wins over delay, delay over held, held over ready; an orphan becomes ready and goes first.
 -- A job that cannot run any more has failed: its batch counts it, unless it is dead and was counted then, and its JSON,
 -- if it still exists, is in dead. A batch that cannot count any more lacks the job, which is then in
 -- `damaged_batch_ends` of stat. Such a job is left alone if its batch is not the one that was given. An unreadable meta
 -- counts as missing: `claim` would fail on it.
 
 local bodyKey, metaKey, leaseKey, delayKey, deadKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7], KEYS[8]
-local deadInfoKey, wakeKey, statKey, suspectsKey, fixedKeys = KEYS[9], KEYS[10], KEYS[11], KEYS[12], 12
+local deadInfoKey, wakeKey, statKey, suspectsKey, holdingKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local fixedKeys = 13
 local readyKeys = {KEYS[3], KEYS[4], KEYS[5]}
 local repairs, batchCount, fixedArguments = ARGV[1], tonumber(ARGV[2]), 2
 
@@ -28,12 +29,14 @@ local function examine(id)
   local j = {id = id, body = redis.call('HEXISTS', bodyKey, id) == 1, places = {}, batch = ''}
   local m = redis.call('HGET', metaKey, id)
   if m then
-    local _, _, _, p, b = unpackMeta(m)
+    local _, _, w, p, b, _, _, h = unpackMeta(m)
     j.batch = b or ''
+    if w and string.sub(w, 1, 1) == '#' then j.entry = holdingEntry(h, p, string.sub(w, 2), id) end
     if p == '1' or p == '2' or p == '3' then j.list = readyKeys[tonumber(p)] end
   end
   if redis.call('ZSCORE', leaseKey, id) then j.places[1] = 'lease' end
   if redis.call('ZSCORE', delayKey, id) then j.places[#j.places + 1] = 'delay' end
+  if j.entry and redis.call('ZSCORE', holdingKey, j.entry) then j.places[#j.places + 1] = 'held' end
   for _, key in ipairs(waitingKeys) do
     for _ = 1, #redis.call('LPOS', key, id, 'COUNT', 0) do j.places[#j.places + 1] = 'ready' end
   end
@@ -63,6 +66,7 @@ local function remove(j)
   removeFromReady(j.id)
   redis.call('ZREM', leaseKey, j.id)
   redis.call('ZREM', delayKey, j.id)
+  if j.entry then redis.call('ZREM', holdingKey, j.entry) end
   redis.call('HDEL', bodyKey, j.id)
   redis.call('HDEL', metaKey, j.id)
 end
@@ -90,6 +94,7 @@ local function repair(j, number)
   elseif j.kind == 'two_states' then
     removeFromReady(j.id)
     if j.places[1] == 'lease' then redis.call('ZREM', delayKey, j.id) end
+    if j.entry and j.places[1] ~= 'held' then redis.call('ZREM', holdingKey, j.entry) end
     if j.places[1] == 'ready' then redis.call('RPUSH', j.list, j.id) end
   elseif j.kind then
     remove(j)

@@ -3,7 +3,8 @@
 -- lease in between.
 --
 -- KEYS 1-3 ready: high, normal, bulk · 4 lease · 5 delay · 6 body · 7 meta · 8 control · 9 cancelled · 10 workers ·
---      11 workerinfo · 12 crashes · 13 suspects · 14 isolating · 15 places
+--      11 workerinfo · 12 crashes · 13 suspects · 14 isolating · 15 places · 16 holding · 17 held · 18 pace ·
+--      19 heldbytes · 20 credit
 -- ARGV 1 worker · 2 lease, ms · 3 maximum number of jobs · 4 number of jobs that the worker holds · 5 its places ·
 --      6 `1` to ignore its share · 7 suspects: `none`, `ask` (for a process of their own), `one` (among the others),
 --      `only`
@@ -12,8 +13,12 @@
 --      attempts, deaths its source is suspected of, 0 or the bytes of a JSON that is too large to be handed out and is
 --      left out}.
 -- After: each of the jobs is in `lease` and in none of the ready lists, and its attempt number is one higher. Every
--- later write about the job must carry that number: it is the fencing token. Delayed jobs that are due go first, the
--- earliest in front, but only up to half of the requested number, so that fresh jobs get their turn.
+-- later write about the job must carry that number: it is the fencing token. Jobs whose time has come (`tick`) go
+-- first, but of each kind only up to half of the requested number, so that fresh jobs get their turn.
+-- A job whose host has its next turn later is held instead, unless its host has let it pass. One call holds at most
+-- 1,024 jobs; then it counts as one that left jobs to other workers, so that the caller asks again soon.
+-- If several of the lists have jobs, `high`, `normal` and `bulk` share by the weights 16, 4 and 1 (smooth weighted
+-- round robin, as in `stage`), so that none starves.
 --
 -- If fewer jobs are ready than places are free, a worker claims no more than its share by places, so that the last jobs
 -- of a batch do not all go to one worker. It asks again soon, and then ignores its share.
@@ -25,33 +30,25 @@
 
 local leaseKey, delayKey, bodyKey, metaKey, controlKey = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local cancelledKey, workersKey, workerInfoKey, crashesKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local suspectsKey, isolatingKey, placesKey = KEYS[13], KEYS[14], KEYS[15]
+local suspectsKey, isolatingKey, placesKey, creditKey = KEYS[13], KEYS[14], KEYS[15], KEYS[20]
 local readyKeys = {KEYS[1], KEYS[2], KEYS[3]}
 local worker, leaseTime, most, held = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local places, ignoresShare, mode = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
 local t = now()
 local reply, bytes, known = {0, 0}, 0, {}
-local due = redis.call('ZRANGEBYSCORE', delayKey, '-inf', t, 'LIMIT', 0, math.ceil(most / 2))
-for i = #due, 1, -1 do
-  local id = due[i]
-  redis.call('ZREM', delayKey, id)
-  local m = redis.call('HGET', metaKey, id)
-  if m then
-    local _, _, _, p = unpackMeta(m)
-    redis.call('RPUSH', readyKeys[tonumber(p)], id)
-  end
-end
+local frontier = openFrontier(KEYS[16], KEYS[17], KEYS[18], KEYS[19], bodyKey)
+tick(frontier, delayKey, metaKey, readyKeys, t, math.ceil(most / 2))
 if redis.call('HGET', controlKey, 'paused') == '1' then return reply end
 local ends = string.format('%.0f', t + leaseTime)
 local function read(ids)
   local metas = redis.call('HMGET', metaKey, unpack(ids))
   local jobs, digests = {}, {}
   for i, id in ipairs(ids) do
-    local a, s, _, p, b, f, d = unpackMeta(metas[i] or '')
+    local a, s, _, p, b, f, d, h = unpackMeta(metas[i] or '')
     if a and not known[id] then
       known[id] = true
-      jobs[#jobs + 1] = {id = id, a = a + 1, s = s, p = p, b = b, f = f, d = d}
+      jobs[#jobs + 1] = {id = id, a = a + 1, s = s, p = p, b = b, f = f, d = d, h = h}
       if d ~= '' then digests[#digests + 1] = d end
     end
   end
@@ -83,7 +80,7 @@ local function handOut(jobs)
   for _, j in ipairs(jobs) do
     if bodies[j.id] or j.large then
       claimed[#claimed + 1] = j.id
-      claimed[#claimed + 1] = packMeta(j.a, j.s, worker, j.p, j.b, j.f, j.d)
+      claimed[#claimed + 1] = packMeta(j.a, j.s, worker, j.p, j.b, j.f, j.d, hostName(j.h))
       leases[#leases + 1] = ends
       leases[#leases + 1] = j.id
       reply[#reply + 1] = {j.id, j.a, j.s, bodies[j.id] or '', j.b, j.isCancelled and '1' or '0', j.f, j.deaths,
@@ -154,28 +151,67 @@ if want > 0 and ignoresShare ~= '1' then
     want = math.min(want, share)
   end
 end
-local isFull = false
-for k = 1, 3 do
-  while want > 0 and not isFull do
-    local popped = redis.call('RPOP', readyKeys[k], math.min(want, 256))
+-- The jobs of each priority among the next `want`.
+local function shares(wanted)
+  local lists, number, weights = {}, {0, 0, 0}, {16, 4, 1}
+  for k = 1, 3 do
+    if redis.call('EXISTS', readyKeys[k]) == 1 then lists[#lists + 1] = k end
+  end
+  if #lists == 0 then return number end
+  if #lists == 1 then
+    number[lists[1]] = wanted
+    return number
+  end
+  local credit, sum = {}, 0
+  for i, text in ipairs(redis.call('HMGET', creditKey, ':1', ':2', ':3')) do credit[i] = tonumber(text or '0') end
+  for _, k in ipairs(lists) do sum = sum + weights[k] end
+  for _ = 1, wanted do
+    local best = lists[1]
+    for _, k in ipairs(lists) do
+      credit[k] = credit[k] + weights[k]
+      if credit[k] > credit[best] then best = k end
+    end
+    credit[best] = credit[best] - sum
+    number[best] = number[best] + 1
+  end
+  redis.call('HSET', creditKey, ':1', credit[1], ':2', credit[2], ':3', credit[3])
+  return number
+end
+local isFull, heldCount = false, 0
+local function take(k, number)
+  while number > 0 and not isFull do
+    local popped = redis.call('RPOP', readyKeys[k], math.min(number, 256))
     if not popped then break end
-    local taken, back = {}, {}
+    local taken, back, later = {}, {}, {}
     for _, j in ipairs(read(popped)) do
       if j.suspect then
         redis.call('LPUSH', suspectsKey, j.id)
         mayRun(j.d)
+      elseif not j.isCancelled and string.sub(j.h, -1) ~= '!' and nextTurn(frontier, j.h) > t then
+        -- It was not claimed: its attempt is the one that it had.
+        j.a = j.a - 1
+        later[#later + 1] = j
       elseif isFull or not fits(j) then
         isFull = true
         back[#back + 1] = j.id
       else
         taken[#taken + 1] = j
-        want = want - 1
+        number, want = number - 1, want - 1
       end
     end
     for i = #back, 1, -1 do redis.call('RPUSH', readyKeys[k], back[i]) end
+    hold(frontier, metaKey, later, 'b', t)
+    heldCount = heldCount + #later
+    isFull = isFull or heldCount >= 1024
     handOut(taken)
   end
 end
+if want > 0 then
+  for k, number in ipairs(shares(want)) do take(k, number) end
+  -- Places that a list could not fill, as some of its jobs were held.
+  for k = 1, 3 do take(k, want) end
+end
+if heldCount >= 1024 then reply[1] = math.max(reply[1], 1) end
 if mode == 'ask' and open > 0 then
   local me, starting = 'w:' .. worker, 0
   redis.call('ZREMRANGEBYSCORE', isolatingKey, '-inf', t)

@@ -1,12 +1,13 @@
 #!lua flags=allow-oom
--- promoteDelayed: makes delayed jobs of a cancelled batch ready at once, so that they end when a worker claims them and
--- not when they are due.
+-- promoteDelayed: makes delayed and held jobs of a cancelled batch ready at once, so that they end when a worker claims
+-- them and not when they are due.
 --
--- KEYS 1 delay · 2 meta · 3-5 ready: high, normal, bulk · 6 wake
+-- KEYS 1 delay · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 holding · 8 heldbytes · 9 body
 -- ARGV 1 batch · 2… ids
--- Returns how many were made ready. Ids that are no longer delayed, or belong to another batch, are left alone.
+-- Returns how many were made ready. Ids that wait no longer, or belong to another batch, are left alone.
 
-local delayKey, metaKey, wakeKey = KEYS[1], KEYS[2], KEYS[6]
+local delayKey, metaKey, wakeKey, holdingKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7]
+local frontier = {bytes = KEYS[8], body = KEYS[9]}
 local readyKeys = {KEYS[3], KEYS[4], KEYS[5]}
 local batch, firstId = ARGV[1], 2
 
@@ -15,8 +16,15 @@ for i = firstId, #ARGV do
   local id = ARGV[i]
   local m = redis.call('HGET', metaKey, id)
   if m then
-    local _, _, _, p, b = unpackMeta(m)
-    if b == batch and redis.call('ZREM', delayKey, id) == 1 then
+    local a, s, w, p, b, f, d, h = unpackMeta(m)
+    local isHeld = b == batch and string.sub(w, 1, 1) == '#'
+    if isHeld and redis.call('ZREM', holdingKey, holdingEntry(h, p, string.sub(w, 2), id)) == 1 then
+      redis.call('HSET', metaKey, id, packMeta(a, s, '', p, b, f, d, h))
+    else
+      isHeld = false
+    end
+    if isHeld or b == batch and redis.call('ZREM', delayKey, id) == 1 then
+      countHeldBytes(frontier, {id}, -1)
       redis.call('RPUSH', readyKeys[tonumber(p)], id)
       redis.call('LPUSH', wakeKey, '1')
       moved = moved + 1

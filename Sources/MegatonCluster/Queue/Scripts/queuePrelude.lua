@@ -7,19 +7,27 @@ local function now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- The parts of a job's meta: attempt, stalls, worker, priority, batch, free attempts, digest of its source; all nil if
--- it cannot be read, except the last two. The attempt number only grows, as it is the fencing token. Free attempts do
--- not count against the job's limit.
+-- The parts of a job's meta: attempt, stalls, worker, priority, batch, free attempts, digest of its source, its host;
+-- all nil if it cannot be read, except the last three. The attempt number only grows, as it is the fencing token. Free
+-- attempts do not count against the job's limit. The worker of a held job is its place in `holding` (see `hold`). A
+-- host that ends with `!` has let the job pass.
 local function unpackMeta(text)
-  local a, f, s, w, p, d, b = string.match(text, '^(%d+)%+?(%d*)|(%d+)|([^|]*)|([^|@]*)@?([^|]*)|(.*)$')
-  return tonumber(a), tonumber(s), w, p, b, tonumber(f) or 0, d or ''
+  local a, f, s, w, p, d, h, b =
+    string.match(text, '^(%d+)%+?(%d*)|(%d+)|([^|]*)|([^|@]*)@?([^|@]*)@?([^|]*)|(.*)$')
+  return tonumber(a), tonumber(s), w, p, b, tonumber(f) or 0, d or '', h or ''
 end
 
 -- The inverse of `unpackMeta`.
-local function packMeta(a, s, w, p, b, f, d)
+local function packMeta(a, s, w, p, b, f, d, h)
   if f > 0 then a = a .. '+' .. f end
-  if d and d ~= '' then p = p .. '@' .. d end
+  if d ~= '' or h ~= '' then p = p .. '@' .. d end
+  if h ~= '' then p = p .. '@' .. h end
   return a .. '|' .. s .. '|' .. w .. '|' .. p .. '|' .. b
+end
+
+-- The host of a job as in its meta, without the mark that it has let the job pass.
+local function hostName(h)
+  return string.sub(h, -1) == '!' and string.sub(h, 1, -2) or h
 end
 
 -- Runs one command for many values, in pieces that fit on Lua's stack, and returns the sum of its replies. A call from
@@ -50,6 +58,149 @@ local function deathCounts(crashesKey, digests, t)
     end
   end
   return counts
+end
+
+-- The frontier: jobs that wait until their host takes another request. It has five keys: `holding`, a sorted set with
+-- the jobs of all hosts, all with the score 0, as `<host>\0<priority><place>\0<id>` · `held`, a sorted set: host to
+-- the ms of its next turn · `pace`, a hash: host to the µs from one turn to the next, -1 if the host was given up ·
+-- `heldbytes`, the bytes of JSON of the jobs in `holding` and `delay` · and `body`.
+local function openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey)
+  return {
+    holding = holdingKey, held = heldKey, pace = paceKey, bytes = heldBytesKey, body = bodyKey, turns = {},
+    number = 0, isEmpty = redis.call('EXISTS', heldKey) == 0
+  }
+end
+
+-- The entry of a held job in `holding`. Its place is `a` or `b`, for jobs that return and for others, and 18 digits.
+local function holdingEntry(host, priority, place, id)
+  return host .. '\0' .. priority .. place .. '\0' .. id
+end
+
+-- The priority, the place and the id of an entry in `holding` of this host.
+local function readEntry(host, entry)
+  local at = #host + 2
+  return string.sub(entry, at, at), string.sub(entry, at + 1, at + 19), string.sub(entry, at + 21)
+end
+
+-- The ms of the next turn of a host, 0 if it holds no jobs.
+local function nextTurn(frontier, host)
+  if frontier.isEmpty or host == '' then return 0 end
+  local turn = frontier.turns[host]
+  if not turn then
+    turn = tonumber(redis.call('ZSCORE', frontier.held, host) or '0')
+    frontier.turns[host] = turn
+  end
+  return turn
+end
+
+-- Adds the bytes of jobs to those of the jobs that wait, or subtracts them with the sign -1.
+local function countHeldBytes(frontier, ids, sign)
+  local bytes = 0
+  for _, id in ipairs(ids) do bytes = bytes + redis.call('HSTRLEN', frontier.body, id) end
+  if bytes > 0 then redis.call('INCRBY', frontier.bytes, string.format('%.0f', sign * bytes)) end
+end
+
+-- Holds jobs {id, a, s, p, b, f, d, h}, in this order, behind those of their hosts, or in front with the class `a`. The
+-- caller has removed them from where they were; their bodies are there.
+local function hold(frontier, metaKey, jobs, class, t)
+  local entries, metas, ids = {}, {}, {}
+  for _, j in ipairs(jobs) do
+    local host = hostName(j.h)
+    frontier.number = frontier.number + 1
+    local place = class .. string.format('%013.0f%05d', t, frontier.number)
+    entries[#entries + 1] = 0
+    entries[#entries + 1] = holdingEntry(host, j.p, place, j.id)
+    metas[#metas + 1] = j.id
+    metas[#metas + 1] = packMeta(j.a, j.s, '#' .. place, j.p, j.b, j.f, j.d, host)
+    ids[#ids + 1] = j.id
+  end
+  callForAll('ZADD', frontier.holding, entries)
+  callForAll('HSET', metaKey, metas)
+  countHeldBytes(frontier, ids, 1)
+end
+
+-- Makes held jobs ready by their entries, and lets them pass. Entries to which no job belongs any more are dropped.
+local function releaseHeld(frontier, metaKey, readyKeys, host, entries, goesLast)
+  if #entries == 0 then return 0 end
+  local ids, places = {}, {}
+  for i, entry in ipairs(entries) do
+    local _, place, id = readEntry(host, entry)
+    ids[i], places[i] = id, place
+  end
+  local metas, passed, released, lists = redis.call('HMGET', metaKey, unpack(ids)), {}, {}, {{}, {}, {}}
+  for i = #ids, 1, -1 do
+    local a, s, w, p, b, f, d = unpackMeta(metas[i] or '')
+    if a and w == '#' .. places[i] and lists[tonumber(p)] then
+      passed[#passed + 1] = ids[i]
+      passed[#passed + 1] = packMeta(a, s, '', p, b, f, d, host .. '!')
+      released[#released + 1] = ids[i]
+      local list = lists[tonumber(p)]
+      list[#list + 1] = ids[i]
+    end
+  end
+  callForAll('ZREM', frontier.holding, entries)
+  callForAll('HSET', metaKey, passed)
+  for k = 1, 3 do callForAll(goesLast and 'LPUSH' or 'RPUSH', readyKeys[k], lists[k]) end
+  countHeldBytes(frontier, released, -1)
+  return #released
+end
+
+-- Makes jobs ready whose time has come: delayed ones that are due, the earliest in front, and of each host whose turn
+-- it is as many as fit into the time since, at most 256. A host that has no jobs left is forgotten. Of each kind at
+-- most `limit`. Returns the number of jobs that were made ready.
+local function tick(frontier, delayKey, metaKey, readyKeys, t, limit)
+  local due = redis.call('ZRANGEBYSCORE', delayKey, '-inf', t, 'LIMIT', 0, limit)
+  local made, lists = 0, {{}, {}, {}}
+  if #due > 0 then
+    callForAll('ZREM', delayKey, due)
+    countHeldBytes(frontier, due, -1)
+    for first = #due, 1, -1000 do
+      local page = {}
+      for i = first, math.max(first - 999, 1), -1 do page[#page + 1] = due[i] end
+      for i, m in ipairs(redis.call('HMGET', metaKey, unpack(page))) do
+        local _, _, _, p = unpackMeta(m or '')
+        local list = p and lists[tonumber(p)]
+        if list then
+          list[#list + 1] = page[i]
+          made = made + 1
+        end
+      end
+    end
+    for k = 1, 3 do callForAll('RPUSH', readyKeys[k], lists[k]) end
+  end
+  if frontier.isEmpty then
+    -- Without `held`, which somebody has deleted, the jobs of `holding` would wait for ever.
+    local first = redis.call('ZRANGE', frontier.holding, 0, 0)[1]
+    if not first then return made end
+    redis.call('ZADD', frontier.held, t, string.match(first, '^[^%z]*'))
+  end
+  local released = 0
+  local hosts = redis.call('ZRANGEBYSCORE', frontier.held, '-inf', t, 'WITHSCORES', 'LIMIT', 0, limit)
+  for i = 1, #hosts, 2 do
+    if released >= limit then break end
+    local host, turn = hosts[i], tonumber(hosts[i + 1])
+    local pace = tonumber(redis.call('HGET', frontier.pace, host) or '0')
+    local isGivenUp, step = pace < 0, math.max(pace / 1000, 1)
+    local number = isGivenUp and 256 or math.min(256, 1 + math.floor(math.min(t - turn, 1000) / step))
+    number = math.min(number, limit - released)
+    local entries = redis.call('ZRANGEBYLEX', frontier.holding, '[' .. host .. '\0', '(' .. host .. '\1', 'LIMIT', 0,
+                               number)
+    released = released + releaseHeld(frontier, metaKey, readyKeys, host, entries, isGivenUp)
+    if #entries < number then
+      redis.call('ZREM', frontier.held, host)
+      redis.call('HDEL', frontier.pace, host)
+      frontier.turns[host] = 0
+    else
+      local following = t - turn > 1000 and t + step or turn + number * step
+      if isGivenUp then following = t end
+      redis.call('ZADD', frontier.held, following, host)
+      frontier.turns[host] = following
+    end
+  end
+  if redis.call('EXISTS', frontier.holding) == 0 and redis.call('EXISTS', delayKey) == 0 then
+    redis.call('UNLINK', frontier.bytes)
+  end
+  return made + released
 end
 
 -- The id of a job as its submitter knows it; see `JobKey`.

@@ -3,12 +3,13 @@
 -- the sources that dead workers held, and forgets workers that have been silent for long.
 --
 -- KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 sweepgate · 8 stat · 9 workers · 10 workerinfo ·
---      11 crashes · 12 suspects · 13 isolating
+--      11 crashes · 12 suspects · 13 isolating · 14 delay · 15 holding · 16 held · 17 pace · 18 heldbytes · 19 body
 -- ARGV 1 maximum number of jobs · 2 gate, ms · 3 silence after which a worker is forgotten, ms · 4 `1` to sweep even if
 --      another process has just done so · 5 how long a source is suspected, ms · 6… names of workers whose processes
 --      have ended
 -- Returns how many were swept, -1 if another process swept a moment ago.
--- After: each swept job has one more stall and goes first, or waits in `suspects`.
+-- After: each swept job has one more stall and goes first, or waits in `suspects`. Jobs whose time has come are ready
+-- (`tick`), and workers are woken for them: an idle fleet need not look for them.
 -- A worker is dead if it was named, or if one of its leases has run out and it has missed two renewals. All of its
 -- leases then end, so that everything it held is seen at one moment. A worker that still renews has lost the reply to a
 -- claim, and no source is suspected because of that. If all jobs of a dead worker name one source, that source has one
@@ -49,13 +50,13 @@ local function collect(ids, areExpired)
     local metas = redis.call('HMGET', metaKey, unpack(ids, i, math.min(i + 999, #ids)))
     for k, m in ipairs(metas) do
       local id = ids[i + k - 1]
-      local a, s, w, p, b, f, d = unpackMeta(m or '')
+      local a, s, w, p, b, f, d, h = unpackMeta(m or '')
       if areExpired and a and isDead(w) then anyDead = true end
       if not a then
         if areExpired then lost[#lost + 1] = id end
       elseif not isSwept[id] and (areExpired or dead[w]) then
         isSwept[id] = true
-        swept[#swept + 1] = {id = id, a = a, s = s, w = w, p = p, b = b, f = f, d = d}
+        swept[#swept + 1] = {id = id, a = a, s = s, w = w, p = p, b = b, f = f, d = d, h = h}
       end
     end
   end
@@ -87,7 +88,7 @@ end
 callForAll('ZREM', leaseKey, lost)
 for _, j in ipairs(swept) do
   redis.call('ZREM', leaseKey, j.id)
-  redis.call('HSET', metaKey, j.id, packMeta(j.a, j.s + 1, '', j.p, j.b, j.f, j.d))
+  redis.call('HSET', metaKey, j.id, packMeta(j.a, j.s + 1, '', j.p, j.b, j.f, j.d, hostName(j.h)))
   if counts[j.d] == 2 then
     redis.call('LPUSH', suspectsKey, j.id)
   else
@@ -95,6 +96,10 @@ for _, j in ipairs(swept) do
   end
   redis.call('LPUSH', wakeKey, '1')
 end
+local frontier = openFrontier(KEYS[15], KEYS[16], KEYS[17], KEYS[18], KEYS[19])
+local made = tick(frontier, KEYS[14], metaKey, readyKeys, t, limit)
+for _ = 1, math.min(made, 256) do redis.call('LPUSH', wakeKey, '1') end
+if made > 0 then redis.call('LTRIM', wakeKey, 0, 255) end
 if #swept > 0 then
   redis.call('LTRIM', wakeKey, 0, 255)
   redis.call('HINCRBY', statKey, 'stalled', #swept)

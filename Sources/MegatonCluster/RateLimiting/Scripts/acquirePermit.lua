@@ -4,13 +4,12 @@
 -- KEYS 1 rate · 2 fetching:<host>
 -- ARGV 1 host · 2 token · 3 requests per second, 0 for no limit · 4 burst · 5 concurrency · 6 failures that open the
 --      circuit · 7 ms after which a permit expires
--- Returns {`go`, `1` if the host is healthy and fewer than half of its slots are taken} · {`wait`, ms until its turn,
---      ms for which the host still asks for no requests} · {`open`, ms until the next probe, number of consecutive
---      circuit openings}.
--- After `go`: the token is in `fetching`, and the rate has counted it. After `wait`: the turn is later than those of
--- all requests refused before, but at most a minute ahead, and from there on anywhere in the second half of that
--- minute, so that refused requests do not return together. Once its open time is over, a host with an open circuit gets
--- one request at a time: the probe.
+-- Returns {`go`, `1` if the host is healthy and fewer than half of its slots are taken} · {`wait`, ms until the host
+--      takes the next request, µs from one request to the next, ms for which the host still asks for no requests} ·
+--      {`open`, ms until the next probe, µs from one request to the next, ms since the circuit opened}.
+-- After `go`: the token is in `fetching`, and the rate has counted it. A refusal changes nothing: the queue holds the
+-- jobs of the host, and gives them their turns. Once its open time is over, a host with an open circuit gets one
+-- request at a time: the probe.
 
 local rateKey, fetchingKey = KEYS[1], KEYS[2]
 local host, token, requestsPerSecond, burst = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -18,7 +17,6 @@ local concurrency, failureThreshold, expiry = tonumber(ARGV[5]), tonumber(ARGV[6
 
 local us, ms = now()
 local state = readHost(rateKey, host)
-if state.open > ms then return {'open', state.open - ms, state.failures - failureThreshold + 1} end
 redis.call('ZREMRANGEBYSCORE', fetchingKey, '-inf', ms)
 local busy = redis.call('ZCARD', fetchingKey)
 local limit = math.max(1, math.floor(concurrency * state.factor))
@@ -26,14 +24,14 @@ if state.failures >= failureThreshold then limit = 1 end
 local rate = requestsPerSecond * state.factor
 local interval = rate > 0 and 1000000 / rate or 0
 local early = rate > 0 and state.tat - burst * interval > us
+local step = math.ceil(math.max(interval, state.mean / limit, 1000))
+if state.open > ms then return {'open', state.open - ms, step, ms - (state.since > 0 and state.since or ms)} end
 if state.blocked > ms or busy >= limit or early then
-  local from = math.max(state.slot, us, state.blocked * 1000)
-  if early then from = math.max(from, state.tat - burst * interval) end
-  local last = math.max(us, state.blocked * 1000) + 60000000
-  state.slot = from + math.max(interval, state.mean / limit, 1000)
-  if state.slot > last then state.slot = last - us * 7919 % 30000000 end
-  storeHost(rateKey, host, state)
-  return {'wait', math.ceil((state.slot - us) / 1000), math.max(0, state.blocked - ms)}
+  local turn = us
+  if busy >= limit then turn = us + math.max(state.mean / limit, 1000) end
+  if early then turn = math.max(turn, state.tat - burst * interval) end
+  turn = math.max(turn, state.blocked * 1000)
+  return {'wait', math.ceil((turn - us) / 1000), step, math.max(0, state.blocked - ms)}
 end
 if rate > 0 then state.tat = math.max(state.tat, us) + interval end
 redis.call('ZADD', fetchingKey, ms + expiry, token)

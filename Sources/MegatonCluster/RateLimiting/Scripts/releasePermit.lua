@@ -22,15 +22,14 @@ local us, ms = now()
 local state = readHost(rateKey, host)
 local known = redis.call('ZREM', fetchingKey, token)
 if outcome == 'answered' then
-  if state.open > 0 then state.slot = us end
-  state.failures, state.open = 0, 0
+  state.failures, state.open, state.since = 0, 0, 0
   state.factor = math.min(1, state.factor + 0.05)
   if duration > 0 then state.mean = state.mean + (duration - state.mean) / 8 end
 elseif outcome == 'earlier' then
   if state.open == 0 then state.failures = 0 end
 elseif outcome == 'throttled' then
   if state.path ~= requestedPath and state.counts > ms then
-    state.failures, state.open = 0, 0
+    state.failures, state.open, state.since = 0, 0, 0
     state.blocked = math.max(state.blocked, ms + pause)
     if ms - state.halved >= 1000 then
       state.factor = math.max(1 / 64, state.factor / 2)
@@ -42,6 +41,7 @@ elseif outcome == 'failed' and state.open <= ms then
   state.failures = math.min(state.failures + 1, 1000)
   local over = state.failures - failureThreshold
   if over >= 0 then
+    if state.since == 0 then state.since = ms end
     state.open = ms + math.min(maximumOpenInterval, openInterval * 2 ^ math.min(over, 20))
   end
 end

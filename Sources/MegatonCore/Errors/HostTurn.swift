@@ -1,0 +1,27 @@
+/// The turn of a request that a host did not take now: when it takes the next one. A queue holds the job until then.
+package struct HostTurn: Sendable, Hashable, Codable {
+    /// `host:port`, in lower case.
+    package let host: String
+    /// Seconds until the host takes another request.
+    package let wait: Double
+    /// Seconds from one request to the next after that.
+    package let interval: Double
+    /// Whether the host has not answered for so long that its jobs no longer wait for it.
+    package let isGivenUp: Bool
+
+    /// - Parameters:
+    ///   - host: `host:port`, in lower case.
+    ///   - wait: seconds, 0 or more.
+    ///   - interval: seconds, 0 or more.
+    package init(host: String, wait: Double, interval: Double, isGivenUp: Bool = false) {
+        self.host = host
+        self.wait = Self.bounded(wait)
+        self.interval = Self.bounded(interval)
+        self.isGivenUp = isGivenUp
+    }
+
+    /// At most a day, as the numbers may come from another process.
+    private static func bounded(_ seconds: Double) -> Double {
+        seconds.isFinite ? min(max(0, seconds), 24 * 3600) : 0
+    }
+}
