@@ -6,14 +6,15 @@
 --      then for each batch concerned: batch:<b>, results:<b>, known:<b>
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of wake tokens · 4 the round that the caller knows · 5 number of
 --      batches · their names, then eight for each job: key · `1`-`3` its priority, `@` and the digest of its source, `@`
---      and its host if it has one; or `x` if it is invalid · number of its batch, 0 for none · `1` if it came through its batch's own intake · its
---      JSON, or its dead letter · the digest that distinguishes it from other jobs, if its batch admits equal jobs only
---      once, otherwise ``; or the outcome of an invalid job · its content in 32 hex digits, if its id is to be compared
---      with those that the batch has had, otherwise `` · its labels as JSON, otherwise ``
+--      and its host if it has one, or `x` if it is invalid · number of its batch, 0 for none · `1` if it came through
+--      its batch's own intake · its JSON, or its dead letter · the digest that distinguishes it from other jobs, if its
+--      batch admits equal jobs only once, otherwise ``; or the outcome of an invalid job · its content in 32 hex
+--      digits, if its id is to be compared with those that the batch has had, otherwise `` · its labels as JSON,
+--      otherwise ``
 -- Returns {admitted, invalid or of a damaged batch or in conflict, duplicates, cancelled}, or the error NOTLEADER or
 --      STALEROUND. The round is then one higher.
 -- Before: the jobs are the first of the stage, in order. After: they have left the stage, and each is in exactly one of
--- ready, held, dead, ended and waiting; its batch's `total` counts it. A job is held if its host has its next turn later.
+-- ready, held, dead, ended and waiting; its batch's `total` counts it. A job is held if the turn of its host is later.
 -- A job whose key its batch has had, or whose key is alive, is a duplicate if the content is the same: it ends as
 -- `deduplicated` with the outcome of the first job if that is known, or waits for it (at most 100 duplicates) until
 -- `finish` answers. With other content it becomes a dead letter with the code `id_conflict`, under a key of its own.

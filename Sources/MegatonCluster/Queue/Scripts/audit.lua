@@ -9,8 +9,9 @@
 --
 -- The kinds are those of `QueueAudit.Kind`. The batches may be left out if nothing is to be repaired. Jobs in
 -- `suspects` count as ready here.
--- Before: any state. After a repair: each id has body and meta and is in exactly one of ready, lease, delay and held, or is
--- nowhere except, perhaps, in dead. A lease wins over delay, delay over held, held over ready; an orphan becomes ready and goes first.
+-- Before: any state. After a repair: each id has body and meta and is in exactly one of ready, lease, delay and held,
+-- or is nowhere except, perhaps, in dead. A lease wins over delay, delay over held, held over ready; an orphan becomes
+-- ready and goes first.
 -- A job that cannot run any more has failed: its batch counts it, unless it is dead and was counted then, and its JSON,
 -- if it still exists, is in dead. A batch that cannot count any more lacks the job, which is then in
 -- `damaged_batch_ends` of stat. Such a job is left alone if its batch is not the one that was given. An unreadable meta
