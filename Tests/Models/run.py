@@ -65,6 +65,7 @@ MUTATIONS = [
     ("an earlier time does not move the alarm", "waking", "NO_TAKEOVER", False),
     ("idle workers trust the alarm alone", "waking", "FAULTS=1 NO_FALLBACK", False),
     ("`claim` leaves ready jobs without a token", "waking", "NO_CHAIN", False),
+    ("`claim` ends at its bound and the worker sleeps", "waking", "CIRCUIT CONCURRENCY=2 EARLY NO_MORE", False),
     ("a full worker swallows a token", "waking", "NO_PASSING", False),
     ("a draining worker keeps alarm and token", "waking", "DRAINS=1 NO_FAREWELL", False),
     ("`hold` counts the attempt", "waking", "HOLD_COUNTS", False),

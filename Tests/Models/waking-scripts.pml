@@ -49,31 +49,24 @@ inline makeReady(j, ofTurn) {
     made++
 }
 
-/* One job at the turn of a host, all of a host that is given up. */
+/* One job at the turn of a host; more, turn after turn, if the host is given up. */
 inline tickHost(h) {
     if
-    :: isHeld[h] && next[h] == 0 ->
+    :: isHeld[h] && next[h] == 0 && made < BOUND ->
         i = 0;
         do
-        :: i < JOBS ->
-            if
-            :: state[i] == HELD && HOST(i) == h ->
+        :: i < JOBS && state[i] == HELD && HOST(i) == h ->
 #ifdef NO_TURN
-                makeReady(i, false);
+            makeReady(i, false);
 #else
-                makeReady(i, true);
+            makeReady(i, true);
 #endif
-                if
-                :: openings[h] < PATIENCE -> break
-                :: else
-                fi
-            :: else
-            fi;
-            i++
+            break
+        :: i < JOBS && (state[i] != HELD || HOST(i) != h) -> i++
         :: else -> break
         od;
         if
-        :: HASHELD(h) -> next[h] = 1
+        :: HASHELD(h) -> next[h] = (openings[h] < PATIENCE -> 1 : 0)
         :: else -> isHeld[h] = false; next[h] = 0
         fi;
         i = 0
@@ -81,6 +74,7 @@ inline tickHost(h) {
     fi
 }
 
+/* Makes at most BOUND jobs ready; the others stay due. */
 inline tick() {
     made = 0;
     tickHost(0);
@@ -89,7 +83,7 @@ inline tick() {
     do
     :: i < JOBS ->
         if
-        :: state[i] == DELAYED && timer[i] == 0 -> makeReady(i, false)
+        :: state[i] == DELAYED && timer[i] == 0 && made < BOUND -> makeReady(i, false)
         :: else
         fi;
         i++
@@ -98,10 +92,12 @@ inline tick() {
     i = 0
 }
 
+/* Moves at most BOUND jobs, with those of `tick`, and then leaves the rest of the ready list. */
 inline claimOne(w, j) {
     if
-    :: state[j] == READY && WAITS(j) -> hold(j, NEVER)
-    :: ISREADY(j) && FREE(w) ->
+    :: state[j] == READY && WAITS(j) && made + moved < BOUND -> hold(j, NEVER); moved++
+    :: state[j] == READY && WAITS(j) && made + moved >= BOUND -> isLeft = true
+    :: ISREADY(j) && FREE(w) && !isLeft ->
         state[j] = CLAIMED;
         turn[j] = false;
         owner[j] = w;
@@ -139,7 +135,7 @@ inline setAlarm(w) {
     sleep[w] = IDLE;
     if
     :: soonest == NEVER && alarm == w -> alarm = NOBODY; alarmTime = 0
-    :: soonest != NEVER && ISUNKEPT(w) && FREE(w) && got == 0 ->
+    :: soonest != NEVER && ISUNKEPT(w) && FREE(w) && got == 0 && !isLeft ->
         alarm = w;
         alarmTime = soonest;
         sleep[w] = (soonest < IDLE -> soonest : IDLE)
@@ -164,7 +160,7 @@ inline finishClaim(w) {
     fi;
 #endif
     setAlarm(w);
-    made = 0
+    made = 0; moved = 0
 }
 
 inline acquire(w, j, h) {

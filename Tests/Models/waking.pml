@@ -11,8 +11,8 @@
  * Rules: while a place is free, no job is ready and none is due when the clock advances, or for one idle interval if a
  * worker died or lost a reply; no host gets more requests than CONCURRENCY at a time, one in RATE units of time, none
  * while its circuit is open, one after; a held job uses no attempt; every job ends.
- * Mutations: NO_TURN, NO_HANDOVER, NO_TAKEOVER, NO_FALLBACK, NO_CHAIN, NO_PASSING, NO_FAREWELL, HOLD_COUNTS,
- * NO_CONCURRENCY, NO_RATE, NO_PROBE.
+ * Mutations: NO_TURN, NO_HANDOVER, NO_TAKEOVER, NO_FALLBACK, NO_CHAIN, NO_MORE, NO_PASSING, NO_FAREWELL,
+ * HOLD_COUNTS, NO_CONCURRENCY, NO_RATE, NO_PROBE.
  */
 
 #define JOBS 3
@@ -33,6 +33,7 @@
 #define OPEN 2
 #define PATIENCE 2      /* Openings of the circuit after which a host is given up. */
 #define TOKENS 1        /* LTRIM: there may be fewer tokens than ready jobs. */
+#define BOUND 1         /* Jobs that one script moves: its work is bounded. */
 #define NEVER 15
 #define NOBODY 2
 
@@ -75,7 +76,7 @@ bool wasHurt;
 byte late;
 byte round;               /* Rounds of a coordinator in this unit of time. */
 byte doomed = NOBODY;     /* The worker that dies in this unit of time. */
-hidden byte i, made, soonest;
+hidden byte i, made, moved, soonest;
 
 #define TAKEN(w) ((owner[0] == w && !isLost[0]) + (owner[1] == w && !isLost[1]) + (owner[2] == w && !isLost[2]))
 #define FREE(w) (isAlive[w] && !isDraining[w] && TAKEN(w) < PLACES(w))
@@ -187,7 +188,7 @@ inline step(w, j) {
 
 proctype Worker(byte me) {
     byte got;
-    bool isReversed;
+    bool isReversed, isLeft;
 end:
     do
     :: atomic {
@@ -206,11 +207,16 @@ end:
                 finishClaim(me)
             }
             if
+#ifdef NO_MORE
             :: got == 0 -> isAsleep[me] = true; listens[me] = true
+#else
+            :: got == 0 && !isLeft -> isAsleep[me] = true; listens[me] = true
+            :: got == 0 && isLeft  /* `claim` says so, and the worker asks again at once. */
+#endif
             :: got > 0
             :: got > 0 && faults > 0 -> d_step { faults--; wasHurt = true; lose(me, CLAIMED) }
             fi;
-            got = 0; isReversed = false
+            got = 0; isReversed = false; isLeft = false
         }
     :: d_step {
             tokens > 0 && listens[me] && isAlive[me];
