@@ -4,13 +4,12 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import sys
 import tempfile
 import time
 
 from megaton_pace.network import Network
-from megaton_pace.processes import free_port
+from megaton_pace.processes import free_port, listen_for_signals
 from megaton_pace.redis import RedisFault, Server
 from megaton_pace.result import Broken, Result, table
 from megaton_pace.stage import Stage
@@ -164,7 +163,7 @@ def main(arguments):
     if os.geteuid() != 0:
         print("scripts/chaos hosts needs root for network namespaces: sudo ./scripts/chaos hosts", file=sys.stderr)
         return 77
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    listen_for_signals(True)
     return run(options)
 
 
@@ -183,7 +182,7 @@ def run(options):
         is_ended = True
     finally:
         # A second Ctrl-C must not leave machines behind; their end takes at most 20 s.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        listen_for_signals(False)
         try:
             if stage:
                 stage.end()

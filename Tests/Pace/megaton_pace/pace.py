@@ -2,13 +2,13 @@
 
 import argparse
 import shutil
-import signal
 import sys
 import tempfile
 import time
 import traceback
 
 from megaton_pace import scenarios_batches, scenarios_bytes, scenarios_cache, scenarios_fleet, scenarios_hosts
+from megaton_pace.processes import listen_for_signals
 from megaton_pace.redis import RedisFault
 from megaton_pace.result import Broken, NotBuilt, Result, table
 from megaton_pace.stage import Stage
@@ -50,8 +50,7 @@ def main(arguments):
     if not options.program:
         print("--program is missing", file=sys.stderr)
         return 64
-    # SIGTERM ends a scenario as Ctrl-C does.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    listen_for_signals(True)
     # All without a name, but for the smoke, whose faults the others have.
     names = options.only or [name for name in SCENARIOS if name != "smoke"]
     results = []
@@ -81,12 +80,12 @@ def run(name, options):
         result.broken(traceback.format_exc(limit=-3).strip().replace("\n", " | "))
     finally:
         # A second Ctrl-C must not leave processes behind; ending them takes at most 20 s.
-        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        listen_for_signals(False)
         try:
             stage.end()
         except Broken as fault:
             result.broken(str(fault))
-        signal.signal(signal.SIGINT, handler)
+        listen_for_signals(True)
         result.seconds = time.monotonic() - start
         if options.keep and result.is_broken:
             result.note(f"kept: {directory}")

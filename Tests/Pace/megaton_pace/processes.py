@@ -18,6 +18,12 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def listen_for_signals(listens):
+    """Ctrl-C and SIGTERM raise KeyboardInterrupt, or nothing while processes are being ended."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler if listens else signal.SIG_IGN)
+
+
 def _end_with_parent():
     # The kernel ends the process if this one is killed and cannot do it.
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,6 +1,7 @@
 """D1, D2 and D12: workers that die, uneven workers, and priorities."""
 
 import json
+import statistics
 import time
 
 # Seconds in which a fleet has recovered from a death: a lease of 15 s and 5 s more.
@@ -77,26 +78,37 @@ def mixed(stage, result):
 
 
 def priority(stage, result):
-    """D12: high jobs behind 150,000 normal ones, and bulk jobs beside high ones (90 s)"""
+    """D12: high jobs behind 150,000 normal ones in the public list, and bulk jobs beside high ones (at most 140 s)"""
     stage.start([1, 4, 16, 64])
     alone = stage.median_of(3, lambda number: stage.seconds_of(
         "alone", stage.urls(f"alone-{number}", 10, 100), "--priority", "high"))
-    normal = stage.submit("normal", stage.urls("normal", 150_000, 600), wait=False)
+    _push(stage, "jobs", stage.urls("normal", 150_000, 600))
     stage.reach("a fleet at work", 60, lambda: stage.running() > 76)
-    code, seconds = normal.wait(120)
-    result.note(f"150,000 normal jobs pushed in {seconds:.1f} s, exit {code}")
-    start = time.monotonic()
-    high = stage.submit("high", stage.urls("high", 10, 100), "--priority", "high")
-    began = _began(stage, "high", start, 40)
-    ended = high.wait(40)[1]
-    shown = "none" if began is None else f"{began:.2f} s"
-    result.note(f"ten high jobs: alone {alone:.2f} s; behind the normal ones begun after {shown}, ended {ended:.2f} s")
-    result.bound("seconds until the first high job began", began, "<=", 2)
+    began, ended = [], []
+    for number in range(3):
+        start, group = time.monotonic(), f"high-{number}"
+        high = stage.submit("high", stage.urls(group, 10, 100), "--priority", "high")
+        began.append(_began(stage, group, start, 20))
+        ended.append(high.wait(20)[1])
+    result.note(f"ten high jobs: alone {alone:.2f} s, behind the normal ones "
+                + ", ".join(f"{seconds:.2f} s" for seconds in ended))
+    result.bound("seconds until a high job of a batch began", _median(began), "<=", 2)
     _front_door(stage, result)
     _starvation(stage, result)
 
 
+def _push(stage, name, sources, priority="normal"):
+    """Pushes jobs to a public list, as a foreign client does."""
+    for start in range(0, len(sources), 1000):
+        jobs = [
+            json.dumps({"id": source, "source": source, "renditions": [{"width": 8}], "priority": priority})
+            for source in sources[start : start + 1000]
+        ]
+        stage.control.client.send("LPUSH", "megaton:{default}:" + name, *jobs)
+
+
 def _began(stage, group, start, seconds):
+    """Seconds from `start` to the first request of a group; None if there was none in time."""
     while time.monotonic() - start < seconds:
         if stage.requests(group):
             return time.monotonic() - start
@@ -104,18 +116,22 @@ def _began(stage, group, start, seconds):
     return None
 
 
+def _median(values):
+    return None if None in values else statistics.median(values)
+
+
 def _front_door(stage, result):
-    """A foreign client pushes to the public list of high jobs."""
-    source = stage.urls("door", 1, 10)[0]
-    job = json.dumps({"id": "door-1", "source": source, "renditions": [{"width": 8}]})
-    start = time.monotonic()
-    stage.control.client.send("LPUSH", "megaton:{default}:jobs:high", job)
-    began = _began(stage, "door", start, 5)
+    """High jobs in the list that is for them. In the list of all they wait for those before them."""
+    begun = []
+    for number in range(3):
+        group, start = f"door-{number}", time.monotonic()
+        _push(stage, "jobs:high", stage.urls(group, 1, 10), "high")
+        begun.append(_began(stage, group, start, 5))
     helps = [stage.call(command, "--help")[1] for command in ("submit", "coordinator", "worker")]
-    if began is None and not any("jobs:high" in text for text in helps):
+    if begun == [None] * 3 and not any("jobs:high" in text for text in helps):
         result.not_built("the public list jobs:high")
     else:
-        result.bound("seconds until a job of the list jobs:high began", began, "<=", 2)
+        result.bound("seconds until a job of the list jobs:high began", _median(begun), "<=", 2)
 
 
 def _starvation(stage, result):
@@ -140,13 +156,13 @@ def smoke(stage, result):
     batch = stage.submit("smoke", stage.urls("smoke", 1500, (700, 1300)))
     stage.reach("a fleet at work", 20, lambda: stage.running() > 0.9 * sum(places))
     time.sleep(1)
-    before = batch.pace(5)
+    before = batch.pace(4)
     stage.workers[-1].kill()
     # A lease and 2 seconds.
-    during, after = batch.pace(5), batch.pace(5)
+    during, after = batch.pace(5), batch.pace(4)
     result.pace(before, during, after)
     own = before * sum(places[:-1]) / sum(places)
-    result.bound("the others' pace / their own before, 5 to 10 s after the kill", after / own, ">=", 0.8)
+    result.bound("the others' pace / their own before, 5 to 9 s after the kill", after / own, ">=", 0.8)
     batch.check_doubles(result)
 
 
