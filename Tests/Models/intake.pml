@@ -22,7 +22,7 @@
 #define EPOCHS (2 * FAULTS + 2)
 #endif
 #define CHUNK 2
-#define NOBODY 0
+#define NOLEADER 0
 #define COORDINATORS 2
 
 typedef List {
@@ -44,7 +44,7 @@ typedef Redis {
 /* A call that its sender has given up and that Redis runs later. */
 typedef Late {
     bool on;
-    byte who, epoch, round, count;
+    byte caller, epoch, round, count;
     List jobs
 }
 
@@ -120,9 +120,9 @@ inline closeIfComplete() {
 }
 
 #ifdef NO_LEADER_CHECK
-#define LEADS(who, number) true
+#define LEADS(name, number) true
 #else
-#define LEADS(who, number) (r.leader == who && r.epoch == number)
+#define LEADS(name, number) (r.leader == name && r.epoch == number)
 #endif
 #ifdef NO_ROUND_CHECK
 #define KNOWS(number) true
@@ -130,9 +130,9 @@ inline closeIfComplete() {
 #define KNOWS(number) (r.round == number)
 #endif
 
-inline admit(caller, ofEpoch, ofRound, them, number) {
+inline admit(sender, ofEpoch, ofRound, them, number) {
     if
-    :: LEADS(caller, ofEpoch) && KNOWS(ofRound) ->
+    :: LEADS(sender, ofEpoch) && KNOWS(ofRound) ->
         r.round++;
         want = (number < r.stage[ofEpoch].n -> number : r.stage[ofEpoch].n);
         r.total = r.total + want;
@@ -250,9 +250,9 @@ start: skip;
     }
 end:
     d_step {
-        r.leader == NOBODY || r.leader == me;
+        r.leader == NOLEADER || r.leader == me;
         if
-        :: r.leader == NOBODY -> r.leader = me; r.epoch++; assert(r.epoch < EPOCHS)
+        :: r.leader == NOLEADER -> r.leader = me; r.epoch++; assert(r.epoch < EPOCHS)
         :: else
         fi;
         epoch = r.epoch
@@ -351,7 +351,7 @@ stage: skip;
                 faults > 0 && !late.on;
                 faults--;
                 late.on = true;
-                late.who = me; late.epoch = epoch; late.round = round; late.count = count;
+                late.caller = me; late.epoch = epoch; late.round = round; late.count = count;
                 i = 0;
                 do
                 :: i < count -> push(late.jobs, mine.at[i]); i++
@@ -373,7 +373,7 @@ failed: skip;
     if
     :: d_step {
             if
-            :: r.leader == me -> r.leader = NOBODY
+            :: r.leader == me -> r.leader = NOLEADER
             :: else
             fi
         }
@@ -385,7 +385,7 @@ dead:
 }
 
 inline forget() {
-    late.on = false; late.who = 0; late.epoch = 0; late.round = 0; late.count = 0;
+    late.on = false; late.caller = 0; late.epoch = 0; late.round = 0; late.count = 0;
     shift(late.jobs, late.jobs.n)
 }
 
@@ -393,11 +393,11 @@ active proctype Time() {
     bool ok;
 end:
     do
-    :: d_step { r.leader != NOBODY && isDead[r.leader]; r.leader = NOBODY }
-    :: d_step { r.leader != NOBODY && !isDead[r.leader] && faults > 0; faults--; r.leader = NOBODY }
+    :: d_step { r.leader != NOLEADER && isDead[r.leader]; r.leader = NOLEADER }
+    :: d_step { r.leader != NOLEADER && !isDead[r.leader] && faults > 0; faults--; r.leader = NOLEADER }
     :: d_step {
             late.on;
-            admit(late.who, late.epoch, late.round, late.jobs, late.count);
+            admit(late.caller, late.epoch, late.round, late.jobs, late.count);
             forget();
             ok = false
         }

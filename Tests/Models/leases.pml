@@ -24,7 +24,7 @@
 #define PLACES 3
 #define LATE PLACES     /* The place of a call that runs after its worker has given it up. */
 #define NONE JOBS
-#define NOBODY 2
+#define NOWORKER 2
 #define WORKER(p) (p > 0)
 
 mtype = {FREE, RUNNING, DONE, FAILED, CANCELLED, RETRIED, REFUSED, RELEASED};
@@ -35,7 +35,7 @@ bool ready[JOBS] = true;
 bool held[JOBS];
 bool delayed[JOBS];
 bool leased[JOBS];
-byte owner[JOBS] = NOBODY;
+byte owner[JOBS] = NOWORKER;
 byte used[JOBS];            /* Attempts that count. */
 byte count;                 /* What the batch counts. */
 bool isCancelled;
@@ -115,7 +115,7 @@ inline claim(p, j) {
 #define SWEPT owner[j]
 #else
 #define HASLEASE(j) leased[j]
-#define SWEPT NOBODY
+#define SWEPT NOWORKER
 #endif
 #ifdef NO_GONE_CHECK
 #define MAYWRITE(p, w, j) (!isAlive[j] || !ISFENCED(p, w, j) && HASLEASE(j))
@@ -133,7 +133,7 @@ inline write(p, w, j) {
 #else
         leased[j] = false;
 #endif
-        owner[j] = NOBODY;
+        owner[j] = NOWORKER;
         if
         :: state[p] == DONE || state[p] == FAILED || state[p] == CANCELLED ->
             isAlive[j] = false;

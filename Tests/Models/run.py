@@ -20,9 +20,8 @@ MEGABYTES = 3000
 # Rule, model, settings, and whether the rule is about progress: "ends" in the model, under weak fairness.
 SMOKE = [
     ("a job is in one state and counted once, up to admission", "intake", "JOBS=2 FAULTS=1", False),
-    ("a job is in one state and counted once, after admission", "leases", "JOBS=2 FAULTS=1", False),
-    ("no ready job while a place is free", "waking", "DRAINS=1 EARLY", False),
-    ("a slow host gets no more than its rate", "waking", "RATE=2 CONCURRENCY=2 EARLY", False),
+    ("a job is in one state and counted once, after admission", "leases", "JOBS=2 FAULTS=1 REFUSALS=1", False),
+    ("no ready job while a place is free, and no request above a rate", "waking", "DRAINS=1 RATE=2 EARLY", False),
     ("a failing host gets one probe at a time", "waking", "CIRCUIT CONCURRENCY=2 EARLY", False),
 ]
 RULES = [

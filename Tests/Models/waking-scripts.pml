@@ -9,16 +9,16 @@ inline wake() {
     fi
 }
 
-/* A script has made something due in `time` units: the keeper of the alarm must hear of it if it is earlier. */
+/* A script has made something due in `time` units: a worker is woken unless a keeper wakes by then. */
 inline wakeFor(time) {
 #ifndef NO_TAKEOVER
     if
-    :: alarm == NOBODY || time < alarmTime -> wake()
+    :: alarm == NOWORKER || time < alarmTime -> wake()
     :: else
     fi
 #else
     if
-    :: alarm == NOBODY -> wake()
+    :: alarm == NOWORKER -> wake()
     :: else
     fi
 #endif
@@ -31,7 +31,7 @@ inline hold(j, time) {
     fi;
     if
     :: state[j] != READY && state[j] != NEW ->
-        owner[j] = NOBODY;
+        owner[j] = NOWORKER;
 #ifndef HOLD_COUNTS
         used[j]--;
 #endif
@@ -124,9 +124,9 @@ inline findSoonest() {
 }
 
 #ifdef NO_TAKEOVER
-#define ISUNKEPT(w) (alarm == NOBODY || alarm == w || alarmTime == 0)
+#define ISUNKEPT(w) (alarm == NOWORKER || alarm == w || alarmTime == 0)
 #else
-#define ISUNKEPT(w) (alarm == NOBODY || alarm == w || alarmTime == 0 || soonest < alarmTime)
+#define ISUNKEPT(w) (alarm == NOWORKER || alarm == w || alarmTime == 0 || soonest < alarmTime)
 #endif
 
 /* A worker that got nothing, and will sleep, keeps the alarm. One that is full now leaves it to another. */
@@ -134,7 +134,7 @@ inline setAlarm(w) {
     findSoonest();
     sleep[w] = IDLE;
     if
-    :: soonest == NEVER && alarm == w -> alarm = NOBODY; alarmTime = 0
+    :: soonest == NEVER && alarm == w -> alarm = NOWORKER; alarmTime = 0
     :: soonest != NEVER && ISUNKEPT(w) && FREE(w) && got == 0 && !isLeft ->
         alarm = w;
         alarmTime = soonest;
@@ -142,7 +142,7 @@ inline setAlarm(w) {
 #ifndef NO_HANDOVER
     :: soonest != NEVER && ISUNKEPT(w) && !FREE(w) ->
         if
-        :: alarm == w -> alarm = NOBODY; alarmTime = 0
+        :: alarm == w -> alarm = NOWORKER; alarmTime = 0
         :: else
         fi;
         wake()

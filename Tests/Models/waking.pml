@@ -35,7 +35,7 @@
 #define TOKENS 1        /* LTRIM: there may be fewer tokens than ready jobs. */
 #define BOUND 1         /* Jobs that one script moves: its work is bounded. */
 #define NEVER 15
-#define NOBODY 2
+#define NOWORKER 2
 
 #define HOST(j) (j / 2)
 #define PLACES(w) (w + 1)
@@ -43,7 +43,7 @@
 mtype = {NEW, READY, HELD, DELAYED, CLAIMED, REFUSED, UNREACHABLE, FETCHING, ANSWERED, FAILED, ENDED};
 
 mtype state[JOBS] = NEW;
-byte owner[JOBS] = NOBODY;
+byte owner[JOBS] = NOWORKER;
 bool turn[JOBS];          /* Made ready by the turn of its host: `claim` does not hold it again. */
 byte timer[JOBS];         /* Until it is due, its request is done or its lease has run out. */
 byte used[JOBS];          /* Attempts that count. */
@@ -60,7 +60,7 @@ byte rate[HOSTS];
 byte since[HOSTS] = 3;    /* Since the last request. */
 
 byte tokens;
-byte alarm = NOBODY;
+byte alarm = NOWORKER;
 byte alarmTime;
 
 bool isAlive[WORKERS] = true;
@@ -71,11 +71,11 @@ byte sleep[WORKERS];
 
 byte faults = FAULTS;
 byte drains = DRAINS;
-byte leaving = NOBODY;    /* The worker that drains in this unit of time. */
+byte leaving = NOWORKER;    /* The worker that drains in this unit of time. */
 bool wasHurt;
 byte late;
 byte round;               /* Rounds of a coordinator in this unit of time. */
-byte doomed = NOBODY;     /* The worker that dies in this unit of time. */
+byte doomed = NOWORKER;     /* The worker that dies in this unit of time. */
 hidden byte i, made, moved, soonest;
 
 #define TAKEN(w) ((owner[0] == w && !isLost[0]) + (owner[1] == w && !isLost[1]) + (owner[2] == w && !isLost[2]))
@@ -102,7 +102,7 @@ inline rouse(w) {
 
 inline settle(w, j) {
     state[j] = ENDED;
-    owner[j] = NOBODY;
+    owner[j] = NOWORKER;
     timer[j] = 0;
     used[j] = 0;
     failures[j] = 0;
@@ -177,7 +177,7 @@ inline step(w, j) {
             :: used[j] >= ATTEMPTS -> settle(w, j)
             :: else ->
                 state[j] = DELAYED;
-                owner[j] = NOBODY;
+                owner[j] = NOWORKER;
                 timer[j] = 1;
                 wakeFor(1);
                 rouse(w)
@@ -257,7 +257,7 @@ inline admit(j) {
 inline sweep(j) {
     isLost[j] = false;
     state[j] = READY;
-    owner[j] = NOBODY;
+    owner[j] = NOWORKER;
     failures[j]++;
     wake()
 }
@@ -283,28 +283,28 @@ end:
             made = 0
         }
     :: d_step {
-            leaving != NOBODY;
+            leaving != NOWORKER;
             isDraining[leaving] = true;
             isAsleep[leaving] = false;
             listens[leaving] = false;
             sleep[leaving] = 0;
 #ifndef NO_FAREWELL
             if
-            :: alarm == leaving -> alarm = NOBODY; alarmTime = 0
+            :: alarm == leaving -> alarm = NOWORKER; alarmTime = 0
             :: else
             fi;
             wake();
 #endif
-            leaving = NOBODY
+            leaving = NOWORKER
         }
     :: d_step {
-            doomed != NOBODY;
+            doomed != NOWORKER;
             lose(doomed, FETCHING);
             isAlive[doomed] = false;
             isAsleep[doomed] = false;
             listens[doomed] = false;
             sleep[doomed] = 0;
-            doomed = NOBODY;
+            doomed = NOWORKER;
             wasHurt = true
         }
     od
