@@ -154,7 +154,7 @@ def main(arguments):
         prog="scripts/chaos hosts",
         description="Machines as network namespaces (root is needed): two with Redis, three with workers, one with an "
         "origin. One of the workers is cut off and healed, one is killed, both Redis machines are cut off and healed. "
-        "Measures the pace, and counts every job. Takes about four minutes.",
+        "Measures the pace, and counts every job. Takes four minutes, at most ten.",
         epilog="Exit codes: 0 all bounds hold, 1 a bound is broken, 77 not root, 130 ended by Ctrl-C.",
     )
     parser.add_argument("--program", metavar="FILE", required=True, help="the program megaton; by default it is built")

@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -20,6 +21,12 @@ SCENARIOS = {
     **scenarios_bytes.SCENARIOS,
     **scenarios_cache.SCENARIOS,
 }
+# Seconds that a scenario may take, whatever hangs.
+LIMIT = 420
+
+
+def _too_long(*_):
+    raise Broken(f"it was not over after {LIMIT} s")
 
 
 def describe():
@@ -70,6 +77,8 @@ def run(name, options):
     result, directory = Result(name), tempfile.mkdtemp(prefix="megaton-pace-")
     start = time.monotonic()
     stage = Stage(options.program, directory)
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(LIMIT)
     try:
         SCENARIOS[name](stage, result)
     except NotBuilt as lack:
@@ -80,6 +89,7 @@ def run(name, options):
         result.broken(traceback.format_exc(limit=-3).strip().replace("\n", " | "))
     finally:
         # A second Ctrl-C must not leave processes behind; ending them takes at most 20 s.
+        signal.alarm(0)
         listen_for_signals(False)
         try:
             stage.end()

@@ -2,7 +2,7 @@
 
 import operator
 
-COMPARISONS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, "=": operator.eq}
+COMPARISONS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt, "=": operator.eq}
 
 
 class NotBuilt(Exception):

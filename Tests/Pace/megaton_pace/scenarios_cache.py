@@ -5,7 +5,7 @@ import time
 
 
 def full_cache(stage, result):
-    """D10: a full noeviction cache, and none, beside one that works (40 s)"""
+    """D10: a full noeviction cache, and none, beside one that works (15 s, at most 310 s)"""
     stage.start([16, 16, 16, 16], cache=["maxmemory-policy noeviction"])
 
     def pace(name):
@@ -32,7 +32,7 @@ def full_cache(stage, result):
 
 
 def uncacheable(stage, result):
-    """D11: commands of the cache Redis for each uncacheable response (30 s)"""
+    """D11: commands of the cache Redis for each uncacheable response (15 s, at most 170 s)"""
     stage.start([16, 16, 4, 1])
     jobs = 400
     time.sleep(2)
@@ -66,7 +66,7 @@ def _difference(before, after):
 
 
 def cache_bytes(stage, result):
-    """Design 9: bytes into the cache Redis for each photo of a list without repeats (30 s)"""
+    """Design 9: bytes into the cache Redis for each photo of a list without repeats (5 s, at most 80 s)"""
     stage.start([16, 4])
     photos = 60
     before = int(stage.cache.client.info("stats")["total_net_input_bytes"])
@@ -77,7 +77,7 @@ def cache_bytes(stage, result):
 
 
 def local_cache(stage, result):
-    """Design 9: --local-cache keeps originals while the cache Redis is gone (30 s)"""
+    """Design 9: --local-cache keeps originals while the cache Redis is gone (15 s, at most 240 s)"""
     stage.needs("worker", "--local-cache")
     stage.start([16], ["--local-cache", os.path.join(stage.directory, "local")])
     sources = stage.urls("local", 40, 50)

@@ -106,9 +106,9 @@ class Stage:
         return json.loads(output) if code == 0 else {}
 
     def needs(self, command, word):
-        """Raises ``NotBuilt`` if the help of a command lacks a word."""
+        """Raises ``NotBuilt`` if no line of a command's help begins with a subcommand or an option."""
         run = subprocess.run([self.program, *command.split(), "--help"], capture_output=True, text=True, check=False)
-        if word not in run.stdout.split():
+        if not any(line.split()[:1] == [word] for line in run.stdout.splitlines()):
             raise NotBuilt(f"{command} {word}")
 
     # Waiting
@@ -125,11 +125,17 @@ class Stage:
     # Jobs
 
     def urls(self, group, count, milliseconds, hosts=None):
-        """Different sources, spread over hosts. Each is answered after a time between two limits, or a fixed time."""
+        """Different sources, spread over hosts.
+
+        Each is answered after a fixed time, a time between two limits, or the time that a function gives.
+        """
         hosts = hosts or HOSTS
         found = []
         for number in range(count):
-            delay = milliseconds if isinstance(milliseconds, int) else self.random.randint(*milliseconds)
+            if callable(milliseconds):
+                delay = milliseconds()
+            else:
+                delay = milliseconds if isinstance(milliseconds, int) else self.random.randint(*milliseconds)
             host = hosts[number % len(hosts)]
             found.append(f"http://{host}:{self.origin_port}/{group}/{delay}/{number}.png")
         return found
