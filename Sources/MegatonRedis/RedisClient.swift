@@ -2,37 +2,44 @@ package import Logging
 package import NIOCore
 import Synchronization
 
-/// A connection to Redis that is opened on demand and reopened after a failure. Many tasks share it, and their commands
-/// are pipelined.
+/// Runs commands: on one server, or on the nodes of a cluster.
+protocol RedisExecuting: Sendable {
+    /// Connects now, or retries for a while; see ``RedisClient/connect(waiting:)``.
+    func connect(waiting limit: Duration) async throws(RedisError)
+
+    /// Sends commands and returns their replies in order, error replies as `.error`.
+    ///
+    /// - Parameters:
+    ///   - commands: at least one.
+    ///   - script: loaded if a command fails because the server does not know it; that command is then repeated, which
+    ///     is safe, because nothing was executed.
+    ///   - timeout: includes the wait for connections.
+    func execute(
+        _ commands: [RedisCommand],
+        script: RedisScript?,
+        timeout: Duration
+    ) async throws(RedisError) -> [RedisValue]
+
+    /// From now on, no command waits for an unreachable server.
+    func failFast()
+
+    /// Closes all connections for good.
+    func close()
+}
+
+/// A client of one Redis, or of a Redis Cluster. Many tasks share it, and their commands are pipelined; connections are
+/// opened on demand and reopened after a failure.
 ///
-/// No command is sent twice: if the connection fails before the reply, the command fails with `.connectionClosed` or
-/// `.timeout`, and its caller decides whether it may be repeated.
+/// No command is executed twice: if a connection fails before the reply, the command fails with `.connectionClosed` or
+/// `.timeout`, and its caller decides whether it may be repeated. Nodes of a cluster that redirect a command have not
+/// executed it.
 package final class RedisClient: Sendable {
-    private enum State {
-        case idle
-        case connecting(Task<Void, Never>, EventLoopFuture<RedisConnection>)
-        case connected(RedisConnection)
-        case closed
-    }
-
-    private struct Shared {
-        var state: State = .idle
-        var backoff = Backoff()
-        /// The error of the last connection attempt; nil if it succeeded.
-        var failure: (any Error)?
-        var waitsForReconnect: Bool
-        var failsFast = false
-    }
-
     package let configuration: RedisConfiguration
-    private let connector: RedisConnector
-    private let group: any EventLoopGroup
-    private let logger: Logger
-    private let shared: Mutex<Shared>
+    private let executor: any RedisExecuting
 
     /// - Parameters:
     ///   - role: purpose of the connection: `control`, `lease`, `wake` or `cache`. Shown by CLIENT LIST.
-    ///   - group: event loops of the connection. The lease heartbeat has a group of its own.
+    ///   - group: event loops of the connections. The lease heartbeat has a group of its own.
     ///   - waitsForReconnect: whether a command waits, within its timeout, for a Redis that is unreachable. If false,
     ///     commands fail at once after the first failure while the client reconnects in the background; use this for
     ///     optional work.
@@ -43,13 +50,28 @@ package final class RedisClient: Sendable {
         logger: Logger,
         waitsForReconnect: Bool = true
     ) {
-        shared = Mutex(Shared(waitsForReconnect: waitsForReconnect))
         self.configuration = configuration
-        connector = RedisConnector(configuration, name: "megaton:\(role)", group: group)
-        self.group = group
         var logger = logger
         logger[metadataKey: "redis.role"] = "\(role)"
-        self.logger = logger
+        let name = "megaton:\(role)"
+        switch configuration.address {
+        case .tcp, .unix, .sentinel:
+            executor = RedisServerClient(
+                configuration,
+                name: name,
+                group: group,
+                logger: logger,
+                waitsForReconnect: waitsForReconnect
+            )
+        case .cluster:
+            executor = ClusterRouter(
+                configuration,
+                name: name,
+                group: group,
+                logger: logger,
+                waitsForReconnect: waitsForReconnect
+            )
+        }
     }
 
     /// Connects now, or retries for a while if Redis is unreachable or still loading.
@@ -57,15 +79,7 @@ package final class RedisClient: Sendable {
     /// - Parameter limit: how long to retry; zero makes one attempt. A cancelled task makes no further attempt.
     /// - Throws: the last attempt's error; permanent errors, such as a wrong password, are thrown at once.
     package func connect(waiting limit: Duration = .zero) async throws(RedisError) {
-        let deadline = ContinuousClock.now + limit
-        while true {
-            do throws(RedisError) {
-                _ = try await attempt().connection(before: nil)
-                return
-            } catch {
-                guard error.isTransient, !Task.isCancelled, ContinuousClock.now < deadline else { throw error }
-            }
-        }
+        try await executor.connect(waiting: limit)
     }
 
     /// Sends one command.
@@ -77,36 +91,35 @@ package final class RedisClient: Sendable {
     package func send(_ command: RedisCommand, timeout: Duration? = nil) async throws(RedisError) -> RedisValue {
         let replies = try await pipeline([command], timeout: timeout)
         guard let reply = replies.first else {
-            throw RedisError(.unexpectedReply, "Redis did not reply to a command.")
+            throw RedisError(.unexpectedReply, "Redis gave no reply to a command.")
         }
         if case .error(let text) = reply { throw RedisError(reply: text) }
         return reply
     }
 
     /// Sends several commands in one round trip. An error reply is returned as `.error` at the position of its command.
+    ///
+    /// In a cluster there is one round trip to each node concerned, at the same time. If one of them fails, the call
+    /// throws, and the commands on the others have been executed.
     package func pipeline(
         _ commands: [RedisCommand],
         timeout: Duration? = nil
     ) async throws(RedisError) -> [RedisValue] {
+        try await execute(commands, script: nil, timeout: timeout)
+    }
+
+    /// Sends commands, and loads a script on each server that does not know it.
+    func execute(
+        _ commands: [RedisCommand],
+        script: RedisScript?,
+        timeout: Duration?
+    ) async throws(RedisError) -> [RedisValue] {
         if commands.isEmpty { return [] }
-        let deadline = NIODeadline.now() + TimeAmount(timeout ?? configuration.commandTimeout)
-        let connection = try await connection(before: deadline)
-        guard NIODeadline.now() < deadline else {
-            throw RedisError(.unreachable, "Connecting to Redis took too long; the command was not sent.")
-        }
-        let replies: [RedisValue]
-        do throws(RedisError) {
-            replies = try await connection.send(commands, deadline: deadline)
-        } catch {
-            drop(connection, after: error)
-            throw error
-        }
-        // A replica took the server's place, or the master was demoted. The next command must resolve the name again.
-        for case .error(let text) in replies {
-            let error = RedisError(reply: text)
-            if error.endsConnection { drop(connection, after: error) }
-        }
-        return replies
+        return try await executor.execute(
+            commands,
+            script: script,
+            timeout: timeout ?? configuration.commandTimeout
+        )
     }
 
     /// Makes the client fail fast: from now on no command waits for an unreachable Redis, as with
@@ -114,161 +127,10 @@ package final class RedisClient: Sendable {
     /// running attempt fails when that ends.
     ///
     /// Used at the shutdown of a process, which should not wait for Redis any longer.
-    package func failFast() {
-        let attempt = shared.withLock { shared -> Task<Void, Never>? in
-            shared.waitsForReconnect = false
-            shared.failsFast = true
-            // An attempt that follows no failure may succeed.
-            guard shared.failure != nil, case .connecting(let task, _) = shared.state else { return nil }
-            return task
-        }
-        attempt?.cancel()
-    }
+    package func failFast() { executor.failFast() }
 
-    /// Closes the connection. Commands in flight fail, later ones throw `.closed`.
-    package func close() {
-        let connection: RedisConnection? = shared.withLock { shared in
-            defer { shared.state = .closed }
-            switch shared.state {
-            case .connected(let connection): return connection
-            case .connecting(let task, _):
-                task.cancel()
-                return nil
-            case .idle, .closed: return nil
-            }
-        }
-        connection?.close()
-    }
-
-    // MARK: - The connection
-
-    private enum Attempt {
-        /// The deadline passed before the attempt ended.
-        static let late = RedisError(.unreachable, "Connecting to Redis took too long; the command was not sent.")
-
-        case ready(RedisConnection)
-        case running(EventLoopFuture<RedisConnection>)
-
-        /// - Parameter deadline: limits the wait, not the attempt, which other callers share.
-        func connection(before deadline: NIODeadline?) async throws(RedisError) -> RedisConnection {
-            switch self {
-            case .ready(let connection): return connection
-            case .running(let future):
-                let promise = future.eventLoop.makePromise(of: RedisConnection.self)
-                future.cascade(to: promise)
-                let timer = deadline.map { deadline in
-                    future.eventLoop.scheduleTask(deadline: deadline) { promise.fail(Self.late) }
-                }
-                defer { timer?.cancel() }
-                do {
-                    return try await promise.futureResult.get()
-                } catch let error as RedisError {
-                    throw error
-                } catch {
-                    throw RedisError(.closed, "The Redis client was closed.")
-                }
-            }
-        }
-    }
-
-    /// Retries with growing delays until the deadline, because a failover, a restart (`.busy`) and a replica that is
-    /// about to become the master (`.notWritable`) are temporary. Nothing has been sent yet, so retrying is safe for
-    /// any command.
-    private func connection(before deadline: NIODeadline) async throws(RedisError) -> RedisConnection {
-        var cause: RedisError?
-        while true {
-            do throws(RedisError) {
-                let attempt = try attempt()
-                if case .running = attempt, shared.withLock({ !$0.waitsForReconnect && $0.failure != nil }) {
-                    throw RedisError(.unreachable, "Redis was unreachable a moment ago; the client is reconnecting.")
-                }
-                return try await attempt.connection(before: deadline)
-            } catch {
-                let isHopeless = [.closed, .authentication, .invalidConfiguration, .tls].contains(error.code)
-                if isHopeless || !shared.withLock({ $0.waitsForReconnect }) || NIODeadline.now() >= deadline
-                    || Task.isCancelled
-                {
-                    throw error == Attempt.late ? cause ?? error : error
-                }
-                cause = error
-            }
-        }
-    }
-
-    /// Returns the present connection, or the single attempt that all callers share.
-    private func attempt() throws(RedisError) -> Attempt {
-        let attempt: Attempt? = shared.withLock { shared in
-            switch shared.state {
-            case .connected(let connection) where connection.isActive:
-                return .ready(connection)
-            case .connecting(_, let connection):
-                return .running(connection)
-            case .closed:
-                return nil
-            case .idle, .connected:
-                // A busy server says so in its greeting, and is asked again sooner.
-                let delay: Duration = shared.failure.map { shared.backoff.next(after: $0) } ?? .zero
-                // Unstructured because several callers wait for the task and none owns it. It is bounded by the delay
-                // and the connect timeout, and cancelled by `close`.
-                let promise = group.next().makePromise(of: RedisConnection.self)
-                let task = promise.completeWithTask { try await self.connectOnce(after: delay) }
-                shared.state = .connecting(task, promise.futureResult)
-                return .running(promise.futureResult)
-            }
-        }
-        guard let attempt else { throw RedisError(.closed, "The Redis client was closed.") }
-        return attempt
-    }
-
-    private func connectOnce(after delay: Duration) async throws -> RedisConnection {
-        do {
-            if delay > .zero {
-                logger.debug(
-                    "reconnecting to Redis",
-                    metadata: ["delay.ms": "\(TimeAmount(delay).nanoseconds / 1_000_000)"]
-                )
-                try await Task.sleep(for: delay)
-            }
-            let connection = try await connector.connect()
-            let isWanted = shared.withLock { shared in
-                guard case .connecting = shared.state else { return false }
-                shared.state = .connected(connection)
-                shared.failure = nil
-                shared.backoff.reset()
-                return true
-            }
-            guard isWanted else {
-                connection.close()
-                throw RedisError(.closed, "The Redis client was closed.")
-            }
-            return connection
-        } catch {
-            let isFirst = shared.withLock { shared in
-                if case .connecting = shared.state { shared.state = .idle }
-                defer { shared.failure = error }
-                return shared.failure == nil
-            }
-            let isClosed = shared.withLock { if case .closed = $0.state { true } else { false } }
-            if isClosed { throw error }
-            // Cancelled by `failFast`: waiting callers may retry.
-            if error is CancellationError {
-                throw RedisError(.unreachable, "Redis is unreachable, and this client no longer waits for it.")
-            }
-            if isFirst { logger.warning("cannot reach Redis", metadata: ["error": "\(error)"]) }
-            throw error
-        }
-    }
-
-    private func drop(_ connection: RedisConnection, after error: RedisError) {
-        connection.close()
-        shared.withLock { shared in
-            // A late error of an old connection does not concern its replacement.
-            guard case .connected(let current) = shared.state, current === connection else { return }
-            shared.state = .idle
-            // A server that hangs counts as unreachable, too.
-            if shared.failsFast { shared.failure = error }
-        }
-    }
+    /// Closes the connections. Commands in flight fail, later ones throw `.closed`.
+    package func close() { executor.close() }
 }
 
 #if MEGATON_SANITIZE

@@ -18,7 +18,8 @@ extension RedisConfiguration {
         let parts = text.dropFirst(scheme.count)
         let authority = parts.prefix { !"/?#".contains($0) }
         let at = authority.lastIndex(of: "@")
-        let hosts = try Self.sentinelHosts(at.map { authority[authority.index(after: $0)...] } ?? authority)
+        let list = at.map { authority[authority.index(after: $0)...] } ?? authority
+        let hosts = try Self.hosts(list, "sentinels", defaultPort: Sentinel.Host.defaultPort)
         let user = at.map { authority[...$0] } ?? ""
         // `URLComponents` supports one host only, so the list of hosts is replaced by one.
         let rest = parts[authority.endIndex...]
@@ -68,13 +69,14 @@ extension RedisConfiguration {
         password = url.password
     }
 
-    private static func sentinelHosts(_ list: Substring) throws(RedisError) -> [Sentinel.Host] {
+    /// - Parameter kind: of the servers, for the message.
+    static func hosts(_ list: Substring, _ kind: String, defaultPort: Int) throws(RedisError) -> [Sentinel.Host] {
         var hosts: [Sentinel.Host] = []
         for text in list.split(separator: ",", omittingEmptySubsequences: false) {
-            guard let host = sentinelHost(text) else {
+            guard let host = host(text, defaultPort) else {
                 throw RedisError(
                     .invalidConfiguration,
-                    "Number \(hosts.count + 1) of the sentinels in the Redis URL is not a host or host:port."
+                    "Number \(hosts.count + 1) of the \(kind) in the Redis URL is not a host or host:port."
                 )
             }
             hosts.append(host)
@@ -82,7 +84,7 @@ extension RedisConfiguration {
         return hosts
     }
 
-    private static func sentinelHost(_ text: Substring) -> Sentinel.Host? {
+    private static func host(_ text: Substring, _ defaultPort: Int) -> Sentinel.Host? {
         let name: Substring
         let rest: Substring
         var allowed = ".-_"
@@ -97,7 +99,7 @@ extension RedisConfiguration {
         }
         let isName = name.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) || allowed.contains($0) }
         guard !name.isEmpty, isName else { return nil }
-        if rest.isEmpty { return Sentinel.Host(host: String(name)) }
+        if rest.isEmpty { return Sentinel.Host(host: String(name), port: defaultPort) }
         guard rest.first == ":", let port = UInt16(rest.dropFirst()), port > 0 else { return nil }
         return Sentinel.Host(host: String(name), port: Int(port))
     }

@@ -8,6 +8,8 @@ package struct RedisConfiguration: Sendable, Equatable {
         case unix(path: String)
         /// The master of this name, at the address that the sentinels report.
         case sentinel(Sentinel)
+        /// A Redis Cluster, of which these nodes are asked for the others.
+        case cluster([Sentinel.Host])
     }
 
     package var address: Address
@@ -27,6 +29,9 @@ package struct RedisConfiguration: Sendable, Equatable {
     /// Whether a server that is not a master is refused with `.notWritable`, because after a failover the old address
     /// may belong to a replica. True by default.
     package var requiresMaster = true
+    /// Whether the server may be a node of a cluster, which accepts commands for its own slots only. False by default: a
+    /// client that knows nothing of the other nodes is refused with `.invalidConfiguration`.
+    package var acceptsClusterNode = false
     /// Maximum duration of a connection attempt: asking the sentinels, connecting and greeting.
     package var connectTimeout: Duration = .seconds(5)
     /// Maximum duration of a command, including the wait for a connection.
@@ -37,8 +42,9 @@ package struct RedisConfiguration: Sendable, Equatable {
 
     /// Parses `redis://[user:password@]host[:port][/database]`, `rediss://…[?ca=file.pem&cert=file.pem&key=file.pem]`,
     /// `unix://[user:password@]/path/of/socket[?db=number]`,
-    /// `redis-sentinel://[user:password@]host[:port],…/name[?db=number&sentinel-username=…&sentinel-password=…]` or
-    /// `rediss-sentinel://…` with the options of both. User and password before the hosts are those of Redis itself.
+    /// `redis-sentinel://[user:password@]host[:port],…/name[?db=number&sentinel-username=…&sentinel-password=…]`,
+    /// `redis+cluster://[user:password@]host[:port],…`, or `rediss-sentinel://…` and `rediss+cluster://…` with the options
+    /// of TLS. User and password before the hosts are those of Redis itself.
     ///
     /// - Throws: `.invalidConfiguration`, without the password in its message.
     package init(url text: String) throws(RedisError) {
@@ -46,11 +52,15 @@ package struct RedisConfiguration: Sendable, Equatable {
             try self.init(sentinelURL: text, scheme: scheme)
             return
         }
+        if let scheme = Self.clusterScheme(of: text) {
+            try self.init(clusterURL: text, scheme: scheme)
+            return
+        }
         guard let url = URLComponents(string: text), let scheme = url.scheme?.lowercased() else {
             throw RedisError(
                 .invalidConfiguration,
-                "A Redis URL must look like redis://host:6379/0, rediss://host:6380, unix:///path/of/socket or "
-                    + "redis-sentinel://host:26379,host:26379/name."
+                "A Redis URL must look like redis://host:6379/0, rediss://host:6380, unix:///path/of/socket, "
+                    + "redis-sentinel://host:26379,host:26379/name or redis+cluster://host:6379,host:6379."
             )
         }
         switch scheme {
@@ -81,8 +91,8 @@ package struct RedisConfiguration: Sendable, Equatable {
         default:
             throw RedisError(
                 .invalidConfiguration,
-                "\(scheme): is not a scheme for Redis; use redis://, rediss://, unix://, redis-sentinel:// or "
-                    + "rediss-sentinel://."
+                "\(scheme): is not a scheme for Redis; use redis://, rediss://, unix://, redis-sentinel://, "
+                    + "rediss-sentinel://, redis+cluster:// or rediss+cluster://."
             )
         }
         username = url.user.flatMap { $0.isEmpty ? nil : $0 }
@@ -111,6 +121,8 @@ extension RedisConfiguration: CustomStringConvertible {
         case .tcp(let host, let port):
             "\(usesTLS ? "rediss" : "redis")://\(host):\(port)" + (number.isEmpty ? "" : "/" + number)
         case .unix(let path): "unix://\(path)" + (number.isEmpty ? "" : "?db=" + number)
+        case .cluster(let hosts):
+            (usesTLS ? "rediss" : "redis") + "+cluster://" + hosts.map(\.description).joined(separator: ",")
         case .sentinel(let sentinel):
             (usesTLS ? "rediss" : "redis") + "-sentinel://\(sentinel)" + (number.isEmpty ? "" : "?db=" + number)
         }

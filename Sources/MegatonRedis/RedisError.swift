@@ -28,6 +28,8 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         /// READONLY, MASTERDOWN, UNBLOCKED, NOREPLICAS, MOVED, ASK or MISCONF, or a ROLE other than master: this server
         /// does not accept the write, or no longer does.
         package static let notWritable = Code("not_writable")
+        /// The keys of one call are in different slots of a cluster, or Redis answered CROSSSLOT.
+        package static let crossSlot = Code("cross_slot")
         /// NOSCRIPT: the server does not know the digest of a script.
         package static let unknownScript = Code("unknown_script")
         /// BATCHEXISTS, of our script `submit`: another submitter has a batch of this name.
@@ -59,6 +61,8 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     /// https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors
     package init(reply: String) {
         let prefix = reply.prefix { $0 != " " }
+        // The second for commands, keys and channels of a script.
+        let isPermission = prefix == "NOPERM" || reply.hasPrefix("ERR The user executing the script can't ")
         let code: Code =
             switch prefix {
             case "NOAUTH", "WRONGPASS", "NOPERM": .authentication
@@ -68,15 +72,17 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
             // its server became a replica.
             case "READONLY", "MASTERDOWN", "UNBLOCKED", "NOREPLICAS", "MOVED", "ASK", "MISCONF": .notWritable
             case "NOSCRIPT": .unknownScript
+            case "CROSSSLOT": .crossSlot
             case "BATCHEXISTS": .batchExists
             case "NOBATCH": .noBatch
             case "OTHERREADER": .otherReader
             // Since Redis 7 an error inside a script keeps its own code; older versions wrap it.
             case "ERR" where reply.contains("-OOM "): .outOfMemory
             case "ERR" where reply.contains("-READONLY "): .notWritable
+            case "ERR" where isPermission: .authentication
             default: .server
             }
-        self.init(code, "Redis answered: \(reply)" + (prefix == "NOPERM" ? Self.permissionHint : ""))
+        self.init(code, "Redis answered: \(reply)" + (isPermission ? Self.permissionHint : ""))
     }
 
     private static let permissionHint =

@@ -70,8 +70,9 @@ extension RedisClient {
         calls: [(keys: [String], arguments: [RedisArgument])],
         timeout: Duration? = nil
     ) async throws(RedisError) -> (commands: [RedisValue], calls: [RedisValue]) {
-        let all = try await pipeline(
+        let all = try await execute(
             commands + calls.map { script.call(keys: $0.keys, arguments: $0.arguments) },
+            script: script,
             timeout: timeout
         )
         guard all.count == commands.count + calls.count else {
@@ -80,18 +81,6 @@ extension RedisClient {
                 "Redis replied to \(all.count) of \(commands.count + calls.count) commands."
             )
         }
-        let first = Array(all.prefix(commands.count))
-        var replies = Array(all.dropFirst(commands.count))
-        let unknown = replies.indices.filter { index in
-            if case .error(let text) = replies[index] { text.hasPrefix("NOSCRIPT") } else { false }
-        }
-        if unknown.isEmpty { return (first, replies) }
-        try await send(["SCRIPT", "LOAD", .string(script.source)], timeout: timeout)
-        let again = try await pipeline(
-            unknown.map { script.call(keys: calls[$0].keys, arguments: calls[$0].arguments) },
-            timeout: timeout
-        )
-        for (index, reply) in zip(unknown, again) { replies[index] = reply }
-        return (first, replies)
+        return (Array(all.prefix(commands.count)), Array(all.dropFirst(commands.count)))
     }
 }

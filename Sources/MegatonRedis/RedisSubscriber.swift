@@ -7,13 +7,14 @@ package import NIOCore
 /// Messages published while it is down are lost, because pub/sub of Redis has no delivery guarantee. A caller that
 /// relies on messages must check the state when `onSubscribed` is called, and poll at intervals besides.
 package final class RedisSubscriber: Sendable {
-    private let connector: RedisConnector
+    private let connect: @Sendable () async throws(RedisError) -> RedisConnection
     private let channels: [String]
     private let logger: Logger
     private let onSubscribed: @Sendable () -> Void
     private let onMessage: @Sendable (_ channel: String, _ message: String) -> Void
 
     /// - Parameters:
+    ///   - configuration: in a cluster any node is subscribed to, because each receives what is published at the others.
     ///   - onSubscribed: called each time all channels are subscribed.
     ///   - onMessage: called on an event loop; must not block.
     package init(
@@ -24,7 +25,15 @@ package final class RedisSubscriber: Sendable {
         onSubscribed: @escaping @Sendable () -> Void,
         onMessage: @escaping @Sendable (_ channel: String, _ message: String) -> Void
     ) {
-        connector = RedisConnector(configuration, name: "megaton:subscriber", group: group)
+        let name = "megaton:subscriber"
+        switch configuration.address {
+        case .tcp, .unix, .sentinel:
+            let connector = RedisConnector(configuration, name: name, group: group)
+            connect = { () async throws(RedisError) in try await connector.connect() }
+        case .cluster:
+            let discovery = ClusterDiscovery(configuration, name: name, group: group)
+            connect = { () async throws(RedisError) in try await discovery.ask().connection }
+        }
         self.channels = channels
         self.logger = logger
         self.onSubscribed = onSubscribed
@@ -48,7 +57,7 @@ package final class RedisSubscriber: Sendable {
     }
 
     private func listen(onConnected: () -> Void) async throws {
-        let connection = try await connector.connect()
+        let connection = try await connect()
         let expected = channels.count
         let (onMessage, onSubscribed) = (onMessage, onSubscribed)
         try await withTaskCancellationHandler {

@@ -61,7 +61,10 @@ package struct RememberedFailures: Sendable {
                 RememberedFailure(value).flatMap { isMeant($0.error.url) ? name : nil }
             }
             if !meant.isEmpty {
-                forgotten += try await cache.send(RedisCommand(["UNLINK"] + meant.map { .string($0) })).int ?? 0
+                // One command for each, because they are in different slots of a Redis Cluster.
+                let replies = try await cache.pipeline(meant.map { ["UNLINK", .string($0)] })
+                for case .error(let text) in replies { throw RedisError(reply: text) }
+                forgotten += replies.reduce(0) { $0 + ($1.int ?? 0) }
             }
         } while cursor != "0"
         return forgotten

@@ -8,8 +8,8 @@ package struct RedisOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Control Redis: redis://, rediss://, unix:///path, redis-sentinel://host:port,host:port/name or "
-                + "rediss-sentinel://.",
+            "Control Redis: redis://, unix:///path, redis-sentinel://host:port,host:port/name or redis+cluster://host:port; "
+                + "with TLS rediss://, rediss-sentinel:// or rediss+cluster://.",
             valueName: "url"
         )
     )
@@ -24,7 +24,7 @@ package struct RedisOptions: ParsableArguments {
     @Option(
         name: .customLong("redis-ca"),
         help: ArgumentHelp(
-            "Certificates to trust for rediss:// and rediss-sentinel://, instead of the system's.",
+            "Certificates to trust for TLS with Redis, instead of the system's.",
             valueName: "file"
         )
     )
@@ -101,7 +101,7 @@ package struct RedisOptions: ParsableArguments {
         let configurations = [controlURL, cacheURL].compactMap { $0.flatMap { try? RedisConfiguration(url: $0) } }
         guard let given, !configurations.contains(where: \.usesTLS) else { return }
         throw ValidationError(
-            "--redis-\(given.0) is for TLS, and no Redis is named with rediss:// or rediss-sentinel://."
+            "--redis-\(given.0) is for TLS, and no URL of Redis begins with rediss."
         )
     }
 

@@ -128,7 +128,7 @@ final class RedisConnection: Sendable {
 }
 
 /// The address to connect to, after the sentinels were asked.
-enum RedisEndpoint: Sendable, Equatable, CustomStringConvertible {
+enum RedisEndpoint: Sendable, Hashable, CustomStringConvertible {
     case tcp(host: String, port: Int)
     case unix(path: String)
 

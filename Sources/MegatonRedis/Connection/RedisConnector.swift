@@ -16,7 +16,7 @@ final class RedisConnector: Sendable {
         switch configuration.address {
         case .sentinel(let sentinel):
             resolver = SentinelResolver(sentinel, for: configuration)
-        case .tcp, .unix:
+        case .tcp, .unix, .cluster:
             resolver = nil
         }
     }
@@ -42,6 +42,8 @@ final class RedisConnector: Sendable {
         case .sentinel:
             guard let resolver else { preconditionFailure("the initializer makes a resolver for this address") }
             return try await resolver.resolve(on: loop, tls: tls)
+        case .cluster:
+            preconditionFailure("a cluster's nodes have configurations of their own")
         }
     }
 

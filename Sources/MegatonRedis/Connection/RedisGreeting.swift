@@ -5,6 +5,7 @@ struct RedisGreeting {
         case select
         case name
         case role
+        case mode
     }
 
     private let steps: [(step: Step, command: RedisCommand)]
@@ -22,11 +23,13 @@ struct RedisGreeting {
         if configuration.database != 0 { steps.append((.select, ["SELECT", .int(configuration.database)])) }
         steps.append((.name, ["CLIENT", "SETNAME", .string(name)]))
         if configuration.requiresMaster { steps.append((.role, ["ROLE"])) }
+        // Without arguments it changes nothing, and needs no permission to read settings.
+        if configuration.requiresMaster, !configuration.acceptsClusterNode { steps.append((.mode, ["HELLO"])) }
         self.steps = steps
         self.place = place
         switch configuration.address {
         case .sentinel: asksSentinels = true
-        case .tcp, .unix: asksSentinels = false
+        case .tcp, .unix, .cluster: asksSentinels = false
         }
     }
 
@@ -37,6 +40,7 @@ struct RedisGreeting {
         for ((step, _), reply) in zip(steps, replies) {
             switch (step, reply) {
             case (.role, _): try checkRole(reply)
+            case (.mode, _): try checkMode(reply)
             // The name is only for people who read CLIENT LIST.
             case (.name, .error(let text)) where RedisError(reply: text).isCommandRefused: break
             case (.authenticate, .error(let text)): throw Self.authenticationError(text)
@@ -58,6 +62,17 @@ struct RedisGreeting {
         throw RedisError(
             .notWritable,
             "The Redis at \(place) is \(Self.describe(role, answer: answer)). \(advice(role))"
+        )
+    }
+
+    /// Without the other nodes, a client of one node can use the keys of its slots only.
+    private func checkMode(_ reply: RedisValue) throws(RedisError) {
+        // An error: the command is forbidden or unknown, so that the mode is unknown too.
+        guard reply.dictionary["mode"] == "cluster" else { return }
+        throw RedisError(
+            .invalidConfiguration,
+            "The Redis at \(place) is a node of a Redis Cluster. Use redis+cluster://host:port,host:port with the addresses "
+                + "of some of its nodes (rediss+cluster:// for TLS)."
         )
     }
 

@@ -48,8 +48,9 @@ import Testing
 
     /// Commands that belong to another word, as in ACL rules.
     private static let containers: Set<String> = ["CLIENT", "CLUSTER", "CONFIG", "MEMORY", "SCRIPT"]
-    /// Not in the lists: Redis always allows AUTH, SELECT is for other databases, and sentinels have own users.
-    private static let exempt: Set<String> = ["auth", "select", "sentinel", "echo"]
+    /// Not in the lists: Redis always allows AUTH and HELLO, SELECT is for other databases, and sentinels have users of
+    /// their own.
+    private static let exempt: Set<String> = ["auth", "hello", "select", "sentinel"]
     /// Folders of MegatonCluster whose commands go to the cache Redis; those of other folders go to the control Redis.
     private static let cacheFolders: Set<String> = ["SharedCache"]
     /// Commands of the folder Inspection that go to the cache Redis, and of those the ones that go there only.

@@ -34,6 +34,8 @@ import Testing
             "The configuration is nested in the pipeline, as in Nuke, and the producer is built from it.",
         ["MegatonRedis", "MegatonRedis/Connection"]:
             "The client holds a connection, and a connection sends the client's commands.",
+        ["MegatonRedis", "MegatonRedis/Cluster"]:
+            "The client sends its commands through the router, and the router routes the client's commands.",
         ["MegatonRendering/Plan", "MegatonRendering/Vips"]:
             "The protocol of engines returns an image of libvips; the limits ask which loaders libvips may use.",
     ]

@@ -114,7 +114,8 @@ import Testing
         }
     }
 
-    @Test func speaksTLS() async throws {
+    @Test(.enabled(if: !RedisPrograms.usesValkey, "Valkey from PyPI has no TLS"))
+    func speaksTLS() async throws {
         let directory = try TestDirectory()
         let (certificate, key) = (directory.path + "/cert.pem", directory.path + "/key.pem")
         let openssl = try ProgramUnderTest(
@@ -220,7 +221,7 @@ import Testing
         let socket = directory.path + "/s.sock"
         func start() throws -> ProgramUnderTest {
             try ProgramUnderTest(
-                program: "/usr/bin/redis-server",
+                program: RedisPrograms.server,
                 arguments: ["--port", "0", "--unixsocket", socket, "--save", "", "--dir", directory.path]
             )
         }

@@ -53,10 +53,26 @@ import Testing
         ("READONLY You can't write", .notWritable), ("NOREPLICAS x", .notWritable), ("NOSCRIPT No", .unknownScript),
         ("MASTERDOWN Link with MASTER is down", .notWritable), ("UNBLOCKED force unblock", .notWritable),
         ("ERR Error running script: -READONLY You can't", .notWritable), ("WRONGTYPE x", .server), ("ERR x", .server),
+        ("CROSSSLOT Keys in request don't hash to the same slot", .crossSlot), ("NOPERM x", .authentication),
+        ("ERR The user executing the script can't run this command or subcommand", .authentication),
         ("BATCHEXISTS x", .batchExists), ("NOBATCH x", .noBatch), ("OTHERREADER x", .otherReader),
     ])
     func sortsErrorReplies(_ reply: String, _ code: RedisError.Code) {
         #expect(RedisError(reply: reply).code == code)
+    }
+
+    @Test(arguments: [
+        ("NOPERM this user has no permissions to run the 'info' command", true),
+        ("NOPERM User ann has no permissions to run the 'client|setname' command", true),
+        ("NOPERM this user has no permissions to access one of the keys used as arguments", false),
+        ("NOPERM No permissions to access a key", false), ("WRONGPASS x", false), ("ERR x", false),
+        ("ERR unknown command 'CONFIG', with args beginning with: 'GET'", true),
+        ("ERR unknown subcommand 'foo'. Try CLIENT HELP.", true),
+    ])
+    func distinguishesRefusedCommandsFromRefusedKeys(_ reply: String, _ isCommand: Bool) {
+        let error = RedisError(reply: reply)
+        #expect(error.isCommandRefused == isCommand)
+        #expect(error.message.contains("docs/credentials.md") == reply.hasPrefix("NOPERM"))
     }
 
     @Test(arguments: [

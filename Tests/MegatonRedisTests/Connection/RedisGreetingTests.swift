@@ -19,14 +19,16 @@ import Testing
     }
 
     @Test func saysWhatIsNeededAndNoMore() {
-        #expect(greeting().commands.map(\.arguments.count) == [3, 1])
+        #expect(greeting().commands.map(\.arguments.count) == [3, 1, 1])
         #expect(greeting { $0.requiresMaster = false }.commands.count == 1)
+        // A cluster's own client asks its nodes for less.
+        #expect(greeting { $0.acceptsClusterNode = true }.commands.count == 2)
         let full = greeting { configuration in
             configuration.username = "ann"
             configuration.password = "pw"
             configuration.database = 2
         }
-        #expect(full.commands.map(\.arguments.count) == [3, 2, 3, 1])
+        #expect(full.commands.map(\.arguments.count) == [3, 2, 3, 1, 1])
     }
 
     @Test func acceptsAMaster() {
@@ -42,6 +44,20 @@ import Testing
         #expect(error?.message.contains("redis-sentinel://") == true)
         let sentinel = refusal(greeting(), [.status("OK"), .array([.status("sentinel"), .array([])])])
         #expect(sentinel?.code == .notWritable && sentinel?.message.contains("a sentinel") == true)
+    }
+
+    @Test func refusesANodeOfACluster() {
+        func hello(_ mode: String) -> [RedisValue] {
+            let fields: [RedisValue] = [.status("proto"), .integer(2), .status("mode"), .status(mode)]
+            return [.status("OK"), .array([.status("master")]), .array(fields)]
+        }
+        let error = refusal(greeting(), hello("cluster"))
+        #expect(error?.code == .invalidConfiguration && error?.message.contains("redis+cluster://") == true)
+        #expect(refusal(greeting(), hello("standalone")) == nil)
+        let unknown = RedisValue.error("NOPERM this user has no permissions to run the 'hello' command")
+        #expect(refusal(greeting(), [.status("OK"), .array([.status("master")]), unknown]) == nil)
+        let unnamed = RedisValue.error("NOPERM this user has no permissions to run the 'client|setname' command")
+        #expect(refusal(greeting(), [unnamed, .array([.status("master")])]) == nil)
     }
 
     @Test(arguments: [

@@ -7,7 +7,8 @@ import Testing
 @testable import MegatonRedis
 
 /// Client certificates against a real Redis that asks for them, which is the default of Redis.
-@Suite(.timeLimit(.minutes(2))) struct TLSTests {
+@Suite(.enabled(if: !RedisPrograms.usesValkey, "Valkey from PyPI has no TLS"), .timeLimit(.minutes(2)))
+struct TLSTests {
     private struct Fixture {
         let directory: TestDirectory
         let certificates: TestCertificates
@@ -158,7 +159,7 @@ import Testing
                 Data((lines.joined(separator: "\n") + "\n").utf8),
                 to: "sentinel.conf"
             )
-            let process = try ProgramUnderTest(program: "/usr/bin/redis-server", arguments: [file, "--sentinel"])
+            let process = try ProgramUnderTest(program: RedisPrograms.server, arguments: [file, "--sentinel"])
             let files = fixture.fullURL.split(separator: "?")[1]
             let address = "rediss-sentinel://localhost:\(sentinelPort)/mymaster?\(files)"
             let client = try client("\(address)&sentinel-username=bob&sentinel-password=watch")

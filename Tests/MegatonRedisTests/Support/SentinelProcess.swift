@@ -21,7 +21,7 @@ final class SentinelProcess: Sendable {
                 "sentinel down-after-milliseconds mymaster 600000",
             ] + settings
         let file = try directory.write(Data((lines.joined(separator: "\n") + "\n").utf8), to: "sentinel.conf")
-        process = try ProgramUnderTest(program: "/usr/bin/redis-server", arguments: [file, "--sentinel"])
+        process = try ProgramUnderTest(program: RedisPrograms.server, arguments: [file, "--sentinel"])
         self.directory = directory
         self.port = port
     }

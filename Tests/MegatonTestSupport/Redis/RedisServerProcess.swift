@@ -17,19 +17,23 @@ package final class RedisServerProcess: Sendable {
         package var tls: TLS?
         /// Variables added to the test's own environment.
         package var environment: [String: String]
+        /// Path of the server.
+        package var program: String
 
         package init(
             settings: [String] = [],
             file: String? = nil,
             port: Int? = nil,
             tls: TLS? = nil,
-            environment: [String: String] = [:]
+            environment: [String: String] = [:],
+            program: String = RedisPrograms.server
         ) {
             self.settings = settings
             self.file = file
             self.port = port
             self.tls = tls
             self.environment = environment
+            self.program = program
         }
     }
 
@@ -101,7 +105,7 @@ package final class RedisServerProcess: Sendable {
             arguments += ["--" + words[0]] + words.dropFirst()
         }
         return try ProgramUnderTest(
-            program: "/usr/bin/redis-server",
+            program: options.program,
             arguments: arguments,
             environment: options.environment
         )

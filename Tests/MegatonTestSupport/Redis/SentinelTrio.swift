@@ -238,7 +238,7 @@ extension SentinelTrio {
         let common = ["bind 127.0.0.1", "dir \(folder)", "daemonize no", "logfile \(folder)/redis.log"]
         let text = (common + lines).joined(separator: "\n") + "\n"
         let file = try directory.write(Data(text.utf8), to: "\(name)/redis.conf")
-        return try ProgramUnderTest(program: "/usr/bin/redis-server", arguments: [file] + arguments)
+        return try ProgramUnderTest(program: RedisPrograms.server, arguments: [file] + arguments)
     }
 
     /// Starts the servers, the master first.
