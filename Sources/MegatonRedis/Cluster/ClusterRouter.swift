@@ -84,7 +84,7 @@ final class ClusterRouter: RedisExecuting {
             for (group, result) in await send(groups, of: call) { call.accept(result, of: group, nodes: nodes) }
             if let failure = call.failure { throw failure }
             if call.units.isEmpty { return call.replies }
-            if try await !pause(&call) { return try call.giveUp() }
+            if await !pause(&call) { return try call.giveUp() }
         }
     }
 
@@ -134,7 +134,7 @@ final class ClusterRouter: RedisExecuting {
     /// Waits before the next attempt.
     ///
     /// - Returns: false if there is to be none.
-    private func pause(_ call: inout Call) async throws(RedisError) -> Bool {
+    private func pause(_ call: inout Call) async -> Bool {
         if !call.needsDelay, call.attempts < Self.immediateAttempts {
             call.attempts += 1
             return true

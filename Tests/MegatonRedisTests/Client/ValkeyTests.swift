@@ -48,7 +48,7 @@ struct ValkeyTests {
             let client = try cluster.client()
             defer { client.close() }
             let names = (0..<100).map { "k\($0)" }
-            try await client.pipeline(names.map { ["SET", .string($0), .string($0)] })
+            _ = try await client.pipeline(names.map { ["SET", .string($0), .string($0)] })
             let migration = try await cluster.beginMigration(ofSlot: HashSlot.of("k1"))
             #expect(try await client.pipeline(names.map { ["GET", .string($0)] }).map(\.string) == names)
             try await cluster.finish(migration)

@@ -21,7 +21,7 @@ struct RedisClusterLongTests {
                         while !isOver.isSet {
                             number += 1
                             do throws(RedisError) {
-                                try await client.pipeline([
+                                _ = try await client.pipeline([
                                     ["RPUSH", .string(list), .int(number)], ["LTRIM", .string(list), "-5000", "-1"],
                                 ])
                             } catch {
@@ -57,7 +57,7 @@ struct RedisClusterLongTests {
             let client = try cluster.client(commandTimeout: .seconds(60))
             defer { client.close() }
             let names = (0..<2000).map { "key:\($0)" }
-            try await client.pipeline(names.map { ["SET", .string($0), .string($0)] })
+            _ = try await client.pipeline(names.map { ["SET", .string($0), .string($0)] })
             let source = try await cluster.master(ofSlot: 0)
             let target = try await cluster.master(ofSlot: 16_383)
             let ids = try await [source, target].asyncMap {
@@ -74,7 +74,7 @@ struct RedisClusterLongTests {
             while reshard.isRunning || rounds < 3 {
                 let replies = try await client.pipeline(names.map { ["GET", .string($0)] })
                 #expect(replies.map(\.string) == names)
-                try await client.pipeline(names.map { ["SET", .string($0), .string($0)] })
+                _ = try await client.pipeline(names.map { ["SET", .string($0), .string($0)] })
                 rounds += 1
             }
             let ending = await reshard.ending()

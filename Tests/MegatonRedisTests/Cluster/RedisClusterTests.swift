@@ -62,7 +62,7 @@ import Testing
         for port in cluster.ports.prefix(3) { sizes.append(try await cluster.send(["DBSIZE"], port: port).int ?? 0) }
         #expect(sizes.allSatisfy { $0 > 0 } && sizes.reduce(0, +) == 300, "\(sizes)")
         await #expect {
-            try await client.pipeline([["GET", "order:1"], ["UNLINK", "order:1", "order:2"]])
+            _ = try await client.pipeline([["GET", "order:1"], ["UNLINK", "order:1", "order:2"]])
         } throws: { error in
             (error as? RedisError)?.code == .crossSlot
         }
@@ -72,7 +72,7 @@ import Testing
         for _ in 0..<2 {
             // The second time, after each node has forgotten the script.
             for port in cluster.ports { try await cluster.send(["SCRIPT", "FLUSH"], port: port) }
-            try await client.pipeline((0..<30).map { ["UNLINK", "sum:\($0)"] })
+            _ = try await client.pipeline((0..<30).map { ["UNLINK", "sum:\($0)"] })
             let replies = try await client.run(
                 Self.sum,
                 after: [["GET", "order:5"]],
@@ -161,7 +161,7 @@ import Testing
     /// The steps of a migration one by one: keys that are still here, keys that are there already, keys of both.
     private func followsASlotThatMoves(_ client: RedisClient, _ cluster: RedisClusterProcesses) async throws {
         let slot = HashSlot.of("mv")
-        try await client.pipeline([["SET", "{mv}1", "one"], ["SET", "{mv}2", "two"], ["SET", "{mv}3", "3"]])
+        _ = try await client.pipeline([["SET", "{mv}1", "one"], ["SET", "{mv}2", "two"], ["SET", "{mv}3", "3"]])
         for port in cluster.ports { try await cluster.send(["SCRIPT", "FLUSH"], port: port) }
         let migration = try await cluster.beginMigration(ofSlot: slot)
         #expect(try await client.send(["GET", "{mv}1"]).string == "one")
@@ -197,7 +197,7 @@ import Testing
             let impatient = try cluster.client(waitsForReconnect: false, commandTimeout: .seconds(1))
             defer { impatient.close() }
             let names = (0..<30).map { "k\($0)" }
-            try await client.pipeline(names.map { ["SET", .string($0), "0"] })
+            _ = try await client.pipeline(names.map { ["SET", .string($0), "0"] })
             #expect(try await impatient.send(["GET", "k0"]).string == "0")
             let slot = HashSlot.of("k0")
             let victim = try await cluster.master(ofSlot: slot)
