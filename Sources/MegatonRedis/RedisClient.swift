@@ -20,6 +20,14 @@ protocol RedisExecuting: Sendable {
         timeout: Duration
     ) async throws(RedisError) -> [RedisValue]
 
+    /// Sends a command to the server, or to each master of a cluster.
+    ///
+    /// - Returns: the replies with the names of the nodes; nil for the only server.
+    func executeOnMasters(
+        _ command: RedisCommand,
+        timeout: Duration
+    ) async throws(RedisError) -> [(node: String?, reply: RedisValue)]
+
     /// From now on, no command waits for an unreachable server.
     func failFast()
 
@@ -106,6 +114,18 @@ package final class RedisClient: Sendable {
         timeout: Duration? = nil
     ) async throws(RedisError) -> [RedisValue] {
         try await execute(commands, script: nil, timeout: timeout)
+    }
+
+    /// Sends a command to the server, or to each master of a cluster: for settings and figures of servers.
+    ///
+    /// - Returns: the replies with the addresses of the nodes; nil for the only server.
+    /// - Throws: also if one of the replies is an error.
+    package func sendToMasters(
+        _ command: RedisCommand
+    ) async throws(RedisError) -> [(node: String?, reply: RedisValue)] {
+        let replies = try await executor.executeOnMasters(command, timeout: configuration.commandTimeout)
+        for case (_, .error(let text)) in replies { throw RedisError(reply: text) }
+        return replies
     }
 
     /// Sends commands, and loads a script on each server that does not know it.

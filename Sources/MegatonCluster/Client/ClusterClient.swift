@@ -36,7 +36,8 @@ public final class ClusterClient: Sendable {
     ///
     /// - Parameters:
     ///   - redis: URL of the control Redis: `redis://[user:password@]host[:port][/database]`,
-    ///     `rediss://…[?ca=file.pem]`, `unix:///path/of/socket` or `redis-sentinel://host:port,host:port/name`.
+    ///     `rediss://…[?ca=file.pem&cert=file.pem&key=file.pem]`, `unix:///path/of/socket`,
+    ///     `redis-sentinel://host:port,host:port/name` or `redis+cluster://host:port,host:port`.
     ///   - queue: the queue's name, as in `megaton worker --queue`.
     ///   - idleTimeout: how long an iteration of outcomes waits for an unreachable Redis, for a cluster without
     ///     workers, or for more jobs of a batch that another submitter has not closed. A minute by default.

@@ -25,8 +25,13 @@ extension Doctor {
         var findings: [Finding] = []
         do {
             findings.append(try await latency(of: part, at: redis))
-            if let info = try await Self.readable({ () async throws(RedisError) in try await redis.send(["INFO"]) }) {
-                findings += try await settings(of: part, info: info.string ?? "", at: redis)
+            let nodes = try await Self.readable { () async throws(RedisError) in try await redis.sendToMasters(["INFO"])
+            }
+            if let nodes {
+                for (index, (node, reply)) in nodes.enumerated() {
+                    let own = try await settings(of: part, info: reply.string ?? "", at: redis)
+                    findings += Self.named(own, node, isFirst: index == 0)
+                }
             } else {
                 findings.append(
                     permission(
@@ -43,6 +48,16 @@ extension Doctor {
         } catch {
             findings.append(Finding(level: .error, subject: part.rawValue, message: "\(error)"))
             return (findings, nil)
+        }
+    }
+
+    /// The findings about one node of a cluster, whose messages name it. Fine ones of further nodes are left out.
+    private static func named(_ findings: [Finding], _ node: String?, isFirst: Bool) -> [Finding] {
+        guard let node else { return findings }
+        return findings.filter { isFirst || $0.level != .ok }.map { finding in
+            var finding = finding
+            finding.message = "\(node): \(finding.message)"
+            return finding
         }
     }
 

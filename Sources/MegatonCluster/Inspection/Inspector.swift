@@ -93,11 +93,16 @@ package struct Inspector: Sendable {
         statistics.originFetchesByHost = replies[1].dictionary.compactMapValues(Int.init)
         statistics.distinctOriginals = replies[2].int ?? 0
         var refused: [String] = []
-        if let reply = try await Doctor.readable({ () async throws(RedisError) in try await cache.send(["INFO"]) }) {
-            let info = reply.string ?? ""
-            statistics.evictions = Self.field("evicted_keys", in: info)
-            statistics.memoryUsed = Self.field("used_memory", in: info)
-            statistics.memoryLimit = Self.field("maxmemory", in: info)
+        if let nodes = try await Doctor.readable({ () async throws(RedisError) in
+            try await cache.sendToMasters(["INFO"])
+        }) {
+            let infos = nodes.map { $0.reply.string ?? "" }
+            func sum(_ field: String) -> Int { infos.reduce(0) { $0 + Self.field(field, in: $1) } }
+            statistics.evictions = sum("evicted_keys")
+            statistics.memoryUsed = sum("used_memory")
+            // One node without a limit may take all memory.
+            let isLimited = infos.allSatisfy { Self.field("maxmemory", in: $0) > 0 }
+            statistics.memoryLimit = isLimited ? sum("maxmemory") : 0
         } else {
             refused.append("info")
         }

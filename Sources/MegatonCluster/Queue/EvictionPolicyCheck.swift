@@ -45,19 +45,14 @@ package enum EvictionPolicyCheck {
     /// - Throws: `.invalidConfiguration` with the setting's name and the value that it needs.
     @discardableResult
     package static func run(_ redis: RedisClient) async throws(RedisError) -> String? {
-        let replies = try await redis.pipeline([["INFO", "memory"], ["ROLE"]])
-        guard replies.count == 2 else { throw JobQueue.unexpected("INFO") }
-        let refused = try refusedCommands(zip(["info", "role"], replies))
-        let info = replies[0].string ?? ""
-        let policy = info.split(whereSeparator: \.isNewline)
-            .first { $0.hasPrefix("maxmemory_policy:") }?.dropFirst("maxmemory_policy:".count)
-        if let policy, policy.hasPrefix("allkeys") {
-            throw RedisError(
-                .invalidConfiguration,
-                "The control Redis at \(redis.configuration) has maxmemory-policy \(policy), which evicts jobs. "
-                    + "Set maxmemory-policy to noeviction, or give the cache a Redis of its own with --cache-redis."
-            )
+        var refused: [String] = []
+        // A node of a cluster that evicts is as bad as a server that does.
+        if let nodes = try await reply(of: redis, to: ["INFO", "memory"]) {
+            for (node, reply) in nodes { try check(reply.string ?? "", of: node, redis.configuration) }
+        } else {
+            refused.append("info")
         }
+        if try await reply(of: redis, to: ["ROLE"]) == nil { refused.append("role") }
         if refused.isEmpty { return nil }
         return
             "The Redis user \(redis.configuration.user) may not run \(RedisPermission.names(refused)), so it is unknown "
@@ -65,18 +60,32 @@ package enum EvictionPolicyCheck {
             + "a replica. \(RedisPermission.remedy(refused, for: redis.configuration))"
     }
 
-    /// - Throws: the first error that is not a missing permission.
-    private static func refusedCommands(
-        _ replies: some Sequence<(String, RedisValue)>
-    ) throws(RedisError) -> [String] {
-        var refused: [String] = []
-        for (command, reply) in replies {
-            guard case .error(let text) = reply else { continue }
-            let error = RedisError(reply: text)
+    /// - Returns: the replies of all nodes; nil if this user may not run the command, or the server does not have it.
+    private static func reply(
+        of redis: RedisClient,
+        to command: RedisCommand
+    ) async throws(RedisError) -> [(node: String?, reply: RedisValue)]? {
+        do throws(RedisError) {
+            return try await redis.sendToMasters(command)
+        } catch {
             guard error.isCommandRefused else { throw error }
-            refused.append(command)
+            return nil
         }
-        return refused
+    }
+
+    private static func check(
+        _ info: String,
+        of node: String?,
+        _ configuration: RedisConfiguration
+    ) throws(RedisError) {
+        let policy = info.split(whereSeparator: \.isNewline)
+            .first { $0.hasPrefix("maxmemory_policy:") }?.dropFirst("maxmemory_policy:".count)
+        guard let policy, policy.hasPrefix("allkeys") else { return }
+        throw RedisError(
+            .invalidConfiguration,
+            "The control Redis at \(node ?? "\(configuration)") has maxmemory-policy \(policy), which evicts jobs. "
+                + "Set maxmemory-policy to noeviction, or give the cache a Redis of its own with --cache-redis."
+        )
     }
 }
 

@@ -296,6 +296,24 @@ extension ClusterRouter {
 }
 
 extension ClusterRouter {
+    func executeOnMasters(
+        _ command: RedisCommand,
+        timeout: Duration
+    ) async throws(RedisError) -> [(node: String?, reply: RedisValue)] {
+        try await nodes.prepare(before: .now() + TimeAmount(timeout))
+        var replies: [(node: String?, reply: RedisValue)] = []
+        for master in nodes.masters {
+            do throws(RedisError) {
+                let own = try await nodes.client(at: master).pipeline([command], timeout: timeout)
+                replies += own.map { (master.description, $0) }
+            } catch {
+                nodes.refreshSoon()
+                throw error
+            }
+        }
+        return replies
+    }
+
     /// Scans all masters, one after the other. The cursor that is returned names the node: `<cursor>@<node>`.
     ///
     /// Keys whose slot moves, and those of a master that joins meanwhile, may be missed, as SCAN of one server may miss

@@ -80,6 +80,13 @@ final class RedisServerClient: RedisExecuting {
         return replies
     }
 
+    func executeOnMasters(
+        _ command: RedisCommand,
+        timeout: Duration
+    ) async throws(RedisError) -> [(node: String?, reply: RedisValue)] {
+        try await pipeline([command], timeout: timeout).map { (nil, $0) }
+    }
+
     /// Sends several commands in one round trip. An error reply is returned as `.error` at the position of its command.
     ///
     /// - Throws: `.unreachable`, `.busy` and `.notWritable` only if no command was sent.

@@ -51,6 +51,22 @@ struct RedisClusterLongTests {
         }
     }
 
+    @Test(.enabled(if: !RedisPrograms.usesValkey, "Valkey from PyPI has no TLS"))
+    func speaksTLSToAllNodes() async throws {
+        let directory = try TestDirectory()
+        defer { directory.remove() }
+        let certificates = try await TestCertificates.make(in: directory)
+        let tls = RedisClusterProcesses.TLS(certificates, try await certificates.sign("node"))
+        try await RedisClusterProcesses.run(tls: tls) { (cluster) async throws in
+            let client = try cluster.client()
+            defer { client.close() }
+            let names = (0..<100).map { "k\($0)" }
+            _ = try await client.pipeline(names.map { ["SET", .string($0), .string($0)] })
+            #expect(try await client.pipeline(names.map { ["GET", .string($0)] }).map(\.string) == names)
+            #expect(try await client.sendToMasters(["PING"]).count == 3)
+        }
+    }
+
     /// redis-cli moves hundreds of slots with their keys while clients read and write all of them.
     @Test func clientsWorkOnWhileTheClusterIsResharded() async throws {
         try await RedisClusterProcesses.run { (cluster) async throws in

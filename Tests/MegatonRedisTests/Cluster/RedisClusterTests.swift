@@ -40,6 +40,8 @@ import Testing
             try await runsScriptsOnEachNode(client, cluster)
             try await keepsTransactionsTogether(client)
             try await scansAllMasters(client)
+            #expect(try await client.sendToMasters(["DBSIZE"]).reduce(0) { $0 + ($1.reply.int ?? 0) } > 300)
+            #expect(try await client.sendToMasters(["PING"]).compactMap(\.node).count == 3)
             try await wakesBlockingCommands(client, cluster)
             try await hearsMessagesOfOtherNodes(client, cluster)
             try await namesTheRightURL(cluster)

@@ -13,6 +13,32 @@ package final class RedisClusterProcesses: Sendable {
         package let what: String
     }
 
+    /// The PEM files of a cluster that speaks TLS only, and asks for client certificates.
+    package struct TLS: Sendable {
+        package let authority: String
+        /// Of the nodes and of the clients.
+        package let certificate: String
+        package let key: String
+
+        package init(_ certificates: TestCertificates, _ pair: TestCertificates.Pair) {
+            authority = certificates.authority
+            certificate = pair.certificate
+            key = pair.key
+        }
+
+        fileprivate var settings: [String] {
+            [
+                "tls-cluster yes", "tls-replication yes", "tls-auth-clients yes", "tls-ca-cert-file \(authority)",
+                "tls-cert-file \(certificate)", "tls-key-file \(key)",
+            ]
+        }
+
+        /// Options of redis-cli.
+        fileprivate var arguments: [String] { ["--tls", "--cacert", authority, "--cert", certificate, "--key", key] }
+
+        fileprivate var query: String { "?ca=\(authority)&cert=\(certificate)&key=\(key)" }
+    }
+
     private struct Node {
         let port: Int
         let process: ProgramUnderTest
@@ -21,6 +47,7 @@ package final class RedisClusterProcesses: Sendable {
     /// Maximum number of polls, 50 ms each.
     private static let rounds = 600
     private let nodes: [Node]
+    private let tls: TLS?
     private let directory: TestDirectory
 
     /// Starts six servers, makes a cluster of them, and waits until each node knows all slots and each replica is in
@@ -29,16 +56,19 @@ package final class RedisClusterProcesses: Sendable {
     /// - Parameters:
     ///   - settings: lines of redis.conf, for all nodes.
     ///   - program: path of the server.
+    ///   - tls: nil for plain connections.
     package static func start(
         settings: [String] = [],
-        program: String = RedisPrograms.server
+        program: String = RedisPrograms.server,
+        tls: TLS? = nil
     ) async throws -> RedisClusterProcesses {
         let directory = try TestDirectory()
         let ports = try freePorts(12)
         let nodes = try (0..<6).map { index in
-            try launch(port: ports[index], busPort: ports[index + 6], settings, program, directory)
+            let lines = tls.map { ["port 0", "tls-port \(ports[index])"] + $0.settings } ?? ["port \(ports[index])"]
+            return try launch(port: ports[index], busPort: ports[index + 6], lines + settings, program, directory)
         }
-        let cluster = RedisClusterProcesses(nodes, directory)
+        let cluster = RedisClusterProcesses(nodes, tls, directory)
         for node in nodes {
             try await cluster.wait("a node that answers", at: node.port) {
                 try await $0.send(["PING"]) == .status("PONG")
@@ -46,7 +76,7 @@ package final class RedisClusterProcesses: Sendable {
         }
         let create = try await ProgramUnderTest(
             program: RedisPrograms.client,
-            arguments: ["--cluster", "create"] + nodes.map { "127.0.0.1:\($0.port)" }
+            arguments: (tls?.arguments ?? []) + ["--cluster", "create"] + nodes.map { "127.0.0.1:\($0.port)" }
                 + ["--cluster-replicas", "1", "--cluster-yes"]
         ).ending()
         guard create.code == 0 else { throw NotReached(what: "a cluster: \(create.output)\(create.errors)") }
@@ -65,10 +95,11 @@ package final class RedisClusterProcesses: Sendable {
     package static func run<Value>(
         settings: [String] = [],
         program: String = RedisPrograms.server,
+        tls: TLS? = nil,
         isolation: isolated (any Actor)? = #isolation,
         _ body: (RedisClusterProcesses) async throws -> Value
     ) async throws -> Value {
-        let cluster = try await start(settings: settings, program: program)
+        let cluster = try await start(settings: settings, program: program, tls: tls)
         do {
             let value = try await body(cluster)
             await cluster.stop()
@@ -79,8 +110,9 @@ package final class RedisClusterProcesses: Sendable {
         }
     }
 
-    private init(_ nodes: [Node], _ directory: TestDirectory) {
+    private init(_ nodes: [Node], _ tls: TLS?, _ directory: TestDirectory) {
         self.nodes = nodes
+        self.tls = tls
         self.directory = directory
     }
 
@@ -105,7 +137,7 @@ package final class RedisClusterProcesses: Sendable {
         let folder = "\(directory.path)/\(port)"
         let lines =
             [
-                "port \(port)", "cluster-port \(busPort)", "bind 127.0.0.1", "dir \(folder)", "daemonize no",
+                "cluster-port \(busPort)", "bind 127.0.0.1", "dir \(folder)", "daemonize no",
                 "logfile \(folder)/redis.log", "cluster-enabled yes", "cluster-node-timeout 1500", "save \"\"",
                 "appendonly no", "repl-diskless-sync-delay 0",
             ] + settings
@@ -125,7 +157,10 @@ package final class RedisClusterProcesses: Sendable {
     package var ports: [Int] { nodes.map(\.port) }
 
     /// URL with the addresses of two nodes, from which a client learns those of the others.
-    package var url: String { "redis+cluster://" + ports.prefix(2).map { "127.0.0.1:\($0)" }.joined(separator: ",") }
+    package var url: String {
+        let hosts = ports.prefix(2).map { "127.0.0.1:\($0)" }.joined(separator: ",")
+        return tls.map { "rediss+cluster://\(hosts)\($0.query)" } ?? "redis+cluster://\(hosts)"
+    }
 
     /// A client of the whole cluster; the test closes it.
     package func client(waitsForReconnect: Bool = true, commandTimeout: Duration = .seconds(20)) throws -> RedisClient {
@@ -138,6 +173,10 @@ package final class RedisClusterProcesses: Sendable {
     package func client(port: Int) -> RedisClient {
         var configuration = RedisConfiguration(address: .tcp(host: "127.0.0.1", port: port))
         configuration.acceptsClusterNode = true
+        configuration.usesTLS = tls != nil
+        configuration.certificateAuthority = tls?.authority
+        configuration.clientCertificate = tls?.certificate
+        configuration.clientKey = tls?.key
         configuration.requiresMaster = false
         return Self.client(configuration)
     }
