@@ -12,7 +12,8 @@ from megaton_pace.redis import RedisFault, Server
 from megaton_pace.result import Broken, NotBuilt
 from megaton_pace.stage import ROOT
 
-OLD = re.compile(r"old-\d+\b")
+# Ended batches of each age.
+BATCHES = 400
 # Commands that list the members or fields of a key; None is the place of the key.
 MEMBERS = {"zset": ("ZRANGE", None, "0", "-1"), "hash": ("HKEYS", None), "set": ("SMEMBERS", None)}
 
@@ -123,44 +124,52 @@ def _close(stage, result):
 
 
 def forgetting(stage, result):
-    """D9: 400 ended batches, and the clock of Redis eight days later (90 s, at most 170 s)"""
-    batches = 400
+    """D9: 400 batches of eight days ago and 400 of three days ago, by the clock of Redis (110 s, at most 250 s)"""
     clock = os.path.join(stage.directory, "clock")
-    _set_clock(clock, 0)
+    _set_clock(clock, days=0)
     stage.start([16], control=["appendonly no"], environment=_stepping_clock(stage, clock))
     baseline = _memory(stage)
-    for start in range(0, batches, 4):
-        group = [stage.submit("old", stage.urls(f"old-{start + index}", 1, 1), wait=False) for index in range(4)]
-        for batch in group:
-            batch.wait(30)
-    stage.reach("all batches ended", 60, lambda: stage.status().get("done", 0) >= batches)
+    _end_batches(stage, "old")
+    _set_clock(clock, days=5)
+    _end_batches(stage, "young")
     peak = _memory(stage)
-    if _kept(stage) != batches:
-        raise Broken(f"{_kept(stage)} of {batches} batches were found in Redis before the clock was set")
-    _set_clock(clock, 8 * 86400 * 1000)
-    start, now = time.monotonic(), stage.control.client.send("TIME")
-    result.note(f"{batches} batches cost {(peak - baseline) // batches} bytes each; Redis' time is now {now[0]}")
-    while (left := _kept(stage)) and time.monotonic() - start < 60:
+    if _kept(stage, "old") != BATCHES:
+        raise Broken(f"{_kept(stage, 'old')} of {BATCHES} batches were found in Redis before the clock was set")
+    _set_clock(clock, days=8)
+    start = time.monotonic()
+    while (left := _kept(stage, "old")) and time.monotonic() - start < 60:
         time.sleep(2)
-    minutes = (time.monotonic() - start) / 60
-    after = _memory(stage)
-    result.note(f"{batches - left} of {batches} forgotten in {minutes * 60:.0f} s, memory {baseline}, {peak}, {after}")
-    result.bound("batches forgotten each minute", (batches - left) / minutes, ">", 100)
+    seconds = time.monotonic() - start
+    result.note(f"{BATCHES - left} of {BATCHES} forgotten in {seconds:.0f} s; "
+                f"memory in bytes {baseline}, {peak}, now {_memory(stage)}")
+    result.bound("batches forgotten each minute", (BATCHES - left) / seconds * 60, ">", 100)
+    young = _kept(stage, "young")
+    result.require("no batch of three days ago is forgotten", young == BATCHES, f"{young} of {BATCHES} are there")
     new = stage.submit("new", stage.urls("new", 20, 10))
     new.wait(30)
     new.check(result, 20, what="a batch after the step of the clock")
 
 
-def _kept(stage):
-    """The number of old batches that any key of the control Redis names, or has as a member or field."""
-    client, kept = stage.control.client, set()
+def _end_batches(stage, name):
+    """Submits batches of one job each, four at a time, and returns when they have ended."""
+    done = stage.status().get("done", 0)
+    for start in range(0, BATCHES, 4):
+        group = [stage.submit(name, stage.urls(f"{name}-{start + index}", 1, 1), wait=False) for index in range(4)]
+        for batch in group:
+            batch.wait(30)
+    stage.reach("all batches ended", 60, lambda: stage.status().get("done", 0) >= done + BATCHES)
+
+
+def _kept(stage, name):
+    """The number of these batches that any key of the control Redis names, or has as a member or field."""
+    client, kept, pattern = stage.control.client, set(), re.compile(name + r"-\d+\b")
     keys = client.send("KEYS", "megaton:*")
     kinds = client.pipeline([("TYPE", key) for key in keys]) if keys else []
     for key, kind in zip(keys, kinds):
-        kept.update(OLD.findall(key))
+        kept.update(pattern.findall(key))
         if kind in MEMBERS:
             try:
-                kept.update(OLD.findall(" ".join(client.send(*(word or key for word in MEMBERS[kind])))))
+                kept.update(pattern.findall(" ".join(client.send(*(word or key for word in MEMBERS[kind])))))
             except RedisFault:
                 # It expired meanwhile.
                 continue
@@ -184,11 +193,11 @@ def _stepping_clock(stage, clock):
     raise Broken("neither cc nor clang is there to build Tests/CFaults/clock.c")
 
 
-def _set_clock(file, milliseconds):
+def _set_clock(file, days):
     # Written in place: the server has the file mapped.
     mode = "r+b" if os.path.exists(file) else "wb"
     with open(file, mode) as clock:
-        clock.write(struct.pack("=q", milliseconds))
+        clock.write(struct.pack("=q", days * 86_400_000))
 
 
 SCENARIOS = {"ids": ids, "failover": failover, "results": results, "forgetting": forgetting}

@@ -15,7 +15,7 @@ SECONDS = 100
 
 
 def slow_hosts(stage, result):
-    """D3: 150,000 jobs of a dead host and ten batches of a limited one beside a healthy batch (150 s, at most 400 s)"""
+    """D3: 150,000 jobs of a dead and of a limited host, in eleven batches, beside a healthy one (170 s, at most 400 s)"""
     stage.start([1, 4, 16, 64], ["--host-rate", RATE])
 
     def healthy(name):
@@ -26,7 +26,7 @@ def slow_hosts(stage, result):
     dead = free_port()
     lists = [stage.submit("dead", [f"http://127.4.0.1:{dead}/{number}.png" for number in range(150_000)], wait=False)]
     for number in range(10):
-        urls = stage.urls(f"limited/10/{number}", 2000, 10, [LIMITED])
+        urls = stage.urls(f"limited/10/{number}", 15_000, 10, [LIMITED])
         lists.append(stage.submit("limited", urls, wait=False))
     for batch in lists:
         code, _ = batch.wait(120)
