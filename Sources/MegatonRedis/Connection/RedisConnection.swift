@@ -2,6 +2,7 @@ import Foundation
 import NIOCore
 import NIOPosix
 import NIOSSL
+import Synchronization
 
 /// One connection, usable until its first failure. `RedisConnector` creates connections that are greeted and
 /// authenticated.
@@ -29,14 +30,26 @@ final class RedisConnection: Sendable {
         timeout: TimeAmount,
         on loop: any EventLoop
     ) async throws -> RedisConnection {
-        let channel = try await connect(endpoint, tls: tls, timeout: timeout, on: loop).get()
-        let handler = try await loop.submit {
-            NIOLoopBound(
-                try channel.pipeline.syncOperations.handler(type: RedisChannelHandler.self),
-                eventLoop: loop
-            )
-        }.get()
+        let handlers = Handlers()
+        let channel = try await connect(endpoint, handlers, tls: tls, timeout: timeout, on: loop).get()
+        guard let handler = handlers.handler(of: channel) else { throw ChannelError.inappropriateOperationForState }
         return RedisConnection(channel: channel, handler: handler)
+    }
+
+    /// The handlers of the channels with which one connection is tried: a name may have several addresses.
+    ///
+    /// A channel that fails at once, for example in its TLS handshake, has lost its handler when the caller would look
+    /// for it, and the handler knows the reason.
+    private final class Handlers: Sendable {
+        private let all = Mutex<[ObjectIdentifier: NIOLoopBound<RedisChannelHandler>]>([:])
+
+        func add(_ handler: NIOLoopBound<RedisChannelHandler>, of channel: any Channel) {
+            all.withLock { $0[ObjectIdentifier(channel)] = handler }
+        }
+
+        func handler(of channel: any Channel) -> NIOLoopBound<RedisChannelHandler>? {
+            all.withLock { $0[ObjectIdentifier(channel)] }
+        }
     }
 
     // Linux values of options for which NIO has no names (tcp(7)): seconds, seconds, probes, milliseconds.
@@ -48,6 +61,7 @@ final class RedisConnection: Sendable {
 
     private static func connect(
         _ endpoint: RedisEndpoint,
+        _ handlers: Handlers,
         tls: NIOSSLContext?,
         timeout: TimeAmount,
         on loop: any EventLoop
@@ -61,7 +75,9 @@ final class RedisConnection: Sendable {
                         NIOSSLClientHandler(context: tls, serverHostname: name)
                     )
                 }
-                try channel.pipeline.syncOperations.addHandler(RedisChannelHandler())
+                let handler = RedisChannelHandler()
+                handlers.add(NIOLoopBound(handler, eventLoop: channel.eventLoop), of: channel)
+                try channel.pipeline.syncOperations.addHandler(handler)
             }
         }
         switch endpoint {
