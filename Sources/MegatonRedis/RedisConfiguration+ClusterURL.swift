@@ -1,8 +1,8 @@
 import FoundationEssentials
 
 extension RedisConfiguration {
-    /// The scheme of a URL of a cluster, as its first characters; nil for other URLs. The variants with a hyphen are not
-    /// documented, but look like the scheme of sentinels.
+    /// The scheme of a URL of a cluster, as its first characters; nil for other URLs. The variants with a hyphen are
+    /// not documented, but look like the scheme of sentinels.
     static func clusterScheme(of text: String) -> String? {
         let lowercased = text.lowercased()
         return ["redis+cluster://", "rediss+cluster://", "redis-cluster://", "rediss-cluster://"]

@@ -29,8 +29,8 @@ package struct RedisConfiguration: Sendable, Equatable {
     /// Whether a server that is not a master is refused with `.notWritable`, because after a failover the old address
     /// may belong to a replica. True by default.
     package var requiresMaster = true
-    /// Whether the server may be a node of a cluster, which accepts commands for its own slots only. False by default: a
-    /// client that knows nothing of the other nodes is refused with `.invalidConfiguration`.
+    /// Whether the server may be a node of a cluster, which accepts commands for its own slots only. False by default:
+    /// without the other nodes such a server is refused with `.invalidConfiguration`.
     package var acceptsClusterNode = false
     /// Maximum duration of a connection attempt: asking the sentinels, connecting and greeting.
     package var connectTimeout: Duration = .seconds(5)
@@ -43,8 +43,8 @@ package struct RedisConfiguration: Sendable, Equatable {
     /// Parses `redis://[user:password@]host[:port][/database]`, `rediss://…[?ca=file.pem&cert=file.pem&key=file.pem]`,
     /// `unix://[user:password@]/path/of/socket[?db=number]`,
     /// `redis-sentinel://[user:password@]host[:port],…/name[?db=number&sentinel-username=…&sentinel-password=…]`,
-    /// `redis+cluster://[user:password@]host[:port],…`, or `rediss-sentinel://…` and `rediss+cluster://…` with the options
-    /// of TLS. User and password before the hosts are those of Redis itself.
+    /// `redis+cluster://[user:password@]host[:port],…`, or `rediss-sentinel://…` and `rediss+cluster://…` with the
+    /// options of TLS. User and password before the hosts are those of Redis itself.
     ///
     /// - Throws: `.invalidConfiguration`, without the password in its message.
     package init(url text: String) throws(RedisError) {

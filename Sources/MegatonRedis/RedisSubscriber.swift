@@ -14,7 +14,7 @@ package final class RedisSubscriber: Sendable {
     private let onMessage: @Sendable (_ channel: String, _ message: String) -> Void
 
     /// - Parameters:
-    ///   - configuration: in a cluster any node is subscribed to, because each receives what is published at the others.
+    ///   - configuration: in a cluster any node is subscribed to, because each receives the messages of all.
     ///   - onSubscribed: called each time all channels are subscribed.
     ///   - onMessage: called on an event loop; must not block.
     package init(

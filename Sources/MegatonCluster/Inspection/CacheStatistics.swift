@@ -60,8 +60,8 @@ package struct CacheStatistics: Sendable, Codable, Equatable {
     package var kinds: [String: Kind] = [:]
     /// False if the time was over before all keys were scanned: `kinds` is partial then.
     package var scanIsComplete = true
-    /// Commands that the user of the cache Redis may not run, as in ACL rules: `info` (evictions and memory are unknown),
-    /// `scan` and `memory|usage` (so are the kinds of keys and their sizes). Nil if nothing is missing.
+    /// Commands that the user of the cache Redis may not run, as in ACL rules: `info` (evictions and memory are
+    /// unknown), `scan` and `memory|usage` (so are the kinds of keys and their sizes). Nil if nothing is missing.
     package var refusedCommands: [String]?
 
     /// Names in the JSON of `megaton stats`. Some are older than their properties and stay, as scripts read them.

@@ -30,8 +30,8 @@ final class ClusterDiscovery: Sendable {
         }
     }
 
-    /// The nodes in the order in which they are asked. It is random: a node that is cut off from the others, and answers
-    /// with the slots of an hour ago, is not asked first again.
+    /// The nodes in the order in which they are asked. It is random: a node that is cut off from the others, and
+    /// answers with the slots of an hour ago, is not asked first again.
     private var candidates: [RedisEndpoint] {
         let remembered = Array(known.withLock { $0 }.shuffled().prefix(Self.maximumAsked))
         return remembered + seeds.shuffled().filter { !remembered.contains($0) }

@@ -4,9 +4,9 @@ import Synchronization
 
 /// The topology of a cluster as far as this client knows it, and one connection to each master that it has used.
 ///
-/// It decides when to ask for the topology again: after a redirect, after a node could not be reached, and once a minute
-/// while commands are sent. At most one request runs at a time, at most ten a second, and with growing delays while no
-/// node answers. ``ClusterRouter`` decides which command goes where, and when it is repeated.
+/// It decides when to ask for the topology again: after a redirect, after a node could not be reached, and once a
+/// minute while commands are sent. At most one request runs at a time, at most ten a second, and with growing delays
+/// while no node answers. ``ClusterRouter`` decides which command goes where, and when it is repeated.
 final class ClusterNodes: Sendable {
     private struct State {
         var topology: ClusterTopology?
@@ -132,7 +132,7 @@ final class ClusterNodes: Sendable {
 
     /// Begins to ask for the topology, unless a request runs already.
     func refreshSoon() {
-        // A closed client needs no topology, and the failure of the request is kept for those who wait for it.
+        // A closed client needs no topology, and the failure of the request is reported to its waiters.
         _ = try? refresh()
     }
 

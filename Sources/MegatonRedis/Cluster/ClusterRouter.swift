@@ -281,7 +281,7 @@ extension ClusterRouter {
             return nil
         }
 
-        /// Ends the call with what is known of the units that were not executed.
+        /// Ends the call, although some units were not executed.
         ///
         /// - Returns: all replies, of which those of such units are the redirects that they received last.
         func giveUp() throws(RedisError) -> [RedisValue] {

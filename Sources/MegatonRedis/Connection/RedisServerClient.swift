@@ -2,8 +2,8 @@ import Logging
 import NIOCore
 import Synchronization
 
-/// The connection of a `RedisClient` to one server: opened on demand, and reopened after a failure. Many tasks share it,
-/// and their commands are pipelined.
+/// The connection of a `RedisClient` to one server: opened on demand, and reopened after a failure. Many tasks share
+/// it, and their commands are pipelined.
 final class RedisServerClient: RedisExecuting {
     private enum State {
         case idle

@@ -6,8 +6,8 @@ import Testing
 /// Minutes of faults; `./scripts/test --all` runs them.
 @Suite(.enabled(if: LongTests.areOn, "takes minutes; ./scripts/test --all runs it"), .timeLimit(.minutes(10)))
 struct RedisClusterLongTests {
-    /// Writers append numbers to lists, each list from one writer, while slots move to and fro and masters are killed. At
-    /// the end each list is strictly ascending: nothing was executed twice or out of order.
+    /// Writers append numbers to lists, each list from one writer, while slots move to and fro and a master is killed.
+    /// At the end each list is strictly ascending: nothing was executed twice or out of order.
     @Test func nothingIsExecutedTwiceWhileSlotsMoveAndMastersDie() async throws {
         try await RedisClusterProcesses.run(settings: ["min-replicas-to-write 0"]) { (cluster) async throws in
             let client = try cluster.client()
@@ -36,7 +36,7 @@ struct RedisClusterLongTests {
                     try await client.send(["GET", "{tag\(round % 8)}none"])
                     try await cluster.finish(migration)
                 }
-                // One master after the other; only three nodes have replicas, so that one may die.
+                // Its replica takes over.
                 await cluster.kill(port: try await cluster.master(ofSlot: HashSlot.of("tag0")))
                 try await client.send(["SET", "{tag0}alive", "1"], timeout: .seconds(60))
                 isOver.set()
