@@ -15,7 +15,7 @@ SECONDS = 100
 
 
 def slow_hosts(stage, result):
-    """D3: 150,000 jobs of a dead and of a limited host, in eleven batches, beside a healthy one (170 s, at most 400 s)"""
+    """D3: 150,000 jobs each of a dead and of a limited host beside a healthy batch (170 s, at most 400 s)"""
     stage.start([1, 4, 16, 64], ["--host-rate", RATE])
 
     def healthy(name):
