@@ -10,8 +10,9 @@ unused_secondaries = false
 files["Sources/MegatonCluster/Queue/Scripts"] = {
     read_globals = {
         "now", "unpackMeta", "packMeta", "callForAll", "batchKeys", "deathCounts", "submittedId", "refusedOutcome",
-        "asDuplicate", "addDeadLetter", "isConsistent", "closeIfComplete", "finishOrFlagDamaged", "hostName",
-        "openFrontier", "holdingEntry", "nextTurn", "countHeldBytes", "hold", "tick",
+        "asDuplicate", "addDeadLetter", "deleteDeadLetters", "trimDeadLetters", "isConsistent", "closeIfComplete",
+        "finishOrFlagDamaged", "addToGauge", "storedOutcomes", "noteStored", "hostName", "openFrontier", "holdingEntry",
+        "nextTurn", "countHeldBytes", "hold", "tick",
     },
 }
 files["Sources/MegatonCluster/RateLimiting/Scripts"] = {read_globals = {"now", "readHost", "storeHost"}}

@@ -1,6 +1,7 @@
 /// Keys of all log metadata.
 enum LogKey {
     static let batch = "batch"
+    static let bytes = "bytes"
     static let coordinator = "coordinator.id"
     static let count = "count"
     static let epoch = "leader.epoch"

@@ -34,7 +34,13 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         package static let unknownScript = Code("unknown_script")
         /// BATCHEXISTS, of our script `submit`: another submitter has a batch of this name.
         package static let batchExists = Code("batch_exists")
-        /// NOBATCH, of our script `cancelBatch`: there is no batch of this name.
+        /// BATCHBEHIND, of our script `submit`: Redis no longer has jobs that it had acknowledged.
+        package static let batchBehind = Code("batch_behind")
+        /// BATCHCLOSED, of our script `submit`: another process has closed the batch.
+        package static let batchClosed = Code("batch_closed")
+        /// Redis has lost jobs that it had acknowledged, and their submitter cannot push them again.
+        package static let jobsLost = Code("jobs_lost")
+        /// NOBATCH, of our scripts `cancelBatch` and `closeBatch`: there is no batch of this name.
         package static let noBatch = Code("no_batch")
         /// OTHERREADER, of our script `results`: another reader has received outcomes that this one has not.
         package static let otherReader = Code("other_reader")
@@ -74,6 +80,8 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
             case "NOSCRIPT": .unknownScript
             case "CROSSSLOT": .crossSlot
             case "BATCHEXISTS": .batchExists
+            case "BATCHBEHIND": .batchBehind
+            case "BATCHCLOSED": .batchClosed
             case "NOBATCH": .noBatch
             case "OTHERREADER": .otherReader
             // Since Redis 7 an error inside a script keeps its own code; older versions wrap it.

@@ -23,7 +23,17 @@ public struct Batch: Sendable {
     ///   also of another process, begins with the first page that was not left, so that an outcome may be read twice,
     ///   but none is missed. Of two iterations at the same time, the one that falls behind throws
     ///   ``ClusterError/Code/otherReader``.
-    public var outcomes: some AsyncSequence<JobOutcome, any Error> & Sendable { BatchOutcomes(batch: self) }
+    /// - **A Redis that went back.** If Redis returns to an earlier state, in a failover or by a restart from an older
+    ///   file, the iteration continues with what Redis has, and skips outcomes of ids that it has returned.
+    public var outcomes: some AsyncSequence<JobOutcome, any Error> & Sendable {
+        BatchOutcomes(batch: self, number: nil)
+    }
+
+    /// The outcomes from a number on, for a reader that has stored those before: the first outcome of a batch has the
+    /// number 1. Otherwise like ``outcomes``; those before that number are deleted.
+    public func outcomes(from number: Int) -> some AsyncSequence<JobOutcome, any Error> & Sendable {
+        BatchOutcomes(batch: self, number: number)
+    }
 
     /// The current counters, such as `done`; all 0 if the batch is unknown.
     ///
@@ -31,6 +41,20 @@ public struct Batch: Sendable {
     public func counters() async throws -> BatchCounters {
         do {
             return try await BatchMonitor(queue: client.queue, batch: name).counters()
+        } catch {
+            throw ClusterError(error)
+        }
+    }
+
+    /// Closes the batch, so that it ends with the last of its jobs: for a batch whose submitter has died, and for one
+    /// whose jobs were pushed to the public list.
+    ///
+    /// - Parameter expected: number of jobs that were pushed in all, so that the batch does not end while some of them
+    ///   are still in the public list; nil if unknown.
+    /// - Throws: ``ClusterError``, with the code ``ClusterError/Code/unknownBatch`` if there is no batch of this name.
+    public func close(expected: Int? = nil) async throws {
+        do {
+            try await client.queue.close(batch: name, expected: expected)
         } catch {
             throw ClusterError(error)
         }

@@ -4,8 +4,10 @@ internal import MegatonRedis
 /// The outcomes of a batch as a sequence; see ``Batch/outcomes``.
 struct BatchOutcomes: AsyncSequence, Sendable {
     let batch: Batch
+    /// Number of the first outcome; nil for the first one that no reader has acknowledged.
+    let number: Int?
 
-    func makeAsyncIterator() -> Iterator { Iterator(reader: OutcomeReader(batch)) }
+    func makeAsyncIterator() -> Iterator { Iterator(reader: OutcomeReader(batch, from: number)) }
 
     struct Iterator: AsyncIteratorProtocol {
         let reader: OutcomeReader
@@ -50,8 +52,11 @@ final class OutcomeReader {
     private let monitor: BatchMonitor
     /// Waits for outcomes: a blocking command needs a connection of its own.
     private let waiting: RedisClient
-    /// Number of outcomes that readers have, including the last page; nil before the first read.
-    private var received: Int?
+    private let from: Int?
+    /// Nil before the first read.
+    private var cursor: OutcomeCursor?
+    /// Number of outcomes that were returned.
+    private var received = 0
     /// Number of jobs that have no outcome yet, as far as known.
     private var open = 0
     private var lastPage = 0
@@ -60,6 +65,8 @@ final class OutcomeReader {
     /// When this reader first saw that all jobs have ended and the batch is open.
     private var openWithoutJobsSince: ContinuousClock.Instant?
 
+    /// Number of outcomes that are recognized after Redis has returned to an earlier state, at 16 bytes each.
+    private static let remembered = 1_000_000
     /// Number of outcomes from which a read is worthwhile. Fewer are left to accumulate while more than this are
     /// awaited, as a read for each would cost as much as the rest of the queue.
     private static let many = 100
@@ -67,8 +74,9 @@ final class OutcomeReader {
     /// Longest interval at which a reader without outcomes checks for workers.
     private static let statusInterval: Duration = .seconds(5)
 
-    init(_ batch: Batch) {
+    init(_ batch: Batch, from number: Int?) {
         self.batch = batch
+        from = number
         name = batch.name
         monitor = BatchMonitor(queue: batch.client.queue, batch: batch.name)
         waiting = batch.client.connection(role: "results")
@@ -119,12 +127,8 @@ final class OutcomeReader {
         if counters.isFinished {
             // The last outcomes came in the same step as the end of the batch.
             if let page = try await read() { return page }
-            let dropped = counters["results_dropped"]
-            if dropped == 0 { return [] }
-            throw ClusterError(
-                .outcomesLost,
-                "\(dropped) outcomes of the batch \(name) were dropped, because a million others were not read in time."
-            )
+            try checkMissing(counters)
+            return []
         }
         try checkClosing(counters)
         try await checkWorkers(counters)
@@ -133,20 +137,48 @@ final class OutcomeReader {
     }
 
     private func read() async throws -> [Data]? {
-        if received == nil {
+        var cursor: OutcomeCursor
+        if let begun = self.cursor {
+            cursor = begun
+        } else {
             let counters = try await monitor.counters()
             try check(counters)
-            received = counters["read"]
-            open = (batch.submitted ?? max(counters["submitted"], counters["total"])) - counters["read"]
+            let before = from.map { max($0 - 1, 0) } ?? counters["read"]
+            cursor = OutcomeCursor(
+                queue: batch.client.queue,
+                batch: name,
+                history: OutcomeHistory(after: before, limit: Self.remembered)
+            )
+            open = (batch.submitted ?? max(counters["submitted"], counters["total"])) - before
         }
-        let page = try await monitor.outcomes(kept: received ?? 0)
+        defer { self.cursor = cursor }
+        let page = try await cursor.next()
         if page.isEmpty { return nil }
-        received = (received ?? 0) + page.count
+        received += page.count
         open -= page.count
         lastPage = page.count
         withoutWorkersSince = nil
         openWithoutJobsSince = nil
         return page
+    }
+
+    /// Ends the iteration with an error if the batch has ended and outcomes are missing.
+    private func checkMissing(_ counters: BatchCounters) throws(ClusterError) {
+        let deleted = (cursor?.history.deleted ?? 0) + counters["results_dropped"]
+        // Jobs that were cancelled before they were admitted have no outcome.
+        let isWhole = from == nil && counters["read"] <= received && counters["cancelled"] == 0
+        let missing = isWhole ? (batch.submitted ?? 0) - received : 0
+        let count = max(deleted, missing)
+        guard count > 0 else { return }
+        let reason =
+            deleted > 0
+            ? "they were not read in time and were deleted to make room"
+            : "Redis has lost them, and those jobs may have run"
+        throw ClusterError(
+            .outcomesLost,
+            "\(count) outcomes of the batch \(name) are missing: \(reason). The jobs' outputs are not affected. Submit the "
+                + "missing jobs again under another name: finished work is found in the cache."
+        )
     }
 
     private func check(_ counters: BatchCounters) throws(ClusterError) {

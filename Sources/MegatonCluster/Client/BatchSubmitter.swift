@@ -10,8 +10,13 @@ package actor BatchSubmitter {
     private let batch: String
     private let policy: BatchPolicy
     private let onDelay: @Sendable (RedisError) -> Void
+    private let onRestore: @Sendable (Int) -> Void
     /// Distinguishes this batch from one of the same name by another submitter.
     private let submitter = String(UInt64.random(in: .min ... .max), radix: 16)
+    /// The last jobs that Redis has acknowledged: a failover may lose them.
+    private var kept: [Data] = []
+    private let keptLimit: Int
+    private var keptBytes = 0
     /// Jobs that Redis has not acknowledged.
     private var pending: [Data] = []
     private var pendingBytes = 0
@@ -23,10 +28,17 @@ package actor BatchSubmitter {
     private var wasTried = false
     /// Number of jobs that Redis has acknowledged.
     package private(set) var submitted = 0
+    /// Whether Redis has acknowledged that no more jobs will come.
+    private var isClosed = false
+    private var wasClosedByOthers = false
+    /// Whether the batch accepts no more jobs, because it was cancelled or another process has closed it.
+    private var isRefused = false
 
     /// Maximum number of jobs, and of bytes, in one push.
     private static let chunk = 500
     private static let chunkBytes = 1024 * 1024
+    /// Maximum number of bytes of acknowledged jobs that are kept.
+    package static let keptBytes = 64 * 1024 * 1024
     /// Time for which a push is retried while Redis is unreachable or full.
     private static let retryTime: Duration = .seconds(60)
 
@@ -34,14 +46,20 @@ package actor BatchSubmitter {
     ///
     /// - Parameters:
     ///   - policy: options of the batch.
+    ///   - keptLimit: maximum number of bytes of acknowledged jobs that are kept, to push them again if Redis loses them.
     ///   - onDelay: called once for each push that has to wait because Redis is unreachable or full.
+    ///   - onRestore: called with the number of jobs that Redis has lost and that will be pushed again.
     package init(
         queue: JobQueue,
         batch: String,
         policy: BatchPolicy = BatchPolicy(),
-        onDelay: @escaping @Sendable (RedisError) -> Void = { _ in }
+        keptLimit: Int = keptBytes,
+        onDelay: @escaping @Sendable (RedisError) -> Void = { _ in },
+        onRestore: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
         self.onDelay = onDelay
+        self.onRestore = onRestore
+        self.keptLimit = keptLimit
         self.queue = queue
         self.batch = batch
         self.policy = policy
@@ -68,10 +86,22 @@ package actor BatchSubmitter {
         try await push(isLast: true)
     }
 
+    /// Pushes jobs again that Redis had acknowledged and lost, because it has returned to an earlier state: a replica
+    /// that lagged took over, or it restarted from an older file.
+    ///
+    /// - Throws: `.jobsLost` if it has lost more jobs than this submitter keeps.
+    package func restore() async throws(RedisError) {
+        guard submitted > 0 || isClosed, !isRefused else { return }
+        let counters = BatchCounters(try await queue.batch(batch))
+        if counters["submitted"] >= submitted && (!isClosed || counters["closed"] == 1) { return }
+        try goBack(to: counters["submitted"])
+        try await push(isLast: isClosed)
+    }
+
     /// Cancels what was pushed, as a batch that stays open never ends. A batch of the same name by another submitter is
-    /// left alone.
+    /// left alone, and so is a batch that another process has closed: it ends by itself.
     package func cancel() async throws(RedisError) {
-        if wasTried { try await queue.cancel(batch: batch, of: submitter) }
+        if wasTried && !wasClosedByOthers { try await queue.cancel(batch: batch, of: submitter) }
     }
 
     private func push(isLast: Bool) async throws(RedisError) {
@@ -80,33 +110,103 @@ package actor BatchSubmitter {
         var isDelayed = false
         wasTried = true
         try await retrying(until: ContinuousClock.now >= deadline) { () throws(RedisError) in
-            // The number of the first job makes a repeated push harmless. Other tasks may add jobs, or push them,
-            // before the reply.
-            let (first, end) = (first, first + pending.count)
-            let reply = try await queue.submit(
-                pending,
-                to: batch,
-                first: first,
-                isLast: isLast,
-                policy: policy,
-                idsAreUnique: idsAreUnique,
-                submitter: submitter
-            )
-            submitted = max(submitted, reply)
-            removePending(before: end)
+            while try await !pushChunk(isLast: isLast) || !pending.isEmpty {}
         } pauseAfter: { error in
             guard error.isTransient else { return nil }
             if !isDelayed { onDelay(error) }
             isDelayed = true
             return backoff.next(after: error)
         }
+        if isLast { isClosed = true }
     }
 
-    /// Removes the jobs with smaller numbers. A cancelled batch has accepted fewer, and accepts no more.
+    /// Pushes the first of the pending jobs.
+    ///
+    /// - Parameter isLast: whether the last of the pending jobs is the last of the batch.
+    /// - Returns: false if Redis has lost jobs before them, which are then pending too.
+    private func pushChunk(isLast: Bool) async throws(RedisError) -> Bool {
+        // The number of the first job makes a repeated push harmless. Other tasks may add jobs, or push them, before
+        // the reply.
+        let jobs = chunk()
+        let (first, end) = (first, first + jobs.count)
+        do throws(RedisError) {
+            let reply = try await queue.submit(
+                jobs,
+                to: batch,
+                first: first,
+                isLast: isLast && jobs.count == pending.count,
+                policy: policy,
+                idsAreUnique: idsAreUnique,
+                submitter: submitter
+            )
+            // A cancelled batch has accepted fewer, and accepts no more.
+            if reply < end { isRefused = true }
+            submitted = max(submitted, reply)
+            removePending(before: end)
+            return true
+        } catch {
+            switch error.code {
+            case .batchBehind:
+                try goBack(to: BatchCounters(try await queue.batch(batch))["submitted"])
+                return false
+            case .batchClosed:
+                (wasClosedByOthers, isRefused) = (true, true)
+                throw error
+            default: throw error
+            }
+        }
+    }
+
+    private func chunk() -> ArraySlice<Data> {
+        var bytes = 0
+        let count = pending.prefix(Self.chunk).prefix { job in
+            defer { bytes += job.count }
+            return bytes < Self.chunkBytes
+        }.count
+        return pending.prefix(count)
+    }
+
+    /// Makes acknowledged jobs pending again.
+    private func goBack(to number: Int) throws(RedisError) {
+        // Another push has gone back already.
+        guard number < first else { return }
+        let count = first - number
+        guard count <= kept.count else {
+            throw RedisError(
+                .jobsLost,
+                "Redis has lost jobs: it acknowledged \(submitted) of the batch \(batch) and has \(number), and only the "
+                    + "last \(kept.count) can be pushed again. It ended before they were on its disk, or a replica without "
+                    + "them took over. Submit again: finished work is in the cache."
+            )
+        }
+        let lost = kept.suffix(count)
+        let bytes = lost.reduce(0) { $0 + $1.count }
+        pending = lost + pending
+        pendingBytes += bytes
+        kept.removeLast(count)
+        keptBytes -= bytes
+        first = number
+        onRestore(count)
+    }
+
+    /// Removes the jobs with smaller numbers, and keeps them for a while.
     private func removePending(before end: Int) {
         guard end > first else { return }
-        pendingBytes -= pending.prefix(end - first).reduce(0) { $0 + $1.count }
+        let accepted = pending.prefix(end - first)
+        let bytes = accepted.reduce(0) { $0 + $1.count }
+        kept += accepted
+        keptBytes += bytes
+        pendingBytes -= bytes
         pending.removeFirst(end - first)
         first = end
+        // Rarely, as the rest is moved.
+        if keptBytes > keptLimit + keptLimit / 4 {
+            var count = 0
+            while keptBytes > keptLimit {
+                keptBytes -= kept[count].count
+                count += 1
+            }
+            kept.removeFirst(count)
+        }
     }
 }

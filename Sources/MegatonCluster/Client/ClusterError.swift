@@ -73,6 +73,7 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
             switch error.code {
             case .batchExists: .batchExists
             case .noBatch: .unknownBatch
+            case .jobsLost: .jobsLost
             case .otherReader: .otherReader
             case .invalidConfiguration: .invalidConfiguration
             default: error.isTransient ? .redisUnavailable : .redis

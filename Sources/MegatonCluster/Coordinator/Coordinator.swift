@@ -25,8 +25,10 @@ public final class Coordinator: Sendable {
         package var renewInterval: Duration = .seconds(3)
         /// Lists of renditions by name, for jobs that name one.
         public var presets: [String: [Rendition]] = [:]
-        /// How long a batch that has ended is remembered.
+        /// How long a batch that has ended is remembered, with outcomes that were not read.
         public var batchRetention: Duration = .seconds(7 * 24 * 3600)
+        /// How long dead letters are kept, and limits of dead letters and outcomes.
+        package var retention = Retention()
         /// Nil for a coordinator. Otherwise it is a worker's fallback: it leads only after the cluster has had no
         /// leader for this time, with the presets of the last one, and yields to any coordinator.
         package var takeoverDelay: Duration?
@@ -45,6 +47,7 @@ public final class Coordinator: Sendable {
     private let listener: IntakeListener
     private let queue: JobQueue
     private let sweeper: LeaseSweeper
+    private let keeper: RetentionKeeper
     private let logger: Logger
     let starting = ServiceStart()
     /// Time since which a fallback has seen no leader.
@@ -62,7 +65,6 @@ public final class Coordinator: Sendable {
     /// which a fallback looks for a leader.
     private static let pollInterval: Duration = .seconds(1)
     private static let trimInterval: Duration = .seconds(60)
-    private static let trimmedAtOnce = 100
     /// Number of hosts whose requests are counted individually.
     private static let hostsKept = 10_000
 
@@ -85,6 +87,12 @@ public final class Coordinator: Sendable {
         listener = IntakeListener(redis, keys: configuration.keys, group: group, logger: logger)
         queue = JobQueue(control, keys: configuration.keys)
         sweeper = LeaseSweeper(queue: queue, role: .leader, logger: logger)
+        keeper = RetentionKeeper(
+            queue: queue,
+            batches: configuration.batchRetention,
+            retention: configuration.retention,
+            logger: logger
+        )
         let isFallback = configuration.takeoverDelay != nil
         leadership = Leadership(queue: queue, name: name, lease: configuration.leaderLease, isFallback: isFallback)
     }
@@ -140,6 +148,7 @@ public final class Coordinator: Sendable {
                             // Concurrent with the rounds, as some of them wait: while it leads, no other process has to
                             // sweep.
                             group.addTask { await self.sweeper.run() }
+                            group.addTask { await self.keeper.run() }
                             try await lead(epoch)
                             group.cancelAll()
                         }
@@ -230,10 +239,7 @@ public final class Coordinator: Sendable {
                 lastAnswer.withLock { $0 = .now }
             }
             if poll.isDue(at: .now) { window.observe(slots: try await intake.slots()) }
-            if trim.isDue(at: .now) {
-                try await queue.forgetBatches(endedFor: configuration.batchRetention, limit: Self.trimmedAtOnce)
-                try await queue.forgetRareHosts(above: Self.hostsKept)
-            }
+            if trim.isDue(at: .now) { try await queue.forgetRareHosts(above: Self.hostsKept) }
             switch try await intake.admit(
                 epoch: epoch,
                 window: &window,

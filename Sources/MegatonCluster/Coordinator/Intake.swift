@@ -258,7 +258,7 @@ struct Intake: Sendable {
                 keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.body, keys.meta,
             ] + keys.ready + [
                 keys.wake, keys.dead, keys.deadInfo, keys.stat, keys.batches, keys.cancelled, keys.round,
-                keys.holding, keys.held, keys.pace, keys.heldBytes,
+                keys.holding, keys.held, keys.pace, keys.heldBytes, keys.ended,
             ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] },
             arguments: arguments
         )

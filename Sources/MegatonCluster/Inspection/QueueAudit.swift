@@ -74,7 +74,7 @@ package struct QueueAudit: Sendable {
             QueueScripts.audit,
             keys: [keys.body, keys.meta] + keys.ready + [
                 keys.lease, keys.delay, keys.dead, keys.deadInfo, keys.wake, keys.stat, keys.suspects,
-                keys.holding,
+                keys.holding, keys.ended,
             ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] },
             arguments: arguments
         )

@@ -29,6 +29,11 @@ extension JobQueue {
         return replies.reduce(0) { $0 + ($1.int ?? 0) }
     }
 
+    /// Number of jobs in the public list.
+    package func intakeCount() async throws(RedisError) -> Int {
+        try await redis.send(["LLEN", .string(keys.jobs)]).int ?? 0
+    }
+
     /// Milliseconds since 1970, by Redis' clock.
     package func now() async throws(RedisError) -> Int {
         let time = (try await redis.send(["TIME"]).array ?? []).compactMap(\.int)

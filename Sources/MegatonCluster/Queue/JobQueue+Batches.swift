@@ -10,8 +10,10 @@ extension JobQueue {
     ///   - idsAreUnique: whether no id so far can occur twice, so that the batch need not remember ids.
     ///   - submitter: name of the only submitter that may push to the batch.
     /// - Returns: number of jobs of the batch that are submitted now.
+    /// - Throws: `.batchBehind` if Redis no longer has all jobs before the first; `.batchClosed` if another process has
+    ///   closed the batch; `.batchExists` if it is another submitter's.
     func submit(
-        _ jobs: [Data],
+        _ jobs: some Collection<Data>,
         to batch: String,
         first: Int,
         isLast: Bool,
@@ -23,7 +25,7 @@ extension JobQueue {
             QueueScripts.submit,
             keys: [
                 keys.jobs(batch: batch), keys.batch(batch), keys.batches, keys.intakes, keys.intakeWake, keys.cancelled,
-                keys.known(batch),
+                keys.known(batch), keys.ended,
             ],
             arguments: [
                 .string(batch), .int(first), isLast ? "1" : "0", policy.keepsLedger ? "1" : "0",
@@ -45,6 +47,7 @@ extension JobQueue {
             QueueScripts.cancelBatch,
             keys: [
                 keys.jobs(batch: batch), keys.batch(batch), keys.cancelled, keys.intakes, keys.known(batch), keys.stat,
+                keys.ended,
             ],
             arguments: [.string(batch), .string(submitter ?? "")]
         )
@@ -99,40 +102,44 @@ extension JobQueue {
         }
     }
 
-    /// Forgets batches that ended long ago, among a number of batches drawn at random, so that batches that cannot be
-    /// forgotten yet do not hide the others.
+    /// Closes a batch, so that it ends with the last of its jobs; see the script `closeBatch`.
     ///
-    /// - Returns: number of batches that were forgotten.
+    /// - Parameter expected: number of jobs that were pushed in all, if known. The batch then does not end before that
+    ///   many jobs have been admitted.
+    /// - Returns: whether the batch has ended.
+    /// - Throws: `.noBatch` if there is no batch of this name.
     @discardableResult
-    func forgetBatches(endedFor age: Duration, limit: Int) async throws(RedisError) -> Int {
-        let names = (try await redis.send(["ZRANDMEMBER", .string(keys.batches), .int(limit)]).array ?? [])
-            .compactMap(\.string)
-        if names.isEmpty { return 0 }
-        let replies = try await redis.run(
-            QueueScripts.forgetBatch,
-            calls: names.map { name in
-                (
-                    [
-                        keys.batch(name), keys.results(name), keys.known(name), keys.batches, keys.cancelled,
-                        keys.jobs(batch: name), keys.formerKnown(name),
-                    ],
-                    [.string(name), .int(age.wholeMilliseconds)]
-                )
-            }
+    package func close(batch: String, expected: Int? = nil) async throws(RedisError) -> Bool {
+        let reply = try await redis.run(
+            QueueScripts.closeBatch,
+            keys: [keys.batch(batch), keys.known(batch), keys.batches, keys.ended],
+            arguments: [.string(batch), expected.map { .int($0) } ?? ""]
         )
-        for case .error(let text) in replies { throw RedisError(reply: text) }
-        return replies.count { $0.int == 1 }
+        return reply.int == 1
     }
 
-    /// Reads a batch's ledger, oldest outcome first, and deletes the outcomes that its reader has. Safe to repeat.
+    /// Reads a batch's ledger, oldest outcome first; see the script `results`. Safe to repeat.
     ///
-    /// - Parameter kept: number of outcomes that the reader has in all.
-    func results(of batch: String, kept: Int, limit: Int) async throws(RedisError) -> [Data] {
+    /// - Parameters:
+    ///   - number: number of the last outcome that the reader has; 0 for none.
+    ///   - digest: SHA-1 of that outcome in hex; empty if unknown.
+    ///   - acknowledges: whether the outcomes up to that one are deleted.
+    func results(
+        of batch: String,
+        after number: Int,
+        digest: String,
+        limit: Int,
+        acknowledges: Bool = true
+    ) async throws(RedisError) -> OutcomePage {
         let reply = try await redis.run(
             QueueScripts.results,
-            keys: [keys.results(batch), keys.batch(batch)],
-            arguments: [.int(kept), .int(limit)]
+            keys: [keys.results(batch), keys.batch(batch), keys.stat],
+            arguments: [.int(number), .string(digest), .int(limit), acknowledges ? "1" : "0"]
         )
-        return (reply.array ?? []).compactMap { $0.buffer.map { Data($0.readableBytesView) } }
+        guard let fields = reply.array, fields.count >= 2, let start = fields[1].int,
+            let state = fields[0].int.flatMap(OutcomePage.State.init(rawValue:))
+        else { throw Self.unexpected("results") }
+        let lines = fields.dropFirst(2).compactMap { $0.buffer.map { Data($0.readableBytesView) } }
+        return OutcomePage(state: state, start: start, lines: lines)
     }
 }

@@ -106,7 +106,7 @@ extension JobQueue {
         if letters.isEmpty { return 0 }
         let reply = try await redis.run(
             QueueScripts.drop,
-            keys: [keys.dead, keys.deadInfo],
+            keys: [keys.dead, keys.deadInfo, keys.stat],
             arguments: letters.map { .string($0.key) }
         )
         return reply.int ?? 0

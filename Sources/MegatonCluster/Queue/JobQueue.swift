@@ -28,6 +28,7 @@ package struct JobQueue: Sendable {
             QueueScripts.settle,
             keys: [
                 keys.lease, keys.body, keys.meta, keys.stat, keys.dead, keys.deadInfo, keys.crashes, keys.isolating,
+                keys.ended,
             ]
                 + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] },
             arguments: completions.reduce(into: [.string(worker), .int(completions.count)]) { arguments, completion in

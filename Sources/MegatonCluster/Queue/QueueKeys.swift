@@ -80,6 +80,8 @@ package struct QueueKeys: Sendable, Hashable {
     func batch(_ name: String) -> String { prefix + "batch:\(name)" }
     /// ZSET, batch to the time at which it was first seen, ms.
     var batches: String { prefix + "batches" }
+    /// ZSET, batch to the time at which it ended, or at which its last job came if it has not, ms.
+    var ended: String { prefix + "ended" }
     /// SET of batches whose jobs are no longer wanted.
     var cancelled: String { prefix + "cancelled" }
     /// HASH of the jobs that a batch has had, deleted when the batch has ended: `i<id>` to `<content>:<state>` for ids
@@ -88,7 +90,7 @@ package struct QueueKeys: Sendable, Hashable {
     func known(_ batch: String) -> String { prefix + "known:\(batch)" }
     /// SET of digests that earlier versions kept; removed with the batch.
     func formerKnown(_ batch: String) -> String { prefix + "seen:\(batch)" }
-    /// LIST of outcomes as JSON, if the batch keeps a ledger.
+    /// LIST of outcomes as JSON, if the batch keeps a ledger: those that no reader has acknowledged.
     func results(_ batch: String) -> String { prefix + "results:\(batch)" }
 
     // MARK: The cluster
@@ -119,7 +121,9 @@ package struct QueueKeys: Sendable, Hashable {
 
     // MARK: Statistics
 
-    /// HASH of counters since the queue was created.
+    /// HASH of counters since the queue was created; also the bytes of the dead letters and of the outcomes of all
+    /// batches (`dead_bytes`, `outcome_bytes`), and the limits that the leader has set (`dead_limit`,
+    /// `outcome_limit`).
     package var stat: String { prefix + "stat" }
     /// HASH, host to its number of requests.
     var statHosts: String { prefix + "stat:hosts" }

@@ -9,7 +9,9 @@ enum QueueScripts {
     // Batches
     static let submit = script("submit", PackageResources.submit_lua)
     static let cancelBatch = script("cancelBatch", PackageResources.cancelBatch_lua)
+    static let closeBatch = script("closeBatch", PackageResources.closeBatch_lua)
     static let results = script("results", PackageResources.results_lua)
+    static let dropOutcomes = script("dropOutcomes", PackageResources.dropOutcomes_lua)
     static let promoteDelayed = script("promoteDelayed", PackageResources.promoteDelayed_lua)
     static let forgetBatch = script("forgetBatch", PackageResources.forgetBatch_lua)
 
@@ -35,15 +37,16 @@ enum QueueScripts {
     static let control = script("control", PackageResources.control_lua)
     static let requeue = script("requeue", PackageResources.requeue_lua)
     static let drop = script("drop", PackageResources.drop_lua)
+    static let expireDead = script("expireDead", PackageResources.expireDead_lua)
     static let audit = script("audit", PackageResources.audit_lua)
     static let auditBodies = script("auditBodies", PackageResources.auditBodies_lua)
     static let auditStage = script("auditStage", PackageResources.auditStage_lua)
     static let auditIntake = script("auditIntake", PackageResources.auditIntake_lua)
 
     static let all = [
-        submit, cancelBatch, results, promoteDelayed, forgetBatch, stage, replay, admit, lead, publish, resign, claim,
-        renew, release, settle, retry, hold, giveUp, sweep, control, requeue, drop, audit, auditBodies, auditStage,
-        auditIntake,
+        submit, cancelBatch, closeBatch, results, dropOutcomes, promoteDelayed, forgetBatch, stage, replay, admit, lead,
+        publish, resign, claim, renew, release, settle, retry, hold, giveUp, sweep, control, requeue, drop, expireDead,
+        audit, auditBodies, auditStage, auditIntake,
     ]
 
     private static func script(_ name: String, _ file: [UInt8]) -> RedisScript {

@@ -82,7 +82,7 @@ import Testing
     }
 
     private func ledger(_ fixture: QueueFixture) async throws -> [JobOutcome] {
-        try await fixture.queue.results(of: "b", kept: 0, limit: 10).map {
+        try await fixture.results(of: "b", kept: 0, limit: 10).map {
             try JSONDecoder().decode(JobOutcome.self, from: $0)
         }
     }

@@ -180,7 +180,7 @@ import Testing
             ]
             try await fixture.submit(jobs, to: "b", policy: .init(keepsLedger: true, deduplicates: true))
             #expect(try await fixture.admit() == .admitted(.init(admitted: 3, duplicates: 1)))
-            let outcomes = try await fixture.queue.results(of: "b", kept: 0, limit: 10)
+            let outcomes = try await fixture.results(of: "b", kept: 0, limit: 10)
             let outcome = try JSONDecoder().decode(JobOutcome.self, from: outcomes[0])
             #expect(outcome.status == .deduplicated && outcome.id == "2" && outcome.source == "https://h/a")
             for job in try await fixture.claim(3) { _ = try await fixture.finish(job) }
@@ -245,10 +245,10 @@ import Testing
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a", batch: "open"))
             try await fixture.admit()
-            #expect(try await fixture.queue.forgetBatches(endedFor: .zero, limit: 10) == 0, "a job is left")
+            #expect(try await fixture.queue.forgetBatches(endedFor: .zero, limit: 10).forgotten == 0, "a job is left")
             for job in try await fixture.claim() { _ = try await fixture.finish(job) }
-            #expect(try await fixture.queue.forgetBatches(endedFor: .seconds(60), limit: 10) == 0)
-            #expect(try await fixture.queue.forgetBatches(endedFor: .zero, limit: 10) == 1)
+            #expect(try await fixture.queue.forgetBatches(endedFor: .seconds(60), limit: 10).forgotten == 0)
+            #expect(try await fixture.queue.forgetBatches(endedFor: .zero, limit: 10).forgotten == 1)
         }
     }
 
@@ -311,11 +311,11 @@ import Testing
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.submit([QueueFixture.job("a", batch: "b")], to: "b", policy: .init(keepsLedger: true))
             try await fixture.admit()
-            #expect(try await fixture.queue.forgetBatches(endedFor: .zero, limit: 10) == 0)
+            #expect(try await fixture.queue.forgetBatches(endedFor: .zero, limit: 10).forgotten == 0)
             for job in try await fixture.claim() { _ = try await fixture.finish(job) }
-            #expect(try await fixture.queue.forgetBatches(endedFor: .seconds(3600), limit: 10) == 0)
+            #expect(try await fixture.queue.forgetBatches(endedFor: .seconds(3600), limit: 10).forgotten == 0)
             #expect(try await fixture.queue.batches(limit: 10).map(\.name) == ["b"])
-            #expect(try await fixture.queue.forgetBatches(endedFor: .zero, limit: 10) == 1)
+            #expect(try await fixture.queue.forgetBatches(endedFor: .zero, limit: 10).forgotten == 1)
             #expect(try await fixture.queue.batches(limit: 10).isEmpty)
             for key in [fixture.keys.batch("b"), fixture.keys.results("b")] {
                 #expect(try await fixture.count("EXISTS", key) == 0)

@@ -14,7 +14,7 @@ import Testing
             for _ in 0..<200 { try await fixture.redis.send(["RPUSH", .string(fixture.keys.results("b")), line]) }
             var parts: [Int] = []
             repeat {
-                parts.append(try await fixture.queue.results(of: "b", kept: parts.reduce(0, +), limit: 150).count)
+                parts.append(try await fixture.results(of: "b", kept: parts.reduce(0, +), limit: 150).count)
             } while parts.last != 0
             #expect(parts.reduce(0, +) == 200 && parts.allSatisfy { $0 < 100 }, "\(parts)")
             #expect(try await fixture.count("EXISTS", fixture.keys.results("b")) == 0)
@@ -104,14 +104,13 @@ import Testing
             let batch = try await fixture.batch("b")
             #expect(batch.isFinished)
             #expect(batch["done"] == 1 && batch["failed"] == 1 && batch["cancelled"] == 1 && batch["total"] == 3)
-            let monitor = BatchMonitor(queue: fixture.queue, batch: "b")
-            let outcomes = try await monitor.outcomes(kept: 0).map {
+            let outcomes = try await fixture.results(of: "b", kept: 0).map {
                 try JSONDecoder().decode(JobOutcome.self, from: $0)
             }
             #expect(outcomes.map(\.status) == [.done, .failed, .cancelled])
-            #expect(try await monitor.outcomes(kept: 0).count == 3, "a lost reply loses nothing")
-            #expect(try await monitor.outcomes(kept: 2).count == 1)
-            #expect(try await monitor.outcomes(kept: 3).isEmpty)
+            #expect(try await fixture.results(of: "b", kept: 0).count == 3, "a lost reply loses nothing")
+            #expect(try await fixture.results(of: "b", kept: 2).count == 1)
+            #expect(try await fixture.results(of: "b", kept: 3).isEmpty)
         }
     }
 
@@ -170,7 +169,7 @@ import Testing
             }
             #expect(dead.contains { $0.code == "invalid_job" && $0.message.contains("\"colour\"") && $0.batch == "b" })
             #expect(dead.contains { $0.job == "{" })
-            let lines = try await BatchMonitor(queue: fixture.queue, batch: "b").outcomes(kept: 0)
+            let lines = try await fixture.results(of: "b", kept: 0)
             let outcome = try JSONDecoder().decode(JobOutcome.self, from: lines[0])
             #expect(outcome.status == .failed && outcome.error?.code == "invalid_job")
         }

@@ -14,7 +14,7 @@ import Testing
     }
 
     private func ledger(_ batch: String, _ fixture: QueueFixture, kept: Int = 0) async throws -> [JobOutcome] {
-        try await fixture.queue.results(of: batch, kept: kept, limit: 1000).map {
+        try await fixture.results(of: batch, kept: kept, limit: 1000).map {
             try JSONDecoder().decode(JobOutcome.self, from: $0)
         }
     }

@@ -134,6 +134,11 @@ struct QueueFixture: Sendable {
         return places
     }
 
+    /// The outcomes behind the first `kept`, for a reader that does not know their digests.
+    func results(of batch: String, kept: Int, limit: Int = 1000) async throws -> [Data] {
+        try await queue.results(of: batch, after: kept, digest: "", limit: limit).lines
+    }
+
     func batch(_ name: String) async throws -> BatchCounters { BatchCounters(try await queue.batch(name)) }
 }
 

@@ -2,11 +2,11 @@
 -- admit: turns the first jobs of the stage into jobs that can be claimed, or into dead letters.
 --
 -- KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 body · 5 meta · 6-8 ready: high, normal, bulk · 9 wake · 10 dead ·
---      11 deadinfo · 12 stat · 13 batches · 14 cancelled · 15 round · 16 holding · 17 held · 18 pace · 19 heldbytes,
---      then for each batch concerned: batch:<b>, results:<b>, known:<b>
+--      11 deadinfo · 12 stat · 13 batches · 14 cancelled · 15 round · 16 holding · 17 held · 18 pace ·
+--      19 heldbytes · 20 ended, then for each batch concerned: batch:<b>, results:<b>, known:<b>
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of wake tokens · 4 the round that the caller knows · 5 number of
---      batches · their names, then eight for each job: key · `1`-`3` its priority, `@` and the digest of its source, `@`
---      and its host if it has one, or `x` if it is invalid · number of its batch, 0 for none · `1` if it came through
+--      batches · their names, then eight for each job: key · `1`-`3` its priority, `@` and the digest of its source,
+--      `@` and its host if it has one, or `x` if it is invalid · number of its batch, 0 for none · `1` if it came through
 --      its batch's own intake · its JSON, or its dead letter · the digest that distinguishes it from other jobs, if its
 --      batch admits equal jobs only once, otherwise ``; or the outcome of an invalid job · its content in 32 hex
 --      digits, if its id is to be compared with those that the batch has had, otherwise `` · its labels as JSON,
@@ -27,7 +27,7 @@
 
 local leaderKey, epochKey, stageKey, bodyKey, metaKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local wakeKey, deadKey, deadInfoKey, statKey, batchesKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local cancelledKey, roundKey, fixedKeys = KEYS[14], KEYS[15], 19
+local cancelledKey, roundKey, endedKey, fixedKeys = KEYS[14], KEYS[15], KEYS[20], 20
 local frontier = openFrontier(KEYS[16], KEYS[17], KEYS[18], KEYS[19], bodyKey)
 local readyKeys = {KEYS[6], KEYS[7], KEYS[8]}
 local caller, epoch, maximumTokens, round = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
@@ -70,6 +70,8 @@ for _, batch in ipairs(batches) do
     if redis.call('ZADD', batchesKey, 'NX', now(), batch.name) == 1 then
       redis.call('HSETNX', batch.key, 'created', now())
     end
+    -- An open batch is forgotten if it gets no more jobs for long.
+    redis.call('ZADD', endedKey, now(), batch.name)
   end
 end
 -- Jobs are alive if they have a meta, which is small: a body may have a megabyte.
@@ -82,7 +84,7 @@ local fresh, bodies, metas, ready, later, t = {}, {}, {}, {{}, {}, {}}, {}, now(
 -- Deletes the dead letters of the jobs that were admitted so far. Called before a dead letter is added: a job that
 -- is refused after another was admitted under the same id stays dead.
 local function revive()
-  if callForAll('ZREM', deadKey, fresh) > 0 then callForAll('HDEL', deadInfoKey, fresh) end
+  deleteDeadLetters(deadKey, deadInfoKey, statKey, fresh)
   fresh = {}
 end
 -- The JSON of the jobs that are admitted here, by key.
@@ -99,7 +101,7 @@ local function countEnd(batch, counter, outcome)
   if batch and batch.damaged then
     redis.call('HINCRBY', statKey, 'damaged_batch_ends', 1)
   elseif batch then
-    finishOrFlagDamaged(statKey, batch.key, batch.results, batch.known, {[counter] = 1}, {outcome}, true)
+    finishOrFlagDamaged(statKey, endedKey, batch.key, batch.results, batch.known, {[counter] = 1}, {outcome}, true)
   end
 end
 local function duplicate(batch, id, json, labels, outcome)
@@ -116,7 +118,7 @@ local function conflict(batch, id, json, labels, i)
   letter = cjson.encode(letter)
   if labels ~= '' then letter = string.sub(letter, 1, -2) .. ',"labels":' .. labels .. '}' end
   revive()
-  addDeadLetter(deadKey, deadInfoKey, spareKey(id, i), letter)
+  addDeadLetter(deadKey, deadInfoKey, statKey, spareKey(id, i), letter)
   redis.call('HINCRBY', statKey, 'failed', 1)
   countEnd(batch, 'failed', refusedOutcome(id, json, 'failed', 'id_conflict', message, labels))
   result[2] = result[2] + 1
@@ -172,7 +174,7 @@ for i = first, last, argumentsPerJob do
   local json, extra, content, labels = ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], ARGV[i + 7]
   if kind == 'x' then
     revive()
-    addDeadLetter(deadKey, deadInfoKey, alive[id] and spareKey(id, i) or id, json)
+    addDeadLetter(deadKey, deadInfoKey, statKey, alive[id] and spareKey(id, i) or id, json)
     redis.call('HINCRBY', statKey, 'failed', 1)
     countEnd(batch, 'failed', extra)
     result[2] = result[2] + 1
@@ -184,7 +186,7 @@ for i = first, last, argumentsPerJob do
     result[4] = result[4] + 1
   elseif batch and batch.damaged then
     revive()
-    addDeadLetter(deadKey, deadInfoKey, alive[id] and spareKey(id, i) or id, cjson.encode({
+    addDeadLetter(deadKey, deadInfoKey, statKey, alive[id] and spareKey(id, i) or id, cjson.encode({
       attempts = 0, code = 'damaged_batch', batch = batch.name, job = json,
       message = 'A key of the batch is damaged, so that it cannot count its jobs.'
     }))

@@ -2,7 +2,7 @@
 -- audit: examines ids that looked inconsistent, each in its state at this moment, and repairs them on request.
 --
 -- KEYS 1 body · 2 meta · 3-5 ready: high, normal, bulk · 6 lease · 7 delay · 8 dead · 9 deadinfo · 10 wake · 11 stat ·
---      12 suspects · 13 holding, then for each batch concerned: batch:<b>, results:<b>, known:<b>
+--      12 suspects · 13 holding · 14 ended, then for each batch concerned: batch:<b>, results:<b>, known:<b>
 -- ARGV 1 `1` to repair · 2 number of batches · their names, then pairs of an id and the number of its batch, 0 for none
 -- Returns a list of {id, kind, its places joined by ` + `, its batch}, one for each fault: all that were found, or
 --      those that were repaired.
@@ -19,7 +19,7 @@
 
 local bodyKey, metaKey, leaseKey, delayKey, deadKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7], KEYS[8]
 local deadInfoKey, wakeKey, statKey, suspectsKey, holdingKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local fixedKeys = 13
+local endedKey, fixedKeys = KEYS[14], 14
 local readyKeys = {KEYS[3], KEYS[4], KEYS[5]}
 local repairs, batchCount, fixedArguments = ARGV[1], tonumber(ARGV[2]), 2
 
@@ -78,12 +78,12 @@ local function fail(j, number)
     if j.batch ~= '' then dead.batch = j.batch end
     local letter = cjson.encode(dead)
     if j.labels then letter = string.sub(letter, 1, -2) .. ',"labels":' .. j.labels .. '}' end
-    addDeadLetter(deadKey, deadInfoKey, j.id, letter)
+    addDeadLetter(deadKey, deadInfoKey, statKey, j.id, letter)
   end
   redis.call('HINCRBY', statKey, 'failed', 1)
   local batchKey, resultsKey, knownKey = batchKeys(fixedKeys, number)
   if number > 0 and redis.call('EXISTS', batchKey) == 1 then
-    finishOrFlagDamaged(statKey, batchKey, resultsKey, knownKey, {failed = 1},
+    finishOrFlagDamaged(statKey, endedKey, batchKey, resultsKey, knownKey, {failed = 1},
                         {refusedOutcome(j.id, j.json or '', 'failed', 'orphan', lost, j.labels)})
   end
 end
@@ -114,8 +114,7 @@ for i = fixedArguments + batchCount + 1, #ARGV, 2 do
       repair(j, number)
     end
     if aliveAndDead then
-      redis.call('ZREM', deadKey, j.id)
-      redis.call('HDEL', deadInfoKey, j.id)
+      deleteDeadLetters(deadKey, deadInfoKey, statKey, {j.id})
     end
   end
   local places = table.concat(j.places, ' + ')

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- cancelBatch: drops the jobs of a batch that have not been staged, and marks the rest as no longer wanted.
 --
--- KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 cancelled · 4 intakes · 5 known:<batch> · 6 stat
+-- KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 cancelled · 4 intakes · 5 known:<batch> · 6 stat · 7 ended
 -- ARGV 1 batch · 2 the submitter; empty for any
 -- Returns how many jobs were dropped, or the error NOBATCH. If a submitter is given and has no batch of this name, it
 --      does nothing and returns -1.
@@ -9,7 +9,7 @@
 -- cancelled when a worker or the coordinator reaches them, and running jobs when their worker renews next.
 
 local jobsKey, batchKey, cancelledKey, intakesKey, knownKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local statKey = KEYS[6]
+local statKey, endedKey = KEYS[6], KEYS[7]
 local batch, submitter = ARGV[1], ARGV[2]
 
 if submitter ~= '' and redis.call('HGET', batchKey, 'submitter') ~= submitter then return -1 end
@@ -19,11 +19,14 @@ redis.call('UNLINK', jobsKey)
 redis.call('SADD', cancelledKey, batch)
 redis.call('ZREM', intakesKey, batch)
 redis.call('HSET', batchKey, 'closed', '1')
+-- Jobs that were announced and did not come are no longer awaited.
+redis.call('HDEL', batchKey, 'expected')
+redis.call('ZADD', endedKey, 'NX', now(), batch)
 if dropped > 0 then
   redis.call('HINCRBY', batchKey, 'total', dropped)
   redis.call('HINCRBY', batchKey, 'own', dropped)
   redis.call('HINCRBY', batchKey, 'cancelled', dropped)
   redis.call('HINCRBY', statKey, 'cancelled', dropped)
 end
-closeIfComplete(batchKey, knownKey)
+closeIfComplete(batchKey, knownKey, endedKey)
 return dropped

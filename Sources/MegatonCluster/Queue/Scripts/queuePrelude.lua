@@ -231,14 +231,52 @@ local function asDuplicate(outcome)
   return (string.gsub(outcome, '^(.*)"status":"%a+"', '%1"status":"deduplicated"'))
 end
 
--- Adds a dead letter; if there are more than 100,000, the oldest is deleted.
-local function addDeadLetter(deadKey, deadInfoKey, id, json)
+-- Adds to a gauge in `stat`. It is never below 0, so that a lost count cannot grow.
+local function addToGauge(statKey, field, delta)
+  if delta ~= 0 and redis.call('HINCRBY', statKey, field, delta) < 0 then redis.call('HSET', statKey, field, 0) end
+end
+
+-- Deletes dead letters, and returns how many there were.
+local function deleteDeadLetters(deadKey, deadInfoKey, statKey, ids)
+  local count, bytes = callForAll('ZREM', deadKey, ids), 0
+  if count == 0 then return 0 end
+  for _, id in ipairs(ids) do
+    local size = redis.call('HSTRLEN', deadInfoKey, id)
+    if size > 0 then bytes = bytes + #id + size end
+  end
+  callForAll('HDEL', deadInfoKey, ids)
+  addToGauge(statKey, 'dead_bytes', -bytes)
+  return count
+end
+
+-- Deletes up to `most` of the oldest dead letters while they died before `time`, or there are more than 100,000, or
+-- they have more bytes than the limit that the leader has set. The newest one stays. Returns how many were deleted.
+local function trimDeadLetters(deadKey, deadInfoKey, statKey, time, most)
+  local count = redis.call('ZCARD', deadKey)
+  local v = redis.call('HMGET', statKey, 'dead_bytes', 'dead_limit')
+  local bytes, limit, oldest = tonumber(v[1]) or 0, tonumber(v[2]) or 33554432, {}
+  while #oldest < most do
+    local isOver = count - #oldest > 100000 or bytes > limit and count - #oldest > 1
+    local first = redis.call('ZRANGE', deadKey, #oldest, #oldest, 'WITHSCORES')
+    if #first == 0 or not isOver and tonumber(first[2]) >= time then break end
+    oldest[#oldest + 1] = first[1]
+    bytes = bytes - #first[1] - redis.call('HSTRLEN', deadInfoKey, first[1])
+  end
+  if #oldest > 0 then
+    deleteDeadLetters(deadKey, deadInfoKey, statKey, oldest)
+    redis.call('HINCRBY', statKey, 'dead_dropped', #oldest)
+  end
+  if count == #oldest then redis.call('HSET', statKey, 'dead_bytes', 0) end
+  return #oldest
+end
+
+-- Adds a dead letter, and deletes up to 64 old ones if there are too many.
+local function addDeadLetter(deadKey, deadInfoKey, statKey, id, json)
+  local before = redis.call('HSTRLEN', deadInfoKey, id)
   redis.call('ZADD', deadKey, now(), id)
   redis.call('HSET', deadInfoKey, id, json)
-  if redis.call('ZCARD', deadKey) > 100000 then
-    local oldest = redis.call('ZPOPMIN', deadKey)
-    redis.call('HDEL', deadInfoKey, oldest[1])
-  end
+  addToGauge(statKey, 'dead_bytes', #json - before + (before > 0 and 0 or #id))
+  trimDeadLetters(deadKey, deadInfoKey, statKey, 0, 64)
 end
 
 -- Whether a batch can count: its key does not exist yet, or is a hash whose counters are numbers far from overflow.
@@ -255,17 +293,27 @@ local function isConsistent(batchKey, knownKey)
   return true
 end
 
+-- The name of the batch that has this key: a queue's name has no brace.
+local function nameOfBatch(batchKey)
+  return string.match(batchKey, '}[^}]-batch:(.*)$')
+end
+
 -- Marks a batch as finished if it is complete: it is closed, everything that its submitter pushed was admitted (`own`),
--- and all of its jobs (`total`, which includes those of the public intake) have ended. Returns 1 once, and then deletes
--- `known`.
-local function closeIfComplete(batchKey, knownKey)
+-- at least as many jobs as were announced (`expected`), and all of its jobs (`total`, which includes those of the
+-- public intake) have ended. Returns 1 once, and then deletes `known`.
+local function closeIfComplete(batchKey, knownKey, endedKey)
   local v = redis.call('HMGET', batchKey, 'closed', 'submitted', 'own', 'total', 'done', 'failed', 'cancelled',
-                       'deduplicated')
-  local ended = 0
+                       'deduplicated', 'expected')
+  local ended, total = 0, tonumber(v[4]) or 0
   for i = 5, 8 do ended = ended + (tonumber(v[i]) or 0) end
-  if v[1] == '1' and (tonumber(v[3]) or 0) >= (tonumber(v[2]) or 0) and ended >= (tonumber(v[4]) or 0) then
+  if v[1] == '1' and (tonumber(v[3]) or 0) >= (tonumber(v[2]) or 0) and ended >= total and
+     total >= (tonumber(v[9]) or 0) then
     redis.call('UNLINK', knownKey)
-    return redis.call('HSETNX', batchKey, 'finished', now())
+    local t = now()
+    if redis.call('HSETNX', batchKey, 'finished', t) == 1 then
+      redis.call('ZADD', endedKey, t, nameOfBatch(batchKey))
+      return 1
+    end
   end
   return 0
 end
@@ -292,30 +340,71 @@ local function endDuplicates(batchKey, knownKey, counts, outcomes)
   if duplicates > 0 then counts.deduplicated = (counts.deduplicated or 0) + duplicates end
 end
 
+-- The outcomes that a batch keeps: their number, their bytes, and the bytes that are noted. The noted ones are wrong if
+-- a client has popped outcomes with a command of its own; the length of the list shows that.
+local function storedOutcomes(batchKey, resultsKey)
+  local length = redis.call('LLEN', resultsKey)
+  local count, noted = string.match(redis.call('HGET', batchKey, 'stored') or '', '^(%d+):(%d+)$')
+  count, noted = tonumber(count) or 0, tonumber(noted) or 0
+  if length == 0 then return 0, 0, noted end
+  return length, count > length and math.floor(noted * length / count) or noted, noted
+end
+
+-- Notes how many outcomes and bytes a batch keeps, and adds the difference to the sum of all batches.
+local function noteStored(statKey, batchKey, count, bytes, noted)
+  redis.call('HSET', batchKey, 'stored', string.format('%d:%.0f', count, bytes))
+  addToGauge(statKey, 'outcome_bytes', bytes - noted)
+end
+
+-- Appends outcomes to the ledger of a batch, numbered without a gap: `outcomes` is the number of the last. Each differs
+-- from the outcome that had its number before Redis returned to an earlier state: if no worker needed a time of its own
+-- for the job, by the time of this call, in digits that are too small to count. Beyond 1,000,000 outcomes or 1 GiB
+-- that no reader has received, or beyond the limit that the leader has set for all batches together, outcomes are
+-- dropped and counted.
+local function keepOutcomes(statKey, batchKey, resultsKey, outcomes)
+  local length, bytes, noted = storedOutcomes(batchKey, resultsKey)
+  local v = redis.call('HMGET', batchKey, 'outcomes', 'read')
+  local limits = redis.call('HMGET', statKey, 'outcome_bytes', 'outcome_limit')
+  local others = math.max((tonumber(limits[1]) or 0) - noted, 0)
+  local limit = math.min(1073741824, (tonumber(limits[2]) or 1073741824) - others)
+  local kept = {}
+  local stamp = string.format('"seconds":0.000000000%.0f', now())
+  for _, outcome in ipairs(outcomes) do
+    if string.find(outcome, '"seconds":0[,}]') then
+      -- The last one is the outcome's own: others may be in its labels.
+      outcome = string.gsub(outcome, '^(.*)"seconds":0([,}])', '%1' .. stamp .. '%2')
+    end
+    if length + #kept < 1000000 and bytes + #outcome <= limit then
+      kept[#kept + 1] = outcome
+      bytes = bytes + #outcome
+    end
+  end
+  if #kept < #outcomes then redis.call('HINCRBY', batchKey, 'results_dropped', #outcomes - #kept) end
+  if #kept == 0 then return end
+  callForAll('RPUSH', resultsKey, kept)
+  local last = math.max(tonumber(v[1]) or 0, (tonumber(v[2]) or 0) + length) + #kept
+  redis.call('HSET', batchKey, 'outcomes', string.format('%.0f', last))
+  noteStored(statKey, batchKey, length + #kept, bytes, noted)
+end
+
 -- Adds `counts` to the batch's counters, closes the batch if it is complete, and appends the outcomes to the ledger if
 -- the batch keeps one. The ledger comes last, so that no completion is lost to a damaged ledger. Duplicates that wait
 -- for these jobs end with them. With `refusals`, the outcomes belong to jobs that were never admitted, and no duplicate
 -- waits for them.
-local function finish(batchKey, resultsKey, knownKey, counts, outcomes, refusals)
+local function finish(statKey, endedKey, batchKey, resultsKey, knownKey, counts, outcomes, refusals)
   if not refusals then endDuplicates(batchKey, knownKey, counts, outcomes) end
   for field, count in pairs(counts) do redis.call('HINCRBY', batchKey, field, count) end
-  local closed = closeIfComplete(batchKey, knownKey)
-  if redis.call('HGET', batchKey, 'ledger') == '1' then
-    local room = math.max(1000000 - redis.call('LLEN', resultsKey), 0)
-    if room < #outcomes then redis.call('HINCRBY', batchKey, 'results_dropped', #outcomes - room) end
-    for i = #outcomes, room + 1, -1 do outcomes[i] = nil end
-    callForAll('RPUSH', resultsKey, outcomes)
-  end
+  local closed = closeIfComplete(batchKey, knownKey, endedKey)
+  if redis.call('HGET', batchKey, 'ledger') == '1' then keepOutcomes(statKey, batchKey, resultsKey, outcomes) end
   return closed
 end
 
 -- Calls `finish` for jobs that have already ended, and returns whether it succeeded. If not, it counts the outcomes in
 -- `damaged_batch_ends`. Lua does not roll back: a batch that cannot count must not abort a script between two of its
 -- writes.
-local function finishOrFlagDamaged(statKey, batchKey, resultsKey, knownKey, counts, outcomes, refusals)
-  -- Counted before, as `finish` deletes outcomes for which the ledger has no room.
+local function finishOrFlagDamaged(statKey, endedKey, batchKey, resultsKey, knownKey, counts, outcomes, refusals)
   local ends = #outcomes
-  if pcall(finish, batchKey, resultsKey, knownKey, counts, outcomes, refusals) then return true end
+  if pcall(finish, statKey, endedKey, batchKey, resultsKey, knownKey, counts, outcomes, refusals) then return true end
   redis.call('HINCRBY', statKey, 'damaged_batch_ends', ends)
   return false
 end

@@ -14,8 +14,7 @@ local deadKey, deadInfoKey, jobsKey, statKey, crashesKey = KEYS[1], KEYS[2], KEY
 local pushed = 0
 for i = 1, #ARGV, 3 do
   local id, json, digest = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  if redis.call('ZREM', deadKey, id) == 1 then
-    redis.call('HDEL', deadInfoKey, id)
+  if deleteDeadLetters(deadKey, deadInfoKey, statKey, {id}) == 1 then
     redis.call('ZREM', crashesKey, digest)
     redis.call('LPUSH', jobsKey, json)
     pushed = pushed + 1

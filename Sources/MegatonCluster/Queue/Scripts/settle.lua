@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- settle: ends jobs for good. Each is handled by itself: a refused one does not hold the others up.
 --
--- KEYS 1 lease · 2 body · 3 meta · 4 stat · 5 dead · 6 deadinfo · 7 crashes · 8 isolating, then for each batch
---      concerned: batch:<b>, results:<b>, known:<b>
+-- KEYS 1 lease · 2 body · 3 meta · 4 stat · 5 dead · 6 deadinfo · 7 crashes · 8 isolating · 9 ended,
+--      then for each batch concerned: batch:<b>, results:<b>, known:<b>
 -- ARGV 1 worker · 2 number of jobs, then for each of them: id · attempt · `done`, `failed` or `cancelled` · number of
 --      its batch, 0 for none · the outcome as JSON, if it has a batch · the dead letter as JSON, if it failed · number
 --      of pairs that follow · pairs of counter and number, added to the batch
@@ -15,7 +15,7 @@
 -- the job has changed.
 
 local leaseKey, bodyKey, metaKey, statKey, deadKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local deadInfoKey, crashesKey, isolatingKey, fixedKeys = KEYS[6], KEYS[7], KEYS[8], 8
+local deadInfoKey, crashesKey, isolatingKey, endedKey, fixedKeys = KEYS[6], KEYS[7], KEYS[8], KEYS[9], 9
 local worker, jobCount, firstJob = ARGV[1], tonumber(ARGV[2]), 3
 
 -- The position of each job in ARGV.
@@ -49,7 +49,7 @@ for i, at in ipairs(positions) do
       sources[#sources + 1] = digest
       if status == 'done' then cleared[#cleared + 1] = digest end
     end
-    if status == 'failed' then addDeadLetter(deadKey, deadInfoKey, id, ARGV[at + 5]) end
+    if status == 'failed' then addDeadLetter(deadKey, deadInfoKey, statKey, id, ARGV[at + 5]) end
     if number > 0 then
       local batch = batches[number] or {counts = {}, outcomes = {}, ends = {}}
       batches[number] = batch
@@ -73,7 +73,7 @@ for status, count in pairs(stats) do redis.call('HINCRBY', statKey, status, coun
 for number, batch in pairs(batches) do
   local batchKey, resultsKey, knownKey = batchKeys(fixedKeys, number)
   -- By now the jobs have ended: a batch that cannot count must not keep the others from counting theirs.
-  if not finishOrFlagDamaged(statKey, batchKey, resultsKey, knownKey, batch.counts, batch.outcomes) then
+  if not finishOrFlagDamaged(statKey, endedKey, batchKey, resultsKey, knownKey, batch.counts, batch.outcomes) then
     for _, i in ipairs(batch.ends) do results[i] = 'damaged' end
   end
 end

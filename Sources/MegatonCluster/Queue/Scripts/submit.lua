@@ -1,19 +1,21 @@
 #!lua
 -- submit: pushes jobs to a batch's own intake, each exactly once.
 --
--- KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 batches · 4 intakes · 5 intakewake · 6 cancelled · 7 known:<batch>
+-- KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 batches · 4 intakes · 5 intakewake · 6 cancelled · 7 known:<batch> ·
+--      8 ended
 -- ARGV 1 batch · 2 number of the first job, counted from 0 · 3 `1` if no more will come · 4 `1` to keep a ledger ·
 --      5 `1` to admit equal jobs only once · 6 the batch's weight · 7 the submitter: a batch has only one · 8 `1` if no
 --      id so far can occur twice, so that none has to be remembered · 9… the jobs' JSON
--- Returns how many jobs of the batch are submitted now, or the error BATCHEXISTS, or ERR if jobs before the first one
---      are missing.
+-- Returns how many jobs of the batch are submitted now, or the error BATCHEXISTS; or BATCHBEHIND if jobs before the
+--      first one are missing, as Redis has returned to an earlier state; or BATCHCLOSED if the batch was closed by
+--      another process.
 -- Before: any state. After: `submitted` = first + count, however often the call was repeated: the number of the first
 -- job shows which of them are there already, so that a call can be repeated after a lost reply. A cancelled batch
 -- accepts no more jobs.
 -- Not `allow-oom`: a full Redis refuses new work.
 
 local jobsKey, batchKey, batchesKey, intakesKey, intakeWakeKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local cancelledKey, knownKey = KEYS[6], KEYS[7]
+local cancelledKey, knownKey, endedKey = KEYS[6], KEYS[7], KEYS[8]
 local batch, first, isLast, keepsLedger, deduplicates = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
 local weight, submitter, idsAreUnique, firstJob = ARGV[6], ARGV[7], ARGV[8], 9
 
@@ -25,10 +27,15 @@ if redis.call('SISMEMBER', cancelledKey, batch) == 1 then
   return tonumber(redis.call('HGET', batchKey, 'submitted') or '0')
 end
 local have = tonumber(redis.call('HGET', batchKey, 'submitted') or '0')
-if first > have then return redis.error_reply('ERR jobs of the batch are missing before this one') end
+if first > have then return redis.error_reply('BATCHBEHIND jobs of the batch are missing before this one') end
+local isNew = have < first + #ARGV - firstJob + 1
+if isNew and redis.call('HGET', batchKey, 'closed') == '1' then
+  return redis.error_reply('BATCHCLOSED the batch was closed')
+end
 if redis.call('ZADD', batchesKey, 'NX', now(), batch) == 1 then
   redis.call('HSET', batchKey, 'created', now())
 end
+redis.call('ZADD', endedKey, now(), batch)
 redis.call('HSET', batchKey, 'ledger', keepsLedger, 'deduplicate', deduplicates, 'weight', weight, 'unique',
            idsAreUnique)
 for i = firstJob + (have - first), #ARGV do
@@ -41,6 +48,6 @@ redis.call('LPUSH', intakeWakeKey, '1')
 redis.call('LTRIM', intakeWakeKey, 0, 0)
 if isLast == '1' then
   redis.call('HSET', batchKey, 'closed', '1')
-  closeIfComplete(batchKey, knownKey)
+  closeIfComplete(batchKey, knownKey, endedKey)
 end
 return have

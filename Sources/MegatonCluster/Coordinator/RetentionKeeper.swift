@@ -1,0 +1,112 @@
+internal import Logging
+internal import MegatonRedis
+
+/// How long ended work is kept in Redis, and how much of it.
+package struct Retention: Sendable, Equatable {
+    /// How long a dead letter is kept.
+    package var deadLetters: Duration = .seconds(30 * 24 * 3600)
+    /// Maximum number of bytes of the dead letters; the oldest are deleted. If nil, 32 MiB, or a sixteenth of Redis'
+    /// `maxmemory` if that is less.
+    package var deadLetterBytes: Int?
+    /// Maximum number of bytes of the outcomes of all batches that no reader has received. The outcomes of the batches
+    /// that ended first are deleted; if there are none left, new ones are not kept. If nil, 1 GiB, or a quarter of
+    /// Redis' `maxmemory` if that is less.
+    package var outcomeBytes: Int?
+
+    package init() {}
+
+    /// Maximum numbers of bytes.
+    struct Limits: Sendable, Equatable {
+        var deadLetters: Int
+        var outcomes: Int
+    }
+
+    /// - Parameter memory: `maxmemory` of Redis; 0 if it has none, or if it is unknown.
+    func limits(memory: Int) -> Limits {
+        let memory = memory > 0 ? memory : Int.max
+        return Limits(
+            deadLetters: deadLetterBytes ?? min(32 * 1024 * 1024, memory / 16),
+            outcomes: outcomeBytes ?? min(1024 * 1024 * 1024, memory / 4)
+        )
+    }
+}
+
+/// Deletes ended batches, outcomes and dead letters whose time is over, or for which there is no room, until its task is
+/// cancelled.
+///
+/// It works in small steps beside the leader's rounds, and repeats them while there is more to delete, so that it keeps up
+/// with any rate and no job waits for it.
+struct RetentionKeeper: Sendable {
+    let queue: JobQueue
+    /// How long a batch is remembered after its end.
+    let batches: Duration
+    let retention: Retention
+    let logger: Logger
+
+    private static let interval: Duration = .seconds(1)
+    private static let lettersAtOnce = 256
+    private static let batchesAtOnce = 100
+    private static let ledgersAtOnce = 16
+
+    func run() async {
+        var limits: Retention.Limits?
+        await repeating {
+            do throws(RedisError) {
+                if limits == nil { limits = retention.limits(memory: try await memory()) }
+                if let limits { try await tidy(limits) }
+            } catch {
+                logger.debug("cannot delete ended work", metadata: [LogKey.error: "\(error)"])
+            }
+            return Self.interval
+        }
+    }
+
+    /// `maxmemory` of Redis; 0 if it has none or may not be asked for it.
+    private func memory() async throws(RedisError) -> Int {
+        do throws(RedisError) {
+            return Inspector.field("maxmemory", in: try await queue.redis.send(["INFO", "memory"]).string ?? "")
+        } catch {
+            guard error.isCommandRefused else { throw error }
+            return 0
+        }
+    }
+
+    /// Deletes all that is due.
+    func tidy(_ limits: Retention.Limits) async throws(RedisError) {
+        var letters = 0
+        repeat {
+            letters = try await queue.expireDeadLetters(
+                olderThan: retention.deadLetters,
+                limits: limits,
+                limit: Self.lettersAtOnce
+            )
+        } while letters == Self.lettersAtOnce && !Task.isCancelled
+        var hasMore = true
+        while hasMore && !Task.isCancelled {
+            let page = try await queue.forgetBatches(endedFor: batches, limit: Self.batchesAtOnce)
+            hasMore = page.hasMore && page.forgotten > 0
+        }
+        try await makeRoom(limits.outcomes)
+    }
+
+    /// Deletes outcomes of ended batches if those of all batches take more than seven eighths of their limit, so that
+    /// there is room for new ones.
+    private func makeRoom(_ limit: Int) async throws(RedisError) {
+        var excess = try await queue.outcomeBytes() - (limit - limit / 8)
+        if excess <= 0 { return }
+        var (offset, hasMore, freed) = (0, true, 0)
+        while excess > 0 && hasMore && !Task.isCancelled {
+            let page = try await queue.dropOutcomes(offset: offset, limit: Self.ledgersAtOnce)
+            excess -= page.freed
+            freed += page.freed
+            offset += Self.ledgersAtOnce
+            hasMore = page.hasMore
+        }
+        if freed > 0 {
+            logger.warning(
+                "outcomes of ended batches that no reader had received were deleted to make room",
+                metadata: [LogKey.bytes: "\(freed)"]
+            )
+        }
+    }
+}

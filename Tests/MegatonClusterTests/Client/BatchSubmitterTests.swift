@@ -1,0 +1,119 @@
+import Foundation
+import MegatonRedis
+import MegatonTestSupport
+import Synchronization
+import Testing
+
+@testable import MegatonCluster
+
+/// A submission whose Redis returns to an earlier state, or whose batch another process closes.
+@Suite(.timeLimit(.minutes(2))) struct BatchSubmitterTests {
+    private func jobs(_ range: Range<Int>) -> [Data] { range.map { QueueFixture.job("j\($0)", batch: "b") } }
+
+    private func pushed(_ fixture: QueueFixture) async throws -> [String] {
+        let values = try await fixture.redis.send(["LRANGE", .string(fixture.keys.jobs(batch: "b")), "0", "-1"]).array
+        return try (values ?? []).reversed().map { value in
+            try #require(try Job(json: Data((value.string ?? "").utf8)).id)
+        }
+    }
+
+    @Test func jobsThatRedisForgotArePushedAgain() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let restored = Mutex(0)
+            let submitter = BatchSubmitter(
+                queue: fixture.queue,
+                batch: "b",
+                onRestore: { count in restored.withLock { $0 += count } }
+            )
+            for job in jobs(0..<700) { try await submitter.add(job) }
+            try await submitter.flush()
+            try await fixture.redis.send(["SAVE"])
+            for job in jobs(700..<1900) { try await submitter.add(job) }
+            try await submitter.flush()
+            await fixture.server.crash()
+            try await fixture.server.startAgain()
+            #expect(try await fixture.batch("b")["submitted"] == 700)
+            // The next push notices it.
+            for job in jobs(1900..<2000) { try await submitter.add(job) }
+            try await submitter.close()
+            #expect(restored.withLock { $0 } == 1200)
+            #expect(await submitter.submitted == 2000)
+            #expect(try await pushed(fixture) == (0..<2000).map { "j\($0)" })
+            #expect(try await fixture.batch("b")["closed"] == 1)
+            // And so does a submitter that waits.
+            await fixture.server.crash()
+            try await fixture.server.startAgain()
+            try await submitter.restore()
+            try await submitter.restore()
+            #expect(restored.withLock { $0 } == 2500)
+            #expect(try await pushed(fixture) == (0..<2000).map { "j\($0)" })
+            try await fixture.redis.send(["FLUSHALL"])
+            try await submitter.restore()
+            #expect(try await pushed(fixture).count == 2000)
+            let batch = try await fixture.batch("b")
+            #expect(batch["submitted"] == 2000 && batch["closed"] == 1)
+        }
+    }
+
+    @Test func aSubmitterThatCannotRestoreSaysSo() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let submitter = BatchSubmitter(queue: fixture.queue, batch: "b", keptLimit: 20_000)
+            for job in jobs(0..<3000) { try await submitter.add(job) }
+            try await submitter.close()
+            try await fixture.redis.send(["FLUSHALL"])
+            await #expect { try await submitter.restore() } throws: { error in
+                let error = error as? RedisError
+                return error?.code == .jobsLost && error?.message.contains("Submit again") == true
+            }
+        }
+    }
+
+    @Test func aCancelledBatchIsNotRestored() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let submitter = BatchSubmitter(queue: fixture.queue, batch: "b")
+            for job in jobs(0..<10) { try await submitter.add(job) }
+            try await submitter.flush()
+            try await fixture.queue.cancel(batch: "b")
+            for job in jobs(10..<20) { try await submitter.add(job) }
+            try await submitter.close()
+            try await submitter.restore()
+            let batch = try await fixture.batch("b")
+            #expect(batch["submitted"] == 10 && batch["cancelled"] == 10 && batch.isFinished)
+        }
+    }
+
+    @Test func aBatchThatAnotherProcessClosesTakesNoMoreJobs() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let submitter = BatchSubmitter(queue: fixture.queue, batch: "b")
+            for job in jobs(0..<2) { try await submitter.add(job) }
+            try await submitter.flush()
+            #expect(try await !fixture.queue.close(batch: "b"))
+            try await submitter.add(jobs(2..<3)[0])
+            await #expect { try await submitter.flush() } throws: { ($0 as? RedisError)?.code == .batchClosed }
+            try await submitter.cancel()
+            try await fixture.admit()
+            for job in try await fixture.claim(9) { #expect(try await fixture.finish(job) == .ok) }
+            let batch = try await fixture.batch("b")
+            #expect(batch.isFinished && batch["done"] == 2 && batch["cancelled"] == 0)
+        }
+    }
+
+    /// Jobs in the public list belong to no batch before they are admitted.
+    @Test func aBatchOfThePublicListEndsWithTheAnnouncedNumberOfJobs() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            await #expect { try await fixture.queue.close(batch: "b") } throws: {
+                ($0 as? RedisError)?.code == .noBatch
+            }
+            try await fixture.push(jobs(0..<1)[0])
+            try await fixture.admit()
+            for job in try await fixture.claim() { _ = try await fixture.finish(job) }
+            #expect(try await !fixture.queue.close(batch: "b", expected: 2))
+            #expect(try await !fixture.batch("b").isFinished)
+            try await fixture.push(jobs(1..<2)[0])
+            try await fixture.admit()
+            for job in try await fixture.claim() { _ = try await fixture.finish(job) }
+            #expect(try await fixture.batch("b").isFinished)
+            #expect(try await fixture.queue.close(batch: "b"), "closing it again changes nothing")
+        }
+    }
+}
