@@ -7,9 +7,10 @@ import MegatonRedis
 struct BatchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "batch",
-        abstract: "List batches, show one, wait for it, or cancel it.",
+        abstract: "List batches, show one, wait for it, read its outcomes, close or cancel it.",
         subcommands: [
-            BatchListCommand.self, BatchShowCommand.self, BatchWaitCommand.self, BatchCancelCommand.self,
+            BatchListCommand.self, BatchShowCommand.self, BatchWaitCommand.self, BatchResultsCommand.self,
+            BatchCloseCommand.self, BatchCancelCommand.self,
         ]
     )
 }
@@ -91,8 +92,8 @@ struct BatchWaitCommand: AsyncParsableCommand {
             try await InspectorSession.queue(redis) { queue in
                 if try await BatchReport.of(name, queue).state == "open" {
                     Terminal.error(
-                        "megaton: the batch is open: its submitter may push more jobs. If the submitter has ended, end "
-                            + "the batch with megaton batch cancel \(name)."
+                        "megaton: the batch is open: its submitter may push more jobs. If the submitter has ended, "
+                            + "megaton batch close \(name) lets the batch end with its last job."
                     )
                 }
                 let report = try await timeout.wait(orElse: { "the batch \"\(name)\" has not ended" }) {
@@ -151,6 +152,12 @@ struct BatchReport: Encodable {
     let deduplicated: Int
     let originFetches: Int
     let renders: Int
+    /// Outcomes that were stored; nil if the batch keeps none.
+    let outcomes: Int?
+    /// Of these, the ones that a reader has acknowledged.
+    let outcomesRead: Int?
+    /// Outcomes that were not stored, or deleted unread, to make room.
+    let outcomesDropped: Int?
 
     init(_ summary: BatchSummary) {
         let counters = summary.counters
@@ -163,6 +170,10 @@ struct BatchReport: Encodable {
         deduplicated = counters["deduplicated"]
         originFetches = counters["origin_fetches"]
         renders = counters["renders"]
+        let keepsOutcomes = counters["ledger"] == 1
+        outcomes = keepsOutcomes ? counters["outcomes"] : nil
+        outcomesRead = keepsOutcomes ? counters["read"] : nil
+        outcomesDropped = keepsOutcomes ? counters["results_dropped"] + counters["results_deleted"] : nil
     }
 
     /// - Throws: `CLIError` if there is no batch of this name.

@@ -28,7 +28,39 @@ struct CoordinatorCommand: AsyncParsableCommand {
     )
     var presets: String?
 
+    @Option(
+        name: .customLong("keep-batches"),
+        help: ArgumentHelp("How long batches and their outcomes are kept after their end.", valueName: "days")
+    )
+    var keepBatches = 7.0
+
+    @Option(name: .customLong("keep-dead"), help: ArgumentHelp("How long dead jobs are kept.", valueName: "days"))
+    var keepDead = 30.0
+
+    @Option(
+        name: .customLong("dead-limit"),
+        help: ArgumentHelp(
+            "Memory for dead jobs; the oldest are deleted. By default 32, or a sixteenth of Redis' maxmemory.",
+            valueName: "MiB"
+        )
+    )
+    var deadLimit: Int?
+
+    @Option(
+        name: .customLong("outcome-limit"),
+        help: ArgumentHelp(
+            "Memory for outcomes that no reader has received; those of the batches that ended first are deleted. By "
+                + "default 1024, or a quarter of Redis' maxmemory.",
+            valueName: "MiB"
+        )
+    )
+    var outcomeLimit: Int?
+
     mutating func validate() throws {
+        try OptionRange.check("--keep-batches", keepBatches, 0.01...3650, " days")
+        try OptionRange.check("--keep-dead", keepDead, 0.01...3650, " days")
+        try OptionRange.check("--dead-limit", deadLimit, 1...1_048_576, " MiB")
+        try OptionRange.check("--outcome-limit", outcomeLimit, 1...1_048_576, " MiB")
         if presets?.isEmpty == true { throw ValidationError("--presets is empty; it must name a file.") }
         try OptionRange.check("--window", window, 1...1_000_000)
     }
@@ -40,6 +72,10 @@ struct CoordinatorCommand: AsyncParsableCommand {
             configuration.keys = redis.keys
             configuration.window = window
             configuration.presets = try loadPresets()
+            configuration.batchRetention = .seconds(keepBatches * 24 * 3600)
+            configuration.retention.deadLetters = .seconds(keepDead * 24 * 3600)
+            configuration.retention.deadLetterBytes = deadLimit.map { $0 * 1024 * 1024 }
+            configuration.retention.outcomeBytes = outcomeLimit.map { $0 * 1024 * 1024 }
             let logger = log.logger("megaton.coordinator")
             let coordinator = Coordinator(configuration, redis: try redis.control(), logger: logger)
             try await ProcessSignals.forwarded(to: shutdown) {

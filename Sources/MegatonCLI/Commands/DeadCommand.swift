@@ -57,6 +57,13 @@ struct DeadListCommand: AsyncParsableCommand {
                     }
                 }
                 if shown == 0 && !json { Terminal.output("no dead jobs") }
+                let dropped = try await queue.droppedDeadLetters()
+                if dropped > 0 {
+                    Terminal.error(
+                        "megaton: \(Counted.of(dropped, "older dead job")) \(dropped == 1 ? "was" : "were") deleted, after "
+                            + "--keep-dead of the coordinator or to keep within --dead-limit."
+                    )
+                }
                 if hasMore {
                     let all = try await queue.deadCount()
                     Terminal.error("megaton: the list ends at \(shown) of \(all) dead jobs; --limit shows more.")

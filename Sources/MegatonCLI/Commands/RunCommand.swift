@@ -357,11 +357,7 @@ struct RunCommand: AsyncParsableCommand {
             )
         }
         result.notRetried.report()
-        let code = summary.exitCode(
-            interrupted: result.wasInterrupted,
-            ranOutOfTime: result.ranOutOfTime,
-            leavesOut: !result.notRetried.isEmpty
-        )
-        if code != 0 { throw ExitCode(code) }
+        result.missing?.report()
+        if result.code != 0 { throw ExitCode(result.code) }
     }
 }

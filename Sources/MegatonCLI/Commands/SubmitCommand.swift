@@ -39,6 +39,12 @@ struct SubmitCommand: AsyncParsableCommand {
     @Flag(name: .long, help: "Wait until all jobs have ended.")
     var wait = false
 
+    @Flag(
+        name: .customLong("keep-outcomes"),
+        help: "Keep the outcomes in Redis for megaton batch results, as --wait does."
+    )
+    var keepOutcomes = false
+
     mutating func validate() throws {
         if let batch, !Job.isName(batch) { throw ValidationError("--batch must match [A-Za-z0-9._:-]{1,128}.") }
         if output != nil { try options.refuseOutputOfRetry() }
@@ -87,7 +93,8 @@ struct SubmitCommand: AsyncParsableCommand {
                 ledger: ledger,
                 shutdown: shutdown,
                 deadline: deadline,
-                cancelsAtTimeout: false
+                cancelsAtTimeout: false,
+                keepsOutcomes: wait || keepOutcomes
             )
             guard wait else {
                 let count = try await ProcessSignals.forwarded(to: shutdown) { try await run.submitOnly() }
@@ -108,12 +115,8 @@ struct SubmitCommand: AsyncParsableCommand {
                 Terminal.note("megaton: \(summary.line)")
             }
             result.notRetried.report()
-            let code = summary.exitCode(
-                interrupted: result.wasInterrupted,
-                ranOutOfTime: result.ranOutOfTime,
-                leavesOut: !result.notRetried.isEmpty
-            )
-            if code != 0 { throw ExitCode(code) }
+            result.missing?.report()
+            if result.code != 0 { throw ExitCode(result.code) }
         }
     }
 }

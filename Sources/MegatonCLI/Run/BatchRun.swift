@@ -9,19 +9,6 @@ import Synchronization
 
 /// Submits one batch and follows it to its end: reads inputs, pushes jobs and collects outcomes concurrently.
 final class BatchRun: Sendable {
-    /// Result of a batch.
-    struct Result: Sendable {
-        let summary: RunSummary
-        let errors: String
-        let skipped: Int
-        let excluded: Int
-        /// Jobs that a retry left out of its ledger.
-        let notRetried: RetryLedger.NotRetried
-        let wasInterrupted: Bool
-        /// Whether `--timeout` caused the interruption.
-        let ranOutOfTime: Bool
-    }
-
     /// Thrown when `--timeout` is over and the batch continues without a waiting command.
     private struct StoppedWaiting: Error {}
 
@@ -36,12 +23,13 @@ final class BatchRun: Sendable {
     private let monitor: BatchMonitor
     private let waiting: RedisClient
     private let ledger: Ledger?
+    var keepsLedger: Bool { ledger != nil }
     private let shutdown: ShutdownSignal
     /// The end of `--timeout`; nil if there is none.
     private let deadline: ContinuousClock.Instant?
     /// Whether the jobs left after `--timeout` are cancelled; otherwise they continue.
     private let cancelsAtTimeout: Bool
-    private let progress = Mutex(Progress())
+    private let progress: Mutex<Progress>
     /// Signaled when the batch has begun, or will not begin.
     private let changed = AsyncSignal()
 
@@ -59,6 +47,10 @@ final class BatchRun: Sendable {
         var skipped = 0
         var excluded = 0
         var notRetried = RetryLedger.NotRetried()
+        /// Ids of the submitted jobs, if a ledger is written.
+        var ids: SubmittedIDs
+        /// The outcomes that were read, when the batch has ended.
+        var history: OutcomeHistory?
     }
 
     /// Maximum number of jobs that are submitted and have not ended: how far reading runs ahead of the workers.
@@ -68,6 +60,8 @@ final class BatchRun: Sendable {
     /// more than this are awaited: a read for each would cost as much as the rest of the queue.
     private static let readThreshold = 100
     private static let batchingWindow: Duration = .milliseconds(50)
+    /// Interval at which a submission that waits looks whether Redis has lost jobs.
+    private static let restoreInterval: Duration = .seconds(2)
     /// Time limit for the rest of an interrupted batch to end.
     private static let cancelTimeout: Duration = .seconds(10)
     /// Time limit for retries of the last read of the counters.
@@ -84,12 +78,14 @@ final class BatchRun: Sendable {
         ledger: Ledger?,
         shutdown: ShutdownSignal,
         deadline: ContinuousClock.Instant?,
-        cancelsAtTimeout: Bool = true
+        cancelsAtTimeout: Bool = true,
+        keepsOutcomes: Bool = true
     ) {
         self.options = options
         self.deadline = deadline
         self.cancelsAtTimeout = cancelsAtTimeout
         self.batch = batch
+        progress = Mutex(Progress(ids: SubmittedIDs(batch: batch)))
         self.selection = selection
         self.builder = builder
         self.showsLogs = showsLogs
@@ -102,8 +98,14 @@ final class BatchRun: Sendable {
         submitter = BatchSubmitter(
             queue: queue,
             batch: batch,
-            policy: options.policy(keepsLedger: ledger != nil),
-            onDelay: { Terminal.error("megaton: waiting for Redis, for up to a minute: \($0.message)") }
+            policy: options.policy(keepsLedger: keepsOutcomes),
+            onDelay: { Terminal.error("megaton: waiting for Redis, for up to a minute: \($0.message)") },
+            onRestore: {
+                Terminal.error(
+                    "megaton: Redis has returned to an earlier state and lost \(Counted.jobs($0)) of the batch \(batch), "
+                        + "which \($0 == 1 ? "is" : "are") submitted again."
+                )
+            }
         )
         monitor = BatchMonitor(queue: queue, batch: batch)
     }
@@ -117,7 +119,14 @@ final class BatchRun: Sendable {
         do {
             tally = try await follow()
         } catch is StoppedWaiting {
-            throw stoppedWaiting()
+            let now = progress.withLock { $0 }
+            let waited = StoppedBatch(
+                batch: batch,
+                ended: now.ended,
+                submitted: now.submitted,
+                isComplete: now.isComplete
+            )
+            throw waited.error(after: options.timeout ?? 0)
         } catch {
             await giveUp()
             throw error
@@ -125,24 +134,12 @@ final class BatchRun: Sendable {
         let seconds = start.duration(to: .now).inSeconds
         // A batch that has not begun may be another submitter's batch of the same name.
         let counters = hasBegun ? try await finalCounters() : BatchCounters.none
-        let dropped = counters["results_dropped"]
-        if dropped > 0 {
-            Terminal.error(
-                "megaton: \(Counted.of(dropped, "outcome")) came faster than the ledger was written, and "
-                    + "\(dropped == 1 ? "is" : "are") not in it."
-            )
-        }
-        let unwritten = counters["cancelled"] - tally.cancelled
-        if ledger != nil && unwritten > 0 {
-            Terminal.error(
-                "megaton: \(unwritten) of the cancelled jobs had not been admitted yet and "
-                    + "\(unwritten == 1 ? "has" : "have") no line in the ledger; the same command again "
-                    + "makes the missing ones."
-            )
-        }
         let progress = progress.withLock { $0 }
+        let unwritten = reportUnwritten(counters, tally, deleted: progress.history?.deleted ?? 0)
         // A signal after the last job ended has interrupted nothing.
         let isWhole = progress.isComplete && counters["cancelled"] == 0 && counters.ended >= progress.submitted
+        let lost = progress.submitted - tally.ended - unwritten
+        let isFollowed = hasBegun && progress.isComplete && shutdown.level == .none
         let summary = RunSummary(
             batch: batch,
             counters: counters,
@@ -157,28 +154,8 @@ final class BatchRun: Sendable {
             excluded: progress.excluded,
             notRetried: progress.notRetried,
             wasInterrupted: shutdown.level > .none && !isWhole,
-            ranOutOfTime: progress.ranOutOfTime && !isWhole
-        )
-    }
-
-    private func stoppedWaiting() -> CLIError {
-        let now = progress.withLock { $0 }
-        let seconds = (options.timeout ?? 0).formatted()
-        let count =
-            "\(now.ended) of \(Counted.jobs(now.submitted)) \(now.submitted == 1 ? "has" : "have") ended after "
-            + "\(seconds) s"
-        guard now.isComplete else {
-            return CLIError(
-                code: 75,
-                message:
-                    "\(count), and not all were submitted; the submitted ones continue. megaton batch cancel \(batch) "
-                    + "ends them, and the same command again submits all."
-            )
-        }
-        return CLIError(
-            code: 75,
-            message: "\(count); the others continue. megaton batch wait \(batch) waits for them, megaton batch cancel "
-                + "\(batch) ends them."
+            ranOutOfTime: progress.ranOutOfTime && !isWhole,
+            missing: isFollowed && lost > 0 ? MissingOutcomes(lost, of: progress.ids, history: progress.history) : nil
         )
     }
 
@@ -286,6 +263,7 @@ final class BatchRun: Sendable {
             // With `--retry-failed`, the operator states that these jobs may run again.
             if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap(\.job)) }
             for job in jobs { try await submitter.add(job.json, hasUniqueID: job.hasUniqueID) }
+            if ledger != nil { progress.withLock { $0.ids.add(jobs.map { $0.job?.id }) } }
             // Flushed at the end of a chunk, so that a few inputs start at once and many are pushed in large chunks.
             try await submitter.flush()
             began(with: await submitter.submitted)
@@ -314,10 +292,24 @@ final class BatchRun: Sendable {
 
     /// Outcomes arrive at least once a second or not at all, so that a poll every tenth of a second is soon enough.
     private func waitForRoom() async throws {
+        var next = ContinuousClock.now + Self.restoreInterval
         while shutdown.level == .none,
             progress.withLock({ $0.submitted - $0.ended }) > Self.outstandingLimit
         {
             try await Task.sleep(for: .milliseconds(100))
+            // Otherwise lost jobs would be awaited for ever.
+            if ContinuousClock.now >= next {
+                try await restore()
+                next = .now + Self.restoreInterval
+            }
+        }
+    }
+
+    private func restore() async throws {
+        do {
+            try await submitter.restore()
+        } catch {
+            guard error.isTransient else { throw error }
         }
     }
 
@@ -346,6 +338,8 @@ final class BatchRun: Sendable {
 
     private func collect() async throws -> BatchTally {
         var tally = BatchTally()
+        var cursor = OutcomeCursor(queue: queue, batch: batch)
+        defer { progress.withLock { $0.history = cursor.history } }
         guard try await begins() else { return tally }
         if progress.withLock({ $0.submitted > 0 }) { try await ledger?.begin() }
         var reporter = ProgressReporter(isInteractive: Terminal.isInteractive && !isShared)
@@ -355,7 +349,7 @@ final class BatchRun: Sendable {
         var isAbandoned = false
         while true {
             try Task.checkCancellation()
-            let lines = try await outcomes(kept: tally.ended)
+            let lines = try await outcomes(&cursor)
             if !lines.isEmpty {
                 try await ledger?.append(lines)
                 for line in lines { tally.add(line) }
@@ -374,7 +368,7 @@ final class BatchRun: Sendable {
                 if !isOver { isOver = try await isFinished(now) }
                 if isOver {
                     // The last outcomes came in the same step as the end of the batch.
-                    let rest = try await outcomes(kept: tally.ended)
+                    let rest = try await outcomes(&cursor)
                     if rest.isEmpty { return tally }
                     try await ledger?.append(rest)
                     for line in rest { tally.add(line) }
@@ -412,9 +406,12 @@ final class BatchRun: Sendable {
     }
 
     /// Nothing is lost while Redis is unreachable: the workers and the queue wait for it, and so does this command.
-    private func outcomes(kept: Int) async throws -> [Data] {
+    private func outcomes(_ cursor: inout OutcomeCursor) async throws -> [Data] {
         do {
-            return try await monitor.outcomes(kept: kept)
+            let returns = cursor.history.returns
+            let lines = try await cursor.next()
+            if cursor.history.returns > returns { cursor.history.reportReturn() }
+            return lines
         } catch {
             guard error.isTransient && shutdown.level == .none else { throw error }
             Terminal.error("megaton: waiting for Redis: \(error.message)")
@@ -437,26 +434,19 @@ final class BatchRun: Sendable {
         }
     }
 
-    /// - Throws: `CLIError` 69 if Redis has lost jobs that it had acknowledged, so that the batch would never end.
+    /// Also submits jobs again that Redis has lost, so that the batch can end.
+    ///
+    /// - Throws: `.jobsLost` if that is impossible.
     private func isFinished(_ progress: Progress) async throws -> Bool {
-        let counters: BatchCounters
         do {
-            counters = try await monitor.counters()
+            let counters = try await monitor.counters()
+            if !counters.isFinished && progress.isComplete { try await submitter.restore() }
+            return counters.isFinished
         } catch {
             // `outcomes` meets the same error and reports it.
             guard error.isTransient else { throw error }
             return false
         }
-        let isWhole = counters["closed"] == 1 && counters["submitted"] >= progress.submitted
-        if progress.isComplete && !isWhole && !counters.isFinished {
-            throw CLIError(
-                code: 69,
-                message: "Redis has lost jobs: it acknowledged \(progress.submitted) of the batch \(batch) and has "
-                    + "\(counters["submitted"]). It ended before they were on its disk, or a replica without them took "
-                    + "over. Submit again: finished work is in the cache."
-            )
-        }
-        return counters.isFinished
     }
 
     /// Cancels the batch if no worker is running. Ready jobs end when a worker starts, and the caller does not wait for

@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCluster
 import MegatonCommandLine
 import MegatonPipeline
 
@@ -112,6 +113,27 @@ final class Ledger: Sendable {
         }
     }
 
+    /// Continues the lines of an earlier reader. A last line that was cut off is removed.
+    ///
+    /// - Returns: the outcomes that the file has; none if it is a pipe or a device.
+    /// - Throws: `CLIError` if the file cannot be read.
+    func resume() async throws -> OutcomeHistory {
+        guard let path, isFile else { return OutcomeHistory() }
+        do {
+            return try await thread.run { [descriptor] in
+                var lines = try WholeLines(path)
+                defer { lines.close() }
+                let history = try OutcomeHistory(lines: { try lines.next() })
+                guard ftruncate(descriptor, lines.end) == 0, lseek(descriptor, lines.end, SEEK_SET) >= 0 else {
+                    throw ReadFailure(code: errno)
+                }
+                return history
+            }
+        } catch let error as ReadFailure {
+            throw CLIError.output("the ledger \(path) cannot be continued: \(String(cString: strerror(error.code))).")
+        }
+    }
+
     /// - Throws: `CLIError` if the lines cannot be written, e.g. to a full disk. The file then ends with its last whole
     ///   line.
     func append(_ lines: [Data]) async throws {
@@ -173,4 +195,52 @@ final class Ledger: Sendable {
         // `append` has written everything, or reported its failure.
         if descriptor >= 0 { Foundation.close(descriptor) }
     }
+}
+
+/// The error of the kernel.
+private struct ReadFailure: Error {
+    let code: Int32
+}
+
+/// The lines of a file that end with a line end, without empty ones.
+private struct WholeLines {
+    private let descriptor: Int32
+    private var buffer = Data()
+    /// Bytes of the file that were read into the buffer so far.
+    private var position: off_t = 0
+
+    private static let block = 1024 * 1024
+
+    init(_ path: String) throws {
+        descriptor = Foundation.open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw ReadFailure(code: errno) }
+    }
+
+    /// The end of the last whole line that was read.
+    var end: off_t { position - off_t(buffer.count) }
+
+    mutating func next() throws -> Data? {
+        var searched = 0
+        while true {
+            if let end = buffer[(buffer.startIndex + searched)...].firstIndex(of: 10) {
+                let line = buffer[buffer.startIndex..<end]
+                buffer = buffer[(end + 1)...]
+                if !line.isEmpty { return Data(line) }
+                searched = 0
+                continue
+            }
+            searched = buffer.count
+            var block = Data(count: Self.block)
+            let count = block.withUnsafeMutableBytes { read(descriptor, $0.baseAddress, Self.block) }
+            if count == 0 { return nil }
+            guard count > 0 else {
+                if errno == EINTR { continue }
+                throw ReadFailure(code: errno)
+            }
+            position += off_t(count)
+            buffer = Data(buffer) + block.prefix(count)
+        }
+    }
+
+    func close() { Foundation.close(descriptor) }
 }

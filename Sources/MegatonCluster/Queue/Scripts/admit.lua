@@ -4,12 +4,12 @@
 -- KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 body · 5 meta · 6-8 ready: high, normal, bulk · 9 wake · 10 dead ·
 --      11 deadinfo · 12 stat · 13 batches · 14 cancelled · 15 round · 16 holding · 17 held · 18 pace ·
 --      19 heldbytes · 20 ended, then for each batch concerned: batch:<b>, results:<b>, known:<b>
--- ARGV 1 caller's name · 2 epoch · 3 maximum number of wake tokens · 4 the round that the caller knows · 5 number of
---      batches · their names, then eight for each job: key · `1`-`3` its priority, `@` and the digest of its source,
---      `@` and its host if it has one, or `x` if it is invalid · number of its batch, 0 for none · `1` if it came through
---      its batch's own intake · its JSON, or its dead letter · the digest that distinguishes it from other jobs, if its
---      batch admits equal jobs only once, otherwise ``; or the outcome of an invalid job · its content in 32 hex
---      digits, if its id is to be compared with those that the batch has had, otherwise `` · its labels as JSON,
+-- ARGV 1 caller's name · 2 epoch · 3 maximum number of wake tokens · 4 the round that the caller knows · 5 number
+--      of batches · their names, then eight for each job: key · `1`-`3` its priority, `@` and the digest of its source,
+--      `@` and its host if it has one, or `x` if it is invalid · number of its batch, 0 for none · `1` if it came
+--      through its batch's own intake · its JSON, or its dead letter · the digest that distinguishes it from other
+--      jobs, if its batch admits equal jobs only once, otherwise ``; or the outcome of an invalid job · its content in
+--      32 hex digits, if its id is to be compared with those that the batch has had, otherwise `` · its labels as JSON,
 --      otherwise ``
 -- Returns {admitted, invalid or of a damaged batch or in conflict, duplicates, cancelled}, or the error NOTLEADER or
 --      STALEROUND. The round is then one higher.

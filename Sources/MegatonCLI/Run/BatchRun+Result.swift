@@ -1,0 +1,79 @@
+import Foundation
+import MegatonCluster
+import MegatonCommandLine
+
+extension BatchRun {
+    /// Result of a batch.
+    struct Result: Sendable {
+        let summary: RunSummary
+        let errors: String
+        let skipped: Int
+        let excluded: Int
+        /// Jobs that a retry left out of its ledger.
+        let notRetried: RetryLedger.NotRetried
+        let wasInterrupted: Bool
+        /// Whether `--timeout` caused the interruption.
+        let ranOutOfTime: Bool
+        /// Jobs whose outcomes Redis has lost; nil if there are none.
+        let missing: MissingOutcomes?
+
+        /// The exit code.
+        var code: Int32 {
+            if missing != nil { return 69 }
+            return summary.exitCode(
+                interrupted: wasInterrupted,
+                ranOutOfTime: ranOutOfTime,
+                leavesOut: !notRetried.isEmpty
+            )
+        }
+    }
+
+    /// Reports jobs that have no line in the ledger, for other reasons than a Redis that lost outcomes.
+    ///
+    /// - Returns: the number of these jobs.
+    func reportUnwritten(_ counters: BatchCounters, _ tally: BatchTally, deleted: Int) -> Int {
+        let dropped = counters["results_dropped"] + deleted
+        if dropped > 0 {
+            Terminal.error(
+                "megaton: \(Counted.of(dropped, "outcome")) came faster than the ledger was written, or did not fit into "
+                    + "Redis, and \(dropped == 1 ? "is" : "are") not in it."
+            )
+        }
+        let unwritten = max(counters["cancelled"] - tally.cancelled, 0)
+        if keepsLedger && unwritten > 0 {
+            Terminal.error(
+                "megaton: \(unwritten) of the cancelled jobs had not been admitted yet and "
+                    + "\(unwritten == 1 ? "has" : "have") no line in the ledger; the same command again "
+                    + "makes the missing ones."
+            )
+        }
+        return dropped + unwritten
+    }
+}
+
+/// A batch that continues after its command has stopped waiting for it.
+struct StoppedBatch {
+    let batch: String
+    let ended: Int
+    let submitted: Int
+    let isComplete: Bool
+
+    func error(after seconds: Double) -> CLIError {
+        let count =
+            "\(ended) of \(Counted.jobs(submitted)) \(submitted == 1 ? "has" : "have") ended after "
+            + "\(seconds.formatted()) s"
+        guard isComplete else {
+            return CLIError(
+                code: 75,
+                message:
+                    "\(count), and not all were submitted; the submitted ones continue. megaton batch cancel \(batch) "
+                    + "ends them, and the same command again submits all."
+            )
+        }
+        return CLIError(
+            code: 75,
+            message: "\(count); the others continue. megaton batch wait \(batch) waits for them, megaton batch results "
+                + "\(batch) --follow --ledger FILE continues a ledger, megaton batch cancel \(batch) ends them."
+        )
+    }
+}

@@ -1,0 +1,195 @@
+import Foundation
+import Logging
+import MegatonCluster
+import MegatonCommandLine
+import MegatonRedis
+import NIOPosix
+
+/// Reads the outcomes of a batch that another process has submitted, and continues the ledger of a reader that died.
+struct LedgerReading: Sendable {
+    let queue: JobQueue
+    /// A connection for blocking commands.
+    let waiting: RedisClient
+    let batch: String
+    /// Number of the first outcome; nil for the first one that is left.
+    let from: Int?
+    /// Whether to wait for the end of the batch.
+    let follows: Bool
+    /// Nil for standard output. Outcomes that are in a ledger are deleted from Redis, others stay.
+    let ledger: Ledger?
+    let deadline: ContinuousClock.Instant?
+    let shutdown: ShutdownSignal
+
+    private static let retryInterval: Duration = .seconds(1)
+    private static let pollInterval: Duration = .milliseconds(250)
+
+    /// Reads until the end of the batch, or until Redis has no more outcomes.
+    ///
+    /// - Returns: the exit code: 0, 2 if jobs of an ended batch failed or were cancelled, 69 if outcomes are missing.
+    func run() async throws -> Int32 {
+        let monitor = BatchMonitor(queue: queue, batch: batch)
+        let counters = try await monitor.counters()
+        try check(counters)
+        var cursor = OutcomeCursor(
+            queue: queue,
+            batch: batch,
+            history: try await history(counters),
+            acknowledges: ledger != nil
+        )
+        let isContinued = cursor.history.number > 0 && from == nil && ledger != nil
+        if follows { reportOpen(counters) }
+        var written = 0
+        var isLast = false
+        while true {
+            if shutdown.level > .none { throw interrupted(written) }
+            let returns = cursor.history.returns
+            guard let lines = try await next(&cursor) else { continue }
+            if cursor.history.returns > returns {
+                if isContinued && returns == 0 && written == 0 {
+                    reportOtherEnd()
+                } else {
+                    cursor.history.reportReturn()
+                }
+            }
+            if !lines.isEmpty {
+                if try await !write(lines) { return 0 }
+                written += lines.count
+                continue
+            }
+            if isLast || !follows { break }
+            isLast = try await isOver(monitor)
+            if isLast { continue }
+            if let deadline, ContinuousClock.now >= deadline {
+                throw CLIError(
+                    code: 75,
+                    message:
+                        "the batch \"\(batch)\" has not ended; \(Counted.of(written, "outcome")) read. The same command "
+                        + "again continues."
+                )
+            }
+            try await wait(monitor)
+        }
+        return try await end(monitor, cursor.history)
+    }
+
+    private func check(_ counters: BatchCounters) throws {
+        guard counters.isKnown else { throw CLIError.notFound("there is no batch \"\(batch)\".") }
+        guard counters["ledger"] == 1 else {
+            throw CLIError.notFound(
+                "the batch \"\(batch)\" keeps no outcomes: submit it with --wait or --keep-outcomes. megaton batch show "
+                    + "\(batch) has its counters, and megaton dead list --batch \(batch) its failed jobs."
+            )
+        }
+    }
+
+    /// The outcomes that the reader has or does not want.
+    private func history(_ counters: BatchCounters) async throws -> OutcomeHistory {
+        let stored = try await ledger?.resume() ?? OutcomeHistory()
+        if let from {
+            guard stored.number == 0 else {
+                throw CLIError.usage(
+                    "--from does not go with the ledger \(ledger?.path ?? ""), which has "
+                        + "\(Counted.of(stored.number, "line")): it is continued behind its last line."
+                )
+            }
+            return OutcomeHistory(after: from - 1)
+        }
+        let read = counters["read"]
+        guard stored.number == 0, read > 0 else { return stored }
+        Terminal.error(
+            "megaton: the first \(Counted.of(read, "outcome")) of the batch \(read == 1 ? "was" : "were") read by another "
+                + "reader and deleted; the others follow."
+        )
+        return OutcomeHistory(after: read)
+    }
+
+    private func reportOpen(_ counters: BatchCounters) {
+        guard counters["closed"] != 1 else { return }
+        Terminal.error(
+            "megaton: the batch is open: its submitter may push more jobs. If the submitter has ended, megaton batch close "
+                + "\(batch) lets the batch end with its last job."
+        )
+    }
+
+    private func reportOtherEnd() {
+        Terminal.error(
+            "megaton: the last line of the ledger is not the outcome that the batch \(batch) has at this place: Redis has "
+                + "returned to an earlier state, or the ledger is that of another batch. Jobs that have a line are skipped."
+        )
+    }
+
+    /// Nil if Redis is unreachable for the moment.
+    private func next(_ cursor: inout OutcomeCursor) async throws -> [Data]? {
+        do {
+            return try await cursor.next()
+        } catch {
+            guard error.isTransient && follows else { throw error }
+            if let deadline, ContinuousClock.now >= deadline { throw error }
+            Terminal.error("megaton: waiting for Redis: \(error.message)")
+            try await Task.sleep(for: Self.retryInterval)
+            return nil
+        }
+    }
+
+    /// - Returns: false if standard output was closed: `head` has read enough.
+    private func write(_ lines: [Data]) async throws -> Bool {
+        if let ledger {
+            try await ledger.append(lines)
+            return true
+        }
+        return lines.allSatisfy { Terminal.output(String(decoding: $0, as: UTF8.self)) }
+    }
+
+    private func isOver(_ monitor: BatchMonitor) async throws -> Bool {
+        do {
+            let counters = try await monitor.counters()
+            guard counters.isKnown else {
+                throw CLIError(
+                    code: 69,
+                    message: "Redis no longer has the batch \"\(batch)\": it was forgotten, or Redis has lost it."
+                )
+            }
+            return counters.isFinished
+        } catch let error as RedisError {
+            // `next` meets the same error and reports it.
+            guard error.isTransient else { throw error }
+            return false
+        }
+    }
+
+    private func wait(_ monitor: BatchMonitor) async throws {
+        guard ledger != nil else { return try await Task.sleep(for: Self.pollInterval) }
+        do {
+            try await monitor.waitForOutcome(on: waiting)
+        } catch {
+            guard error.isTransient else { throw error }
+            try await Task.sleep(for: Self.pollInterval)
+        }
+    }
+
+    private func interrupted(_ written: Int) -> CLIError {
+        CLIError(
+            code: 130,
+            message:
+                "interrupted after \(Counted.of(written, "outcome")); the batch continues, and the same command again "
+                + "continues to read."
+        )
+    }
+
+    private func end(_ monitor: BatchMonitor, _ history: OutcomeHistory) async throws -> Int32 {
+        let counters = try await monitor.counters()
+        let missing = history.deleted + counters["results_dropped"]
+        if missing > 0 {
+            Terminal.error(
+                "megaton: \(Counted.of(missing, "outcome")) of the batch \(batch) \(missing == 1 ? "is" : "are") missing: "
+                    + "\(missing == 1 ? "it was" : "they were") not read in time and deleted to make room, or another "
+                    + "client has read \(missing == 1 ? "it" : "them")."
+            )
+        }
+        if follows {
+            Terminal.error("megaton: \(BatchReport(BatchSummary(name: batch, counters: counters)).row)")
+        }
+        if missing > 0 { return 69 }
+        return follows && counters["failed"] + counters["cancelled"] > 0 ? 2 : 0
+    }
+}

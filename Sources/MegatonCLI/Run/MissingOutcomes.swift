@@ -1,0 +1,83 @@
+import Foundation
+import MegatonCluster
+import MegatonCommandLine
+
+/// Ids of the jobs of a batch, in the order of their submission, to name those whose outcomes Redis has lost.
+///
+/// Kept as one text: an id that this program made takes the digits of its number.
+struct SubmittedIDs: Sendable {
+    private let prefix: String
+    private var text: [UInt8] = []
+    /// Whether the text has all ids. Those of more than `limit` bytes are only counted.
+    private(set) var isComplete = true
+
+    /// Maximum number of bytes of the text.
+    private static let limit = 64 * 1024 * 1024
+    /// Stands for the prefix of the ids that this program made; no id contains it.
+    private static let mark: UInt8 = 1
+
+    init(batch: String) { prefix = "\(batch)." }
+
+    /// - Parameter ids: nil for a line that is not a job.
+    mutating func add(_ ids: [String?]) {
+        for id in ids {
+            guard let id, text.count + id.utf8.count < Self.limit else {
+                isComplete = false
+                continue
+            }
+            if id.hasPrefix(prefix) {
+                text.append(Self.mark)
+                text += id.utf8.dropFirst(prefix.utf8.count)
+            } else {
+                text += id.utf8
+            }
+            text.append(10)
+        }
+    }
+
+    /// The ids, in order.
+    var all: some Sequence<String> {
+        text.lazy.split(separator: 10).map { id in
+            id.first == Self.mark
+                ? prefix + String(decoding: id.dropFirst(), as: UTF8.self) : String(decoding: id, as: UTF8.self)
+        }
+    }
+}
+
+/// Jobs of an ended batch whose outcomes Redis has lost.
+struct MissingOutcomes: Sendable, Equatable {
+    let count: Int
+    /// The first ids, as far as known.
+    let ids: [String]
+
+    /// Maximum number of ids that are named.
+    private static let named = 20
+
+    init(_ count: Int, of submitted: SubmittedIDs, history: OutcomeHistory?) {
+        self.count = count
+        // More than are missing may seem to be: their names would be wrong.
+        let ids = history?.ids(missingFrom: submitted.all, limit: max(count, Self.named) + 1) ?? []
+        self.ids = ids.count <= count ? Array(ids.prefix(Self.named)) : []
+    }
+
+    func report() {
+        var text =
+            "megaton: Redis has lost \(Counted.of(count, "outcome")), which \(count == 1 ? "is" : "are") not in the "
+            + "ledger: a replica that lagged took over, or Redis restarted from an older file. The jobs may have run. "
+        if !ids.isEmpty {
+            let rest = count - ids.count
+            text += "Missing: \(ids.joined(separator: ", "))\(rest > 0 ? " and \(rest) more" : ""). "
+        }
+        Terminal.error(text + "The same command again makes what is missing: finished work is in the cache.")
+    }
+}
+
+extension OutcomeHistory {
+    /// Reports that Redis has returned to an earlier state.
+    func reportReturn() {
+        Terminal.error(
+            "megaton: Redis has returned to an earlier state. Outcomes that were read before are skipped"
+                + (isExact ? "." : ", except for the oldest ones, which may have a second line.")
+        )
+    }
+}

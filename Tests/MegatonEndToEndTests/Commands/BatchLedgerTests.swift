@@ -1,0 +1,78 @@
+import Foundation
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+import NIOCore
+import Testing
+
+/// `megaton batch results` and `megaton batch close`.
+@Suite(.timeLimit(.minutes(3))) struct BatchLedgerTests {
+    private func megaton(_ arguments: [String], _ cluster: FaultCluster) async throws -> ProgramUnderTest.Ending {
+        await (try ProgramUnderTest.megaton(arguments + ["--redis", cluster.server.url])).ending()
+    }
+
+    /// Fault: the ledger of a killed `submit --wait` could not be continued.
+    @Test func theLedgerOfAKilledSubmitterIsContinued() async throws {
+        try await FaultCluster.runWithOrigin(delay: .milliseconds(30)) { (cluster, origin) async throws in
+            try await cluster.start(workers: [FaultCluster.hasty])
+            let ledger = cluster.directory.path + "/spring.jsonl"
+            let urls = (0..<120).map { origin.url("/\($0).png") }
+            let submit = try cluster.submit(urls, ["--batch", "spring", "--ledger", ledger])
+            try await cluster.wait(untilDone: 30)
+            submit.send(SIGKILL)
+            _ = await submit.ending()
+            // As if it had died in the middle of a line.
+            let file = try #require(FileHandle(forWritingAtPath: ledger))
+            try file.seekToEnd()
+            try file.write(contentsOf: Data(#"{"attempts":1,"id":"cut"#.utf8))
+            try file.close()
+            let ending = try await megaton(["batch", "results", "spring", "--follow", "--ledger", ledger], cluster)
+            #expect(ending.code == 0, "\(ending.errors)")
+            let outcomes = try cluster.lines(of: "spring.jsonl", as: JobOutcome.self)
+            #expect(outcomes.count == 120 && Set(outcomes.map(\.source)).count == 120)
+            let again = try await megaton(["batch", "results", "spring", "--follow", "--ledger", ledger], cluster)
+            #expect(again.code == 0, "\(again.errors)")
+            #expect(try cluster.lines(of: "spring.jsonl", as: JobOutcome.self).count == 120)
+            let shown = try await megaton(["batch", "show", "spring"], cluster)
+            #expect(shown.output.contains(#""outcomes" : 120"#), "\(shown.output)")
+        }
+    }
+
+    @Test func outcomesArePrintedFromANumberAndStay() async throws {
+        try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
+            try await cluster.start(workers: [FaultCluster.hasty])
+            let list = try cluster.directory.write(
+                Data((0..<5).map { origin.url("/\($0).png").absoluteString }.joined(separator: "\n").utf8),
+                to: "list.txt"
+            )
+            let submitted = try await megaton(["submit", list, "--batch", "b", "--keep-outcomes"], cluster)
+            #expect(submitted.code == 0, "\(submitted.errors)")
+            let all = try await megaton(["batch", "results", "b", "--follow"], cluster)
+            #expect(all.code == 0 && all.output.split(separator: "\n").count == 5, "\(all.errors)")
+            let some = try await megaton(["batch", "results", "b", "--from", "4"], cluster)
+            let expected = all.output.split(separator: "\n").suffix(2)
+            #expect(some.code == 0 && some.output.split(separator: "\n") == Array(expected), "\(some.errors)")
+            let none = try await megaton(["submit", list, "--batch", "c"], cluster)
+            #expect(none.code == 0)
+            let refused = try await megaton(["batch", "results", "c"], cluster)
+            #expect(refused.code == 1 && refused.errors.contains("--keep-outcomes"), "\(refused.errors)")
+            #expect(try await megaton(["batch", "results", "nobody"], cluster).code == 1)
+        }
+    }
+
+    /// Fault: the batch of a submitter that died while it pushed stayed open, and `batch wait` never ended.
+    @Test func aBatchWithoutItsSubmitterIsClosed() async throws {
+        try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
+            try await cluster.start(workers: [FaultCluster.hasty])
+            let job = #"{"batch":"b","source":"\#(origin.url("/1.png").absoluteString)"}"#
+            try await cluster.client.send(["LPUSH", "megaton:{default}:jobs", .string(job)])
+            try await cluster.wait(untilDone: 1)
+            let open = try await megaton(["batch", "wait", "b", "--timeout", "0.5"], cluster)
+            #expect(open.code == 75 && open.errors.contains("megaton batch close b"), "\(open.errors)")
+            let closed = try await megaton(["batch", "close", "b", "--jobs", "1"], cluster)
+            #expect(closed.code == 0 && closed.output.contains("finished"), "\(closed.output)\(closed.errors)")
+            #expect(try await megaton(["batch", "wait", "b"], cluster).code == 0)
+            #expect(try await megaton(["batch", "close", "nobody"], cluster).code == 1)
+        }
+    }
+}
