@@ -25,8 +25,9 @@ if isHash then
     redis.call('ZADD', endedKey, isOpen and math.min(t, t - minimumAge + 3600000) or since, batch)
     return 0
   end
-  local _, _, noted = storedOutcomes(batchKey, resultsKey)
-  addToGauge(statKey, 'outcome_bytes', -noted)
+  -- Fails for a damaged ledger, whose bytes then stay counted.
+  local isRead, _, _, noted = pcall(storedOutcomes, batchKey, resultsKey)
+  if isRead then addToGauge(statKey, 'outcome_bytes', -noted) end
 end
 redis.call('UNLINK', batchKey, resultsKey, knownKey, formerKnownKey)
 redis.call('ZREM', batchesKey, batch)
