@@ -1,6 +1,7 @@
 """scripts/chaos pace: measured scenarios, and a table of their bounds."""
 
 import argparse
+import os
 import shutil
 import signal
 import sys
@@ -74,6 +75,9 @@ def main(arguments):
 def run(name, options):
     """Runs one scenario in a directory of its own, and ends all that it started."""
     print(f"{name}: {SCENARIOS[name].__doc__}", flush=True)
+    load = os.getloadavg()[0]
+    if load > os.cpu_count():
+        print(f"  busy machine: load average {load:.1f} on {os.cpu_count()} processors before the start", flush=True)
     result, directory = Result(name), tempfile.mkdtemp(prefix="megaton-pace-")
     start = time.monotonic()
     stage = Stage(options.program, directory)

@@ -83,6 +83,7 @@ def results(stage, result):
     stage.reach("a third of the ledger", 60, lambda: batch.count > jobs / 3)
     batch.process.kill()
     _continue(stage, result, batch, jobs)
+    stage.call("batch", "cancel", batch.name)
     _close(stage, result)
 
 
@@ -110,7 +111,7 @@ def _close(stage, result):
         for source in stage.urls("open", 2000, 10):
             file.write(json.dumps({"source": source}) + "\n")
         file.flush()
-        stage.reach("some jobs of the open batch", 30, lambda: stage.requests("open") > 0)
+        stage.reach("some jobs of the open batch", 60, lambda: stage.requests("open") > 0)
         open_batch.kill()
     try:
         stage.needs("batch", "close")

@@ -152,11 +152,11 @@ def _starvation(stage, result):
 
 
 def smoke(stage, result):
-    """D1 in short: places of 1, 4, 16 and 16, jobs of 1 s, a worker of 16 killed (25 s)"""
-    places = [1, 4, 16, 16]
+    """D1 in short: places of 1, 4, 8 and 8, jobs of 1 s, a worker of 8 killed (25 s)"""
+    places = [1, 4, 8, 8]
     stage.start(places, ("--lease", 3, "--flight-lease", 3))
-    batch = stage.submit("smoke", stage.urls("smoke", 1500, (700, 1300)))
-    stage.reach("a fleet at work", 20, lambda: stage.running() > 0.9 * sum(places))
+    batch = stage.submit("smoke", stage.urls("smoke", 1000, (700, 1300)))
+    stage.reach("a fleet at work", 20, lambda: stage.running() > 0.8 * sum(places))
     time.sleep(1)
     before = batch.pace(4)
     stage.workers[-1].kill()
