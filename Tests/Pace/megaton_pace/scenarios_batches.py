@@ -12,6 +12,8 @@ from megaton_pace.redis import RedisFault, Server
 from megaton_pace.result import Broken, NotBuilt
 from megaton_pace.stage import ROOT
 
+# So many missing jobs are named.
+NAMED = 20
 # Ended batches of each age.
 BATCHES = 400
 # Commands that list the members or fields of a key; None is the place of the key.
@@ -70,9 +72,12 @@ def failover(stage, result):
     if missing == 0:
         result.require("all jobs, exit 0", code == 0, f"exit {code}")
         return
-    text = batch.process.errors + batch.process.output
     result.require("missing jobs: exit 69", code == 69, f"exit {code}")
-    result.require("the number of missing jobs is named", str(missing) in text, text[-200:].replace("\n", " | "))
+    text = batch.process.errors
+    named = set(re.findall(re.escape(batch.name) + r"\.\d+", text))
+    holds = str(missing) in text.replace(",", "") and len(named) == min(missing, NAMED) and not named & set(ids_seen)
+    result.require(f"their number and the first {NAMED} are named", holds,
+                   f"{len(named)} named, {len(named & set(ids_seen))} of them in the ledger: {text[-200:]!r}")
 
 
 def results(stage, result):
@@ -93,12 +98,11 @@ def _continue(stage, result, batch, jobs):
     except NotBuilt as lack:
         result.not_built(str(lack))
         return
-    code, output, errors = stage.call("batch", "results", batch.name, "--follow", seconds=60)
-    rest = [json.loads(line)["id"] for line in output.splitlines() if line.startswith("{")]
-    known = {outcome["id"] for outcome in batch.outcomes()} | set(rest)
-    holds = code == 0 and len(known) == jobs and len(rest) == len(set(rest))
-    result.require(f"batch results gives the outcomes of all {jobs} jobs once", holds,
-                   f"exit {code}, {len(rest)} lines, {len(known)} jobs known. {errors[-200:]}")
+    code, _, errors = stage.call("batch", "results", batch.name, "--follow", "--ledger", batch.ledger, seconds=60)
+    ids_seen = [outcome["id"] for outcome in batch.outcomes()]
+    holds = code == 0 and len(ids_seen) == jobs and len(set(ids_seen)) == jobs
+    result.require(f"batch results continues the ledger: each of {jobs} jobs once, exit 0", holds,
+                   f"exit {code}, {len(ids_seen)} lines, {len(set(ids_seen))} different. {errors[-200:]}")
 
 
 def _close(stage, result):
