@@ -96,7 +96,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     /// The duration by stage; nil if no worker attempted the job.
     public var times: Times?
     /// Remarks about the result: damage despite which an image was rendered, a color profile that does not fit. Nil if
-    /// there are none; at most `RenderNotes.maximumCount`.
+    /// there are none; at most eight.
     public var notes: [String]?
     /// The worker that ended it, `host:pid:random`; nil if no worker did.
     public var worker: String?

@@ -3,7 +3,7 @@ public import Foundation
 /// Reads source files, and checks output paths, beneath allowed roots only.
 ///
 /// Containment is by path components of the resolved path: neither `..` nor a link leads out, and `/srv/a` does not
-/// contain `/srv/ab`. All calls block: run them on a `ThreadPool`.
+/// contain `/srv/ab`. All calls block.
 public struct FileAccess: Sendable {
     /// A file that may be read.
     package struct File: Sendable, Hashable {
