@@ -35,7 +35,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     public struct Failure: Sendable, Hashable, Codable {
         /// Code of the error, such as `not_found`.
         public var code: String
-        /// What happened, and to which thing.
+        /// The event and the thing that it happened to, in a sentence for people.
         public var message: String
         /// Whether a new submission may succeed.
         public var retryable: Bool

@@ -7,7 +7,7 @@ import Testing
 @testable import MegatonPipeline
 @testable import MegatonRendering
 
-/// Where bodies are stored, and the memory limit that copies of them wait for.
+/// The files and the memory in which bodies are stored, and the memory limit that copies of them wait for.
 @Suite(.timeLimit(.minutes(2))) struct BodySpoolTests {
     private static let body = Data((0..<1_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7) })
     private let memory = BodyMemory(limit: 200_000)
