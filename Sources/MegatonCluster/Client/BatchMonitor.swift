@@ -20,7 +20,7 @@ package struct BatchMonitor: Sendable {
     }
 
     /// Returns the next outcomes of the ledger. They stay in Redis until the next call acknowledges them, so that a
-    ///      lost reply loses none.
+    /// lost reply loses none.
     ///
     /// - Parameter kept: total number of outcomes that the caller has stored.
     package func outcomes(kept: Int) async throws(RedisError) -> [Data] {
