@@ -54,7 +54,7 @@ static inline int megaton_vips_round_uchar(VipsImage *_Nonnull in, VipsImage *_N
 }
 
 /// Declares one or two bands as gray, and three or four as sRGB, whatever the interpretation was.
-static inline int megaton_vips_declare_colors(VipsImage *_Nonnull in, VipsImage *_Nullable *_Nonnull out) {
+static inline int megaton_vips_call_picture(VipsImage *_Nonnull in, VipsImage *_Nullable *_Nonnull out) {
     return vips_copy(
         in, out, "interpretation", in->Bands < 3 ? VIPS_INTERPRETATION_B_W : VIPS_INTERPRETATION_sRGB, NULL);
 }

@@ -188,14 +188,14 @@ static inline int megaton_vips_get_int(VipsImage *_Nonnull image, const char *_N
 
 /// Polled after each strip of pixels; any result except 0 stops the computation.
 typedef struct {
-    int (*_Nonnull should_stop)(void *_Nullable context);
+    int (*_Nonnull asks)(void *_Nullable context);
     void *_Nullable context;
 } megaton_vips_stop;
 
 static void megaton_vips_check_stop(VipsImage *image, VipsProgress *progress, void *stop) {
     (void) progress;
     megaton_vips_stop *poll = (megaton_vips_stop *) stop;
-    if (poll->should_stop(poll->context)) vips_image_set_kill(image, TRUE);
+    if (poll->asks(poll->context)) vips_image_set_kill(image, TRUE);
 }
 
 /// Installs the poll. It must outlive the image's evaluation; remove it afterwards with the returned handler.

@@ -5,14 +5,14 @@
 
 /// Polled during the encoding; any result except 0 stops it.
 typedef struct {
-    int (*_Nonnull should_stop)(void *_Nullable context);
+    int (*_Nonnull asks)(void *_Nullable context);
     void *_Nullable context;
 } megaton_webp_stop;
 
 static inline int megaton_webp_continues(int percent, const WebPPicture *_Nonnull picture) {
     (void) percent;
     megaton_webp_stop *stop = (megaton_webp_stop *) picture->user_data;
-    return !stop->should_stop(stop->context);
+    return !stop->asks(stop->context);
 }
 
 /// Encodes an image of 4:2:0 planes with BT.601's video range (16 to 235, 16 to 240), with loss. Returns 0 and bytes to

@@ -29,7 +29,7 @@ enum WebPPlanes {
         var length = 0
         let code = withExtendedLifetime((deadline, y, colors)) {
             var stop = megaton_webp_stop(
-                should_stop: { context in
+                asks: { context in
                     guard let context else { return 0 }
                     return Unmanaged<RenderDeadline>.fromOpaque(context).takeUnretainedValue().isExpired ? 1 : 0
                 },

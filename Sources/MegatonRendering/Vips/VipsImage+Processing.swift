@@ -65,7 +65,7 @@ extension VipsImage {
     /// Declares 8-bit samples as gray (one or two bands) or sRGB (three or four), whatever the interpretation was.
     package func withStandardColors() throws(VipsError) -> VipsImage {
         let rounded = try rounded()
-        return try Self.make { megaton_vips_declare_colors(rounded.pointer, $0) }
+        return try Self.make { megaton_vips_call_picture(rounded.pointer, $0) }
     }
 
     /// A single color at this image's size.

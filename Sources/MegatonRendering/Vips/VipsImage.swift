@@ -158,7 +158,7 @@ package final class VipsImage {
             pointer = .allocate(capacity: 1)
             pointer.initialize(
                 to: megaton_vips_stop(
-                    should_stop: { context in
+                    asks: { context in
                         guard let context else { return 0 }
                         return Unmanaged<RenderDeadline>.fromOpaque(context).takeUnretainedValue().isExpired ? 1 : 0
                     },
