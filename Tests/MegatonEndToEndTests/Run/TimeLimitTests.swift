@@ -59,7 +59,7 @@ import Testing
             let submit = [
                 "submit", "https://example.org/a.png", "--batch", "b", "--redis", server.url, "--timeout", "1",
             ]
-            #expect(await (try ProgramUnderTest.megaton(submit)).ending().code == 64, "there is nobody who waits")
+            #expect(await (try ProgramUnderTest.megaton(submit)).ending().code == 64, "without --wait nothing waits")
             let ending = await (try ProgramUnderTest.megaton(submit + ["--wait"])).ending()
             #expect(ending.code == 75 && ending.errors.contains("megaton batch wait b"), "\(ending.errors)")
             let client = server.client()
