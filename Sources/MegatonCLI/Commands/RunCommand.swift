@@ -167,6 +167,7 @@ struct RunCommand: AsyncParsableCommand {
         if redis.redis == nil { Terminal.note("megaton: using the cluster of MEGATON_REDIS, \(control).") }
         try await InspectorSession.run(redis) { inspector in
             let status = try await inspector.status()
+            if let pause = QueueObstacle.pause(status) { Terminal.error("megaton: the jobs will wait: \(pause).") }
             if status.livingWorkers.isEmpty && workers == nil {
                 Terminal.error(
                     "megaton: the cluster has no worker; the jobs wait until one starts. Start megaton worker, or give "

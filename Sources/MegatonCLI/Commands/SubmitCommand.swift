@@ -61,11 +61,8 @@ struct SubmitCommand: AsyncParsableCommand {
                 try await EvictionPolicyCheck.run(control)
                 let queue = JobQueue(control, keys: redis.keys)
                 let status = try await Inspector(queue: queue, cache: cache).status()
-                if status.leader == nil || status.livingWorkers.isEmpty {
-                    let missing = status.leader == nil ? "coordinator" : "worker"
-                    Terminal.error(
-                        "megaton: the jobs will wait: the cluster has no \(missing) now. Start megaton \(missing)."
-                    )
+                for obstacle in [QueueObstacle.pause(status), QueueObstacle.missingWorker(status)] {
+                    if let obstacle { Terminal.error("megaton: the jobs will wait: \(obstacle).") }
                 }
             }
             if output == nil && options.retryFailed == nil {

@@ -117,7 +117,7 @@ final class BatchRun: Sendable {
         do {
             tally = try await follow()
         } catch is StoppedWaiting {
-            throw stoppedWaiting()
+            throw await stoppedWaiting()
         } catch {
             await giveUp()
             throw error
@@ -161,7 +161,7 @@ final class BatchRun: Sendable {
         )
     }
 
-    private func stoppedWaiting() -> CLIError {
+    private func stoppedWaiting() async -> CLIError {
         let now = progress.withLock { $0 }
         let seconds = (options.timeout ?? 0).formatted()
         let count =
@@ -175,9 +175,13 @@ final class BatchRun: Sendable {
                     + "ends them, and the same command again submits all."
             )
         }
+        // Without an answer the message has no reason: Redis may be unreachable.
+        queue.redis.failFast()
+        let pause = (try? await Inspector(queue: queue, cache: waiting).status()).flatMap(QueueObstacle.pause)
+        let others = pause.map { "the others wait: \($0)" } ?? "the others continue"
         return CLIError(
             code: 75,
-            message: "\(count); the others continue. megaton batch wait \(batch) waits for them, megaton batch cancel "
+            message: "\(count); \(others). megaton batch wait \(batch) waits for them, megaton batch cancel "
                 + "\(batch) ends them."
         )
     }

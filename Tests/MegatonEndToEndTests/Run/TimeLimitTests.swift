@@ -69,6 +69,23 @@ import Testing
         }
     }
 
+    /// Fault: a paused queue was not mentioned, and at the end of the time the waiting jobs were said to continue.
+    @Test(arguments: [("pause", "the queue is paused"), ("drain", "the queue is draining")])
+    func aSubmitterLearnsWhyItsJobsWait(_ command: String, _ reason: String) async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let pause = ["queue", command, "--redis", server.url]
+            #expect(await (try ProgramUnderTest.megaton(pause)).ending().code == 0)
+            let submit = [
+                "submit", "https://example.org/a.png", "--batch", "b", "--redis", server.url, "--timeout", "1",
+                "--wait",
+            ]
+            let ending = await (try ProgramUnderTest.megaton(submit)).ending()
+            #expect(ending.errors.contains("the jobs will wait: \(reason); megaton queue resume"), "\(ending.errors)")
+            #expect(ending.errors.contains("the jobs will wait: the cluster has no worker and no coordinator now"))
+            #expect(ending.code == 75 && ending.errors.contains("the others wait: \(reason)"), "\(ending.errors)")
+        }
+    }
+
     @Test(
         arguments: [
             (["--fetch-timeout", "0.5"], "timed_out"), (["--stall-timeout", "1"], "too_slow"),
