@@ -75,8 +75,8 @@ final class RedisConnector: Sendable {
         return connection
     }
 
-    /// Adds a hint to errors that a TLS mismatch may cause: a server that expects TLS closes a plain connection, and
-    /// one that does not expect it waits for the rest of a command.
+    /// Names the server that refuses a password, and adds a hint to errors that a TLS mismatch may cause: a server that
+    /// expects TLS closes a plain connection, and one that does not expect it waits for the rest of a command.
     private static func hinting(_ error: RedisError, usesTLS: Bool, place: String) -> RedisError {
         switch error.code {
         // The server speaks TLS, and the message explains the problem with its certificate.
@@ -85,6 +85,12 @@ final class RedisConnector: Sendable {
             RedisError(error.code, "\(error.message) Does \(place) speak TLS? A plain port needs redis:// in the URL.")
         case .connectionClosed:
             RedisError(error.code, "\(error.message) If \(place) expects TLS, the URL begins with rediss://.")
+        case .authentication:
+            RedisError(
+                .authentication,
+                "The Redis at \(place) refused the connection. \(error.message) Its URL needs the right user and "
+                    + "password, as in redis://user:password@host; @, / and : in them are percent-encoded."
+            )
         default: error
         }
     }
