@@ -31,6 +31,7 @@ final class BatchRun: Sendable {
     private let builder: JobBuilder
     /// Whether workers also write to this process' standard error.
     private let showsLogs: Bool
+    private let control: RedisConfiguration
     private let queue: JobQueue
     private let submitter: BatchSubmitter
     private let monitor: BatchMonitor
@@ -95,6 +96,7 @@ final class BatchRun: Sendable {
         self.showsLogs = showsLogs
         self.ledger = ledger
         self.shutdown = shutdown
+        self.control = control
         let logger = LogOptions.logger("megaton.submit", level: .error)
         let group = MultiThreadedEventLoopGroup.singleton
         queue = JobQueue(RedisClient(control, role: "submit", group: group, logger: logger), keys: keys)
@@ -119,8 +121,7 @@ final class BatchRun: Sendable {
         } catch is StoppedWaiting {
             throw await stoppedWaiting()
         } catch {
-            await giveUp()
-            throw error
+            throw explained(error, isCancelled: await giveUp())
         }
         let seconds = start.duration(to: .now).inSeconds
         // A batch that has not begun may be another submitter's batch of the same name.
@@ -162,28 +163,25 @@ final class BatchRun: Sendable {
     }
 
     private func stoppedWaiting() async -> CLIError {
-        let now = progress.withLock { $0 }
-        let seconds = (options.timeout ?? 0).formatted()
-        let count =
-            "\(now.ended) of \(Counted.jobs(now.submitted)) \(now.submitted == 1 ? "has" : "have") ended after "
-            + "\(seconds) s"
-        guard now.isComplete else {
-            return CLIError(
-                code: 75,
-                message:
-                    "\(count), and not all were submitted; the submitted ones continue. megaton batch cancel \(batch) "
-                    + "ends them, and the same command again submits all."
-            )
-        }
         // Without an answer the message has no reason: Redis may be unreachable.
         queue.redis.failFast()
-        let pause = (try? await Inspector(queue: queue, cache: waiting).status()).flatMap(QueueObstacle.pause)
-        let others = pause.map { "the others wait: \($0)" } ?? "the others continue"
-        return CLIError(
-            code: 75,
-            message: "\(count); \(others). megaton batch wait \(batch) waits for them, megaton batch cancel "
-                + "\(batch) ends them."
+        let status = try? await Inspector(queue: queue, cache: waiting).status()
+        let now = progress.withLock { $0 }
+        return BatchFailure.stoppedWaiting(
+            batch,
+            seconds: options.timeout ?? 0,
+            ended: now.ended,
+            submitted: now.submitted,
+            isComplete: now.isComplete,
+            pause: status.flatMap(QueueObstacle.pause)
         )
+    }
+
+    /// The error that ended the batch; for a full Redis with the batch and the remedy.
+    private func explained(_ error: any Error, isCancelled: Bool) -> any Error {
+        guard let error = error as? RedisError, error.code == .outOfMemory else { return error }
+        let submitted = progress.withLock(\.submitted)
+        return BatchFailure.isFull(error, control, batch, submitted: submitted, isCancelled: isCancelled)
     }
 
     /// Jobs that a retry left out of its ledger; known when all jobs were submitted.
@@ -261,8 +259,7 @@ final class BatchRun: Sendable {
                 group.cancelAll()
             }
         } catch {
-            await giveUp()
-            throw error
+            throw explained(error, isCancelled: await giveUp())
         }
         let now = progress.withLock { $0 }
         if now.isComplete { return now.submitted }
