@@ -146,7 +146,7 @@ extension Job: Decodable {
     }
 
     private static let allowedNames = "are texts of 1 to 128 of the characters A-Z a-z 0-9 . _ : -"
-    private static let allowedSources = "are URLs with https:, http:, file:, data:, s3: or ftp:"
+    private static let allowedSources = "are URLs with https:, http:, file:, data: or s3:"
     private static let allowedTruths = "are true and false"
 
     private static func problem(of key: CodingKeys) -> FieldProblem {
