@@ -1,7 +1,7 @@
 public import Foundation
 
 extension ImageEncoders {
-    /// Encodes one format with its options.
+    /// Encodes one format with the options of the initializer; others, such as `Rendition.chroma`, have their defaults.
     public struct Vips: ImageEncoding, Hashable {
         /// The format and its options; the size has no effect.
         private let rendition: Rendition
