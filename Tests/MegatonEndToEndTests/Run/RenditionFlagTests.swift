@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test func messagesNameTheFlagOrTheField() {
-        #expect(message("--gravity", "nrth").contains("--gravity: gravity must be one of centre (also center), north"))
+        #expect(message("--gravity", "nrth").contains("--gravity: gravity must be one of center (also centre), north"))
         #expect(message("--gravity", "nrth").contains("(did you mean north?), not \"nrth\""))
         #expect(message("--rendition", "width=5,effort=x").contains("--rendition: effort must be a number, not \"x\""))
         #expect(message("--rendition", "heigth=1").contains("no field \"heigth\"; its fields are name, width, height"))
