@@ -92,7 +92,12 @@ struct WorkerOptions: ParsableArguments {
 
     @Option(
         name: .customLong("cache-policy"),
-        help: "Content of the shared cache: all, automatic, original, encoded or none."
+        help: ArgumentHelp(
+            "Content of the shared cache: all (default), original (originals only), encoded (renditions only), "
+                + "automatic (renditions, and originals of fetch jobs) or none, with which each worker fetches and "
+                + "renders for itself.",
+            valueName: "policy"
+        )
     )
     var cachePolicy = "all"
 
