@@ -93,9 +93,9 @@ struct WorkerOptions: ParsableArguments {
     @Option(
         name: .customLong("cache-policy"),
         help: ArgumentHelp(
-            "Content of the shared cache: all (default), original (originals only), encoded (renditions only), "
-                + "automatic (renditions, and originals of fetch jobs) or none, with which each worker fetches and "
-                + "renders for itself.",
+            "Content of the shared cache: all, original (originals only), encoded (renditions only), automatic "
+                + "(renditions, and originals of fetch jobs) or none, with which each worker fetches and renders for "
+                + "itself.",
             valueName: "policy"
         )
     )
