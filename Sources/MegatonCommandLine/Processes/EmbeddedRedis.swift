@@ -103,7 +103,7 @@ package struct EmbeddedRedis: Sendable {
                 if Task.isCancelled { return nil }
                 // Without a log the message has no details.
                 let log = (try? String(contentsOfFile: "\(runtime)/redis.log", encoding: .utf8)) ?? ""
-                throw CLIError.unavailable("the private redis-server ended (\(termination)). \(log.suffix(400))")
+                throw Self.ended(termination, log: log)
             }
             group.addTask {
                 try await waitUntilReady(address)
@@ -111,7 +111,9 @@ package struct EmbeddedRedis: Sendable {
                 return try await body(address)
             }
             guard let value = try await group.next() ?? nil else {
-                throw CLIError.unavailable("the private redis-server ended early.")
+                throw CLIError.unavailable(
+                    "the private redis-server ended early. The same command again makes what is missing."
+                )
             }
             // Stops the server: SIGTERM makes it save.
             group.cancelAll()
@@ -126,6 +128,16 @@ package struct EmbeddedRedis: Sendable {
             }
             return value
         }
+    }
+
+    /// The server ended, and with it the queue. A signal comes from outside of it: its log has no reason.
+    static func ended(_ termination: ChildProcess.Termination, log: String) -> CLIError {
+        var errors = ""
+        if case .exited = termination { errors = LogTail.errors(ofRedisLog: log) }
+        return .unavailable(
+            "the private redis-server ended (\(termination)). The same command again makes what is missing."
+                + (errors.isEmpty ? "" : " Its log: \(errors)")
+        )
     }
 
     private func settings(socket: String, data: DataDirectory, log: String) -> String {
