@@ -341,15 +341,13 @@ struct RunCommand: AsyncParsableCommand {
             Terminal.output(try JSONText.pretty(summary))
         } else {
             Terminal.note("megaton: \(summary.line)")
-            if let ledger = summary.ledger, LedgerPath.descriptor(of: ledger) == nil {
-                Terminal.note("megaton: the ledger is \(ledger)")
+            if let ledger = LedgerRemark.text(summary.ledger, hasJobs: summary.jobs > 0) {
+                Terminal.note("megaton: \(ledger)")
             }
         }
+        for remark in result.remarks { Terminal.error("megaton: \(remark)") }
         if summary.jobs == 0 && !result.wasInterrupted && result.notRetried.isEmpty {
-            let reasons: [String] =
-                (batch.hasInputs ? ["no image was found in the inputs"] : [])
-                + (batch.retryFailed == nil ? [] : ["the ledger has no failed job"])
-            Terminal.note("megaton: there was nothing to do: \(reasons.joined(separator: ", and ")).")
+            Terminal.note("megaton: \(batch.nothingToDo)")
         }
         if result.ranOutOfTime {
             Terminal.error(

@@ -92,6 +92,7 @@ struct SubmitCommand: AsyncParsableCommand {
                     let json = "{\"batch\":\"\(name)\",\"jobs\":\(count)}"
                     Terminal.output(options.json ? json : "\(Counted.jobs(count)), batch \(name)")
                 }
+                if count == 0 && run.notRetried.isEmpty { Terminal.note("megaton: \(options.nothingToDo)") }
                 run.notRetried.report()
                 if !run.notRetried.isEmpty { throw ExitCode(2) }
                 return
@@ -103,6 +104,16 @@ struct SubmitCommand: AsyncParsableCommand {
                 Terminal.output(try JSONText.pretty(summary))
             } else {
                 Terminal.note("megaton: \(summary.line)")
+            }
+            for remark in result.remarks { Terminal.error("megaton: \(remark)") }
+            if summary.jobs == 0 && !result.wasInterrupted && result.notRetried.isEmpty {
+                Terminal.note("megaton: \(options.nothingToDo)")
+            }
+            if summary.failed > 0 && path == nil {
+                Terminal.note(
+                    "megaton: megaton dead list --batch \(name) lists the failed jobs; --ledger FILE writes a line for "
+                        + "each job."
+                )
             }
             result.notRetried.report()
             let code = summary.exitCode(

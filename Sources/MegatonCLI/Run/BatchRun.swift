@@ -20,6 +20,10 @@ final class BatchRun: Sendable {
         let wasInterrupted: Bool
         /// Whether `--timeout` caused the interruption.
         let ranOutOfTime: Bool
+        /// Number of jobs that have not ended and were not reported as cancelled.
+        let openJobs: Int
+        /// Whether all inputs were read.
+        let isReadWhole: Bool
     }
 
     /// Thrown when `--timeout` is over and the batch continues without a waiting command.
@@ -57,6 +61,8 @@ final class BatchRun: Sendable {
         /// Whether no more jobs will be pushed.
         var isStopped = false
         var ranOutOfTime = false
+        /// Whether the rest was cancelled without a worker that ends it.
+        var wasAbandoned = false
         var skipped = 0
         var excluded = 0
         var notRetried = RetryLedger.NotRetried()
@@ -158,7 +164,9 @@ final class BatchRun: Sendable {
             excluded: progress.excluded,
             notRetried: progress.notRetried,
             wasInterrupted: shutdown.level > .none && !isWhole,
-            ranOutOfTime: progress.ranOutOfTime && !isWhole
+            ranOutOfTime: progress.ranOutOfTime && !isWhole,
+            openJobs: progress.wasAbandoned ? 0 : summary.open,
+            isReadWhole: progress.isComplete
         )
     }
 
@@ -386,6 +394,7 @@ final class BatchRun: Sendable {
                 deadline = deadline ?? .now + Self.cancelTimeout
                 if shutdown.level == .abort || ContinuousClock.now > deadline ?? .now { return tally }
                 if lines.isEmpty && isAbandoned {
+                    progress.withLock { $0.wasAbandoned = true }
                     reportCancelled(queued: now.submitted - now.ended)
                     return tally
                 }
