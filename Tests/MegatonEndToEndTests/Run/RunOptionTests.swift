@@ -42,6 +42,31 @@ import Testing
         #expect(!ending.errors.contains("--fit"), "no option is named that has nothing to do with it")
     }
 
+    /// Fault: only "Unexpected argument" was printed.
+    @Test(arguments: [
+        (
+            ["photas", "-o", "o1"],
+            "megaton has no command \"photas\". Thumbnails are made by: megaton run photas --output"
+        ),
+        (["version"], "Did you mean --version?"), (["statsu"], "Did you mean status?"),
+        (["foo"], "Its commands are run, coordinator, worker,"),
+        (["dead", "lits"], "megaton dead has no command \"lits\". Did you mean list?"),
+    ])
+    func anUnknownCommandIsReportedWithTheKnownOnes(_ arguments: [String], _ words: String) async throws {
+        let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
+        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+    }
+
+    @Test(arguments: [
+        (["batch", "wait", "b", "--timeout=-1"], "of at least 0, not -1"),
+        (["queue", "drain", "--timeout", "3"], "--wait"),
+        (["submit", "x", "--batch", "a b"], "not \"a b\""), (["status", "--queue", "a/b"], "not \"a/b\""),
+    ])
+    func aMessageAboutAnOptionHasItsValue(_ arguments: [String], _ words: String) async throws {
+        let ending = await (try ProgramUnderTest.megaton(arguments + ["--redis", "redis://127.0.0.1:1"])).ending()
+        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+    }
+
     @Test(arguments: [
         (["--rendition", "width=256,width=300"], "width is given twice"), (["--size", "x"], "not \"x\""),
         (["--size", ""], "--size"), (["--size", "1x2x3"], "--size"), (["--size", "0"], "width"),
