@@ -168,6 +168,14 @@ struct RunCommand: AsyncParsableCommand {
         try await InspectorSession.run(redis) { inspector in
             let status = try await inspector.status()
             if let pause = QueueObstacle.pause(status) { Terminal.error("megaton: the jobs will wait: \(pause).") }
+            let others = status.livingWorkers.count
+            if others > 0 && workers != nil, let output {
+                Terminal.error(
+                    "megaton: \(Counted.of(others, "other worker")) of the cluster \(others == 1 ? "shares" : "share") "
+                        + "these jobs and may not know their directories: without --allow-root \(output), a job fails "
+                        + "there. --queue NAME keeps the jobs of this run to its own workers."
+                )
+            }
             if status.livingWorkers.isEmpty && workers == nil {
                 Terminal.error(
                     "megaton: the cluster has no worker; the jobs wait until one starts. Start megaton worker, or give "
@@ -351,7 +359,7 @@ struct RunCommand: AsyncParsableCommand {
         }
         if result.ranOutOfTime {
             Terminal.error(
-                "megaton: --timeout ended after \((batch.timeout ?? 0).formatted()) s; the remaining jobs were "
+                "megaton: the time of --timeout, \((batch.timeout ?? 0).formatted()) s, is over; the remaining jobs were "
                     + "cancelled. The same command again makes the missing ones."
             )
         }
