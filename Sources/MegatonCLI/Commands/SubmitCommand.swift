@@ -40,7 +40,9 @@ struct SubmitCommand: AsyncParsableCommand {
     var wait = false
 
     mutating func validate() throws {
-        if let batch, !Job.isName(batch) { throw ValidationError("--batch must match [A-Za-z0-9._:-]{1,128}.") }
+        if let batch, !Job.isName(batch) {
+            throw ValidationError("--batch must match [A-Za-z0-9._:-]{1,128}, not \"\(batch)\".")
+        }
         if output != nil { try options.refuseOutputOfRetry() }
         if output?.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
         if options.ledger != nil && !wait { throw ValidationError("--ledger needs --wait.") }
