@@ -69,7 +69,7 @@ struct RenditionOptions: ParsableArguments {
         if let flag = values.first(where: { $0.flag.option.name == field })?.flag.name, !isInArgument {
             throw ValidationError("\(flag)\(problem.path.dropFirst(field.count)) \(problem.problem).")
         }
-        throw ValidationError("\(argument) \(text): \(problem).")
+        throw ValidationError(FieldProblem.sentence("\(argument) \(text): \(problem)"))
     }
 
     /// All fields but name and size.
