@@ -73,7 +73,8 @@ extension Job: Decodable {
         let container = try decoder.fields(
             CodingKeys.self,
             isChecked: isChecked,
-            allowed: #"an object such as {"source": "https://example.com/a.jpg"}"#
+            allowed: #"an object such as {"source": "https://example.com/a.jpg"}"#,
+            internalKeys: [.requeuedFrom, .refused]
         )
         self.init(source: "")
         for field in Self.fields { try field.decode(container, &self) }
