@@ -114,6 +114,17 @@ import Testing
         #expect(presets.errors.contains("at least 3 outputs of 2 jobs"), "\(presets.errors)")
     }
 
+    /// Fault: the option had no effect, and nothing said so.
+    @Test func anOptionThatDoesNotChangeAJobIsReportedOnce() async throws {
+        let home = try RunTests.Home()
+        let job = #"{"source":"https://example.org/a.png","renditions":[{"width":8}]}"#
+        let list = try home.directory.write(Data("\(job)\n\(job)\n".utf8), to: "own.jsonl")
+        let ending = await (try home.megaton(["run", list, "-o", home.output, "--size", "9", "--dry-run"])).ending()
+        let remark = "own.jsonl, line 1 has renditions or a preset of its own: --size does not change such jobs."
+        #expect(ending.code == 0 && ending.errors.contains(remark), "\(ending.errors)")
+        #expect(!ending.errors.contains("line 2 has"), "\(ending.errors)")
+    }
+
     @Test func forceRendersAgain() async throws {
         let home = try RunTests.Home()
         let image = TestImage.quarters(width: 32, height: 32)
