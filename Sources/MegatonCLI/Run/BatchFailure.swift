@@ -29,6 +29,11 @@ enum BatchFailure {
         return CLIError(code: 75, message: message)
     }
 
+    /// An error ended the command before the batch ended.
+    static func progress(_ ended: Int, of submitted: Int) -> String {
+        "\(ended) of \(Counted.jobs(submitted)) had ended. The same command again makes what is missing."
+    }
+
     /// The control Redis had no room for the next jobs for a minute.
     ///
     /// - Parameters:

@@ -185,11 +185,12 @@ final class BatchRun: Sendable {
         )
     }
 
-    /// The error that ended the batch; for a full Redis with the batch and the remedy.
+    /// The error that ended the batch; for a full Redis with the batch and the remedy. Reports the jobs that have ended.
     private func explained(_ error: any Error, isCancelled: Bool) -> any Error {
+        let now = progress.withLock { $0 }
+        if now.ended > 0 { Terminal.error("megaton: \(BatchFailure.progress(now.ended, of: now.submitted))") }
         guard let error = error as? RedisError, error.code == .outOfMemory else { return error }
-        let submitted = progress.withLock(\.submitted)
-        return BatchFailure.isFull(error, control, batch, submitted: submitted, isCancelled: isCancelled)
+        return BatchFailure.isFull(error, control, batch, submitted: now.submitted, isCancelled: isCancelled)
     }
 
     /// Jobs that a retry left out of its ledger; known when all jobs were submitted.
@@ -197,10 +198,8 @@ final class BatchRun: Sendable {
 
     private var hasBegun: Bool { progress.withLock { $0.hasBegun } }
 
-    /// Cancels the batch after an error, such as a full disk or an unreadable list, because no process follows it any
-    /// more. Another submitter's batch of this name is left alone.
-    ///
-    /// - Returns: false if the batch should be cancelled and could not be.
+    /// Cancels the batch after an error, such as a full disk, because no process follows it any more. Another
+    /// submitter's batch of this name is left alone. Returns false if the batch could not be cancelled.
     @discardableResult private func giveUp() async -> Bool {
         do {
             try await submitter.cancel()

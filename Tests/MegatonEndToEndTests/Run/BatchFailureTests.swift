@@ -19,6 +19,12 @@ import Testing
         #expect(!failure.message.contains("hush"))
     }
 
+    /// Fault: an error that ended a run, such as a full disk, came without a count and a remedy.
+    @Test func anErrorIsReportedWithTheJobsThatHaveEnded() {
+        let text = BatchFailure.progress(3, of: 16)
+        #expect(text == "3 of 16 jobs had ended. The same command again makes what is missing.")
+    }
+
     @Test func aPausedBatchIsNotSaidToContinue() {
         let pause = "the queue is paused; megaton queue resume starts them"
         for isComplete in [true, false] {
