@@ -359,8 +359,8 @@ struct RunCommand: AsyncParsableCommand {
         }
         if result.ranOutOfTime {
             Terminal.error(
-                "megaton: the time of --timeout, \((batch.timeout ?? 0).formatted()) s, is over; the remaining jobs were "
-                    + "cancelled. The same command again makes the missing ones."
+                "megaton: the time of --timeout, \((batch.timeout ?? 0).formatted()) s, is over; the remaining jobs "
+                    + "were cancelled. The same command again makes the missing ones."
             )
         }
         result.notRetried.report()

@@ -51,8 +51,8 @@ enum BatchFailure {
             ? "\(Counted.jobs(submitted)) of it had been submitted, and those that waited were cancelled"
             : "\(Counted.jobs(submitted)) of it had been submitted; megaton batch cancel \(batch) cancels them"
         return .unavailable(
-            "the control Redis \(control) has no memory left for the batch \(batch). \(error.message) \(rest). Raise its "
-                + "maxmemory, start workers if none is running, or submit the jobs in smaller batches."
+            "the control Redis \(control) has no memory left for the batch \(batch). \(error.message) \(rest). Raise "
+                + "its maxmemory, start workers if none is running, or submit the jobs in smaller batches."
         )
     }
 }

@@ -13,8 +13,7 @@ extension BatchRun.Result {
         }
         if !isReadWhole && summary.jobs > 0 {
             remarks.append(
-                "the inputs were not read to their end: \(Counted.jobs(summary.jobs)) \(summary.jobs == 1 ? "is" : "are") "
-                    + "those that had been submitted."
+                "the inputs were not read to their end: \(Counted.jobs(summary.jobs)) had been submitted."
             )
         }
         return remarks

@@ -185,7 +185,7 @@ final class BatchRun: Sendable {
         )
     }
 
-    /// The error that ended the batch; for a full Redis with the batch and the remedy. Reports the jobs that have ended.
+    /// The error that ended the batch; for a full Redis with batch and remedy. Reports the jobs that have ended.
     private func explained(_ error: any Error, isCancelled: Bool) -> any Error {
         let now = progress.withLock { $0 }
         if now.ended > 0 { Terminal.error("megaton: \(BatchFailure.progress(now.ended, of: now.submitted))") }

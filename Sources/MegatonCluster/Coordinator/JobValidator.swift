@@ -173,8 +173,8 @@ struct JobValidator: Sendable {
             try !OutputTemplate(output).distinguishes(renditions)
         else { return }
         throw JobError(
-            "output is \(FieldProblem.quoted(output)), the same path for several of the \(renditions.count) renditions; "
-                + "add {name} to it"
+            "output is \(FieldProblem.quoted(output)), the same path for several of the \(renditions.count) renditions"
+                + "; add {name} to it"
         )
     }
 

@@ -3,8 +3,8 @@ import Foundation
 /// A new directory beneath `TMPDIR` that only this user may enter (mode 700). Its path is short enough for a socket in
 /// it (108 bytes, unix(7)).
 ///
-/// A process that is killed leaves its directory. Each directory has a file that its process has locked, so that a later
-/// process can remove the directories whose processes have ended.
+/// A process that is killed leaves its directory. Each directory has a file that its process has locked, so that a
+/// later process can remove the directories whose processes have ended.
 package struct TemporaryDirectory: Sendable {
     package let path: String
     /// Descriptor of the locked file; -1 without a lock.
@@ -29,8 +29,8 @@ package struct TemporaryDirectory: Sendable {
         var template = Array("\(parent)/\(Self.prefix)XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else {
             throw CLIError.output(
-                "no temporary directory can be created in \(parent): \(String(cString: strerror(errno))). TMPDIR in the "
-                    + "environment names another place."
+                "no temporary directory can be created in \(parent): \(String(cString: strerror(errno))). TMPDIR in "
+                    + "the environment names another place."
             )
         }
         path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)

@@ -47,7 +47,7 @@ import Testing
     @Test func inputsThatWereNotReadAreMentioned() {
         let counters = ["submitted": "32500", "done": "12917", "cancelled": "19583"]
         let remarks = result(counters, isReadWhole: false).remarks
-        #expect(remarks == ["the inputs were not read to their end: 32500 jobs are those that had been submitted."])
+        #expect(remarks == ["the inputs were not read to their end: 32500 jobs had been submitted."])
     }
 
     /// Fault: a run without a job named the ledger of an earlier run as its own.
