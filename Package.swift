@@ -16,7 +16,7 @@ let package = Package(
     name: "megaton",
     products: [
         .library(name: "MegatonPipeline", targets: ["MegatonPipeline"]),
-        // For the tests of those who write a loader or a cache of their own.
+        // For the tests of loaders and caches in other packages.
         .library(name: "MegatonPipelineTesting", targets: ["MegatonPipelineTesting"]),
         .library(name: "MegatonCluster", targets: ["MegatonCluster"]),
         .executable(name: "megaton", targets: ["MegatonCLI"]),
@@ -46,7 +46,7 @@ let package = Package(
         // Messages and damage of one image, which libvips and libjpeg do not report, and a lock for Orc.
         .target(name: "CDecoders", dependencies: ["CVips"], linkerSettings: [.linkedLibrary("jpeg")]),
 
-        // Values, errors, text and concurrency; no I/O.
+        // Values, errors, text and concurrency; no I/O, except to name threads.
         .target(
             name: "MegatonCore",
             dependencies: [
@@ -163,7 +163,7 @@ let package = Package(
             path: "Tests/MegatonTestSupport",
             swiftSettings: settings
         ),
-        // What scripts/chaos runs: real processes, faults from a seed, and a checker of what they wrote down.
+        // The program of scripts/chaos: real processes, faults from a seed, and a checker of their records.
         .executableTarget(
             name: "MegatonChaos",
             dependencies: [
@@ -177,14 +177,14 @@ let package = Package(
             resources: [.embedInCode("Scripts")],
             swiftSettings: settings
         ),
-        // What scripts/fuzz runs: the targets of the tests' fuzzers under libFuzzer.
+        // The program of scripts/fuzz: the targets of the tests' fuzzers under libFuzzer.
         .executableTarget(
             name: "MegatonFuzz",
             dependencies: ["MegatonTestSupport"],
             path: "Tests/MegatonFuzz",
             swiftSettings: settings
         ),
-        // What a test kills: it fills a disk cache for as long as it lives.
+        // A program that a test kills: it fills a disk cache for as long as it lives.
         .executableTarget(
             name: "MegatonCacheWriter",
             dependencies: ["MegatonPipeline", "MegatonTestSupport"],

@@ -66,7 +66,7 @@ static inline CURLU *_Nullable megaton_curl_url_parse(const char *_Nonnull text)
     return url;
 }
 
-/// To be freed with `curl_free`; NULL where the URL has no such part.
+/// To be freed with `curl_free`; NULL if the URL has no such part.
 static inline char *_Nullable megaton_curl_url_part(CURLU *_Nonnull url, CURLUPart part, unsigned int flags) {
     char *value = NULL;
     return curl_url_get(url, part, &value, flags) == CURLUE_OK ? value : NULL;

@@ -11,7 +11,7 @@ struct examination {
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
     jmp_buf end;
-    int (*asks)(void *context);
+    int (*should_stop)(void *context);
     void *context;
     megaton_jpeg_report *report;
     int has_all_rows;
@@ -74,17 +74,17 @@ static void ignore_message(j_common_ptr codec) { (void) codec; }
 
 static void check_stop(j_common_ptr codec) {
     struct examination *examination = of(codec);
-    if (!examination->asks(examination->context)) return;
+    if (!examination->should_stop(examination->context)) return;
     examination->report->worst = MEGATON_JPEG_STOPPED;
     longjmp(examination->end, 1);
 }
 
 void megaton_jpeg_examine(
-    const unsigned char *bytes, size_t length, int (*asks)(void *context), void *context,
+    const unsigned char *bytes, size_t length, int (*should_stop)(void *context), void *context,
     megaton_jpeg_report *report) {
     memset(report, 0, sizeof *report);
     report->row = -1;
-    struct examination examination = {.asks = asks, .context = context, .report = report};
+    struct examination examination = {.should_stop = should_stop, .context = context, .report = report};
     struct jpeg_decompress_struct image;
     memset(&image, 0, sizeof image);
     image.err = jpeg_std_error(&examination.errors);

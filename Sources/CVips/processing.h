@@ -61,8 +61,8 @@ static inline int megaton_vips_call_picture(VipsImage *_Nonnull in, VipsImage *_
 
 /// A single color with the size and format of another image.
 static inline int megaton_vips_solid(
-    VipsImage *_Nonnull like, const double *_Nonnull colour, int count, VipsImage *_Nullable *_Nonnull out) {
-    *out = vips_image_new_from_image(like, colour, count);
+    VipsImage *_Nonnull like, const double *_Nonnull color, int count, VipsImage *_Nullable *_Nonnull out) {
+    *out = vips_image_new_from_image(like, color, count);
     return *out == NULL ? -1 : 0;
 }
 
@@ -71,10 +71,10 @@ static inline int megaton_vips_solid(
 static inline int megaton_vips_place(
     VipsImage *_Nonnull in, int left, int top, int width, int height, const double *_Nonnull background, int count,
     VipsImage *_Nullable *_Nonnull out) {
-    VipsArrayDouble *colour = vips_array_double_new(background, count);
+    VipsArrayDouble *color = vips_array_double_new(background, count);
     int result = vips_embed(
-        in, out, left, top, width, height, "extend", VIPS_EXTEND_BACKGROUND, "background", colour, NULL);
-    vips_area_unref(VIPS_AREA(colour));
+        in, out, left, top, width, height, "extend", VIPS_EXTEND_BACKGROUND, "background", color, NULL);
+    vips_area_unref(VIPS_AREA(color));
     return result;
 }
 
@@ -89,9 +89,9 @@ static inline int megaton_vips_turn(VipsImage *_Nonnull in, int quarters, VipsIm
 static inline int megaton_vips_rotate(
     VipsImage *_Nonnull in, double degrees, const double *_Nonnull background, int count,
     VipsImage *_Nullable *_Nonnull out) {
-    VipsArrayDouble *colour = vips_array_double_new(background, count);
-    int result = vips_rotate(in, out, degrees, "background", colour, NULL);
-    vips_area_unref(VIPS_AREA(colour));
+    VipsArrayDouble *color = vips_array_double_new(background, count);
+    int result = vips_rotate(in, out, degrees, "background", color, NULL);
+    vips_area_unref(VIPS_AREA(color));
     return result;
 }
 

@@ -126,20 +126,20 @@ static inline int megaton_vips_extract(
 static inline int megaton_vips_pad(
     VipsImage *_Nonnull in, int width, int height, const double *_Nonnull background, int count,
     VipsImage *_Nullable *_Nonnull out) {
-    VipsArrayDouble *colour = vips_array_double_new(background, count);
+    VipsArrayDouble *color = vips_array_double_new(background, count);
     int result = vips_gravity(
-        in, out, VIPS_COMPASS_DIRECTION_CENTRE, width, height, "extend", VIPS_EXTEND_BACKGROUND, "background", colour,
+        in, out, VIPS_COMPASS_DIRECTION_CENTRE, width, height, "extend", VIPS_EXTEND_BACKGROUND, "background", color,
         NULL);
-    vips_area_unref(VIPS_AREA(colour));
+    vips_area_unref(VIPS_AREA(color));
     return result;
 }
 
 /// Blends the alpha channel into a background of one value for each of the other bands.
 static inline int megaton_vips_flatten(
     VipsImage *_Nonnull in, const double *_Nonnull background, int count, VipsImage *_Nullable *_Nonnull out) {
-    VipsArrayDouble *colour = vips_array_double_new(background, count);
-    int result = vips_flatten(in, out, "background", colour, NULL);
-    vips_area_unref(VIPS_AREA(colour));
+    VipsArrayDouble *color = vips_array_double_new(background, count);
+    int result = vips_flatten(in, out, "background", color, NULL);
+    vips_area_unref(VIPS_AREA(color));
     return result;
 }
 
@@ -194,8 +194,8 @@ typedef struct {
 
 static void megaton_vips_check_stop(VipsImage *image, VipsProgress *progress, void *stop) {
     (void) progress;
-    megaton_vips_stop *question = (megaton_vips_stop *) stop;
-    if (question->asks(question->context)) vips_image_set_kill(image, TRUE);
+    megaton_vips_stop *poll = (megaton_vips_stop *) stop;
+    if (poll->asks(poll->context)) vips_image_set_kill(image, TRUE);
 }
 
 /// Installs the poll. It must outlive the image's evaluation; remove it afterwards with the returned handler.

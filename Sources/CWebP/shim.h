@@ -3,13 +3,13 @@
 #pragma once
 #include <webp/encode.h>
 
-/// Called repeatedly during the encoding; a result other than 0 ends it.
+/// Polled during the encoding; any result except 0 stops it.
 typedef struct {
     int (*_Nonnull asks)(void *_Nullable context);
     void *_Nullable context;
 } megaton_webp_stop;
 
-static inline int megaton_webp_goes_on(int percent, const WebPPicture *_Nonnull picture) {
+static inline int megaton_webp_continues(int percent, const WebPPicture *_Nonnull picture) {
     (void) percent;
     megaton_webp_stop *stop = (megaton_webp_stop *) picture->user_data;
     return !stop->asks(stop->context);
@@ -43,7 +43,7 @@ static inline int megaton_webp_encode(
     picture.uv_stride = uv_stride;
     picture.writer = WebPMemoryWrite;
     picture.custom_ptr = &writer;
-    picture.progress_hook = megaton_webp_goes_on;
+    picture.progress_hook = megaton_webp_continues;
     picture.user_data = stop;
     int done = WebPEncode(&config, &picture);
     int code = picture.error_code;

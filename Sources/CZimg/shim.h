@@ -3,9 +3,9 @@
 #include <stddef.h>
 #include <zimg.h>
 
-/// A graph that scales a part of a plane of 8-bit samples with Lanczos' kernel of three lobes. NULL where there is none;
-/// zimg_get_last_error says why. To be freed with zimg_filter_graph_free. Running it changes nothing in it, so that several
-/// threads may.
+/// A graph that scales a part of a plane of 8-bit samples with Lanczos' kernel of three lobes; NULL if it cannot be
+/// made, for the reason of zimg_get_last_error. To be freed with zimg_filter_graph_free. Running it changes nothing in
+/// it, so several threads may.
 ///
 /// The part is in samples, fractions too, and may reach beyond the plane, which is mirrored at its edges.
 static inline zimg_filter_graph *_Nullable megaton_zimg_build(

@@ -1,5 +1,6 @@
 package import ArgumentParser
 import Foundation
+import MegatonPipeline
 
 extension AsyncParsableCommand {
     /// Parses the arguments, runs the command and ends the process: the `main` of each program.
@@ -14,9 +15,31 @@ extension AsyncParsableCommand {
                 try command.run()
             }
         } catch {
-            if exitCode(for: error) == .validationFailure { exitIfOptionIsUnknown() }
+            if exitCode(for: error) == .validationFailure {
+                exitIfCommandIsUnknown()
+                exitIfOptionIsUnknown()
+            }
             exit(withError: error)
         }
+    }
+
+    /// Reports an unknown command, and how it was probably meant: a misspelled one, or an input of `run`.
+    private static func exitIfCommandIsUnknown() {
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        guard let unknown = OptionNames.unknownCommand(in: arguments, definition: _dumpHelp()) else { return }
+        var hint = ""
+        if let near = Spelling.nearest(to: unknown.name, among: unknown.known + ["version"]) {
+            hint = " Did you mean \(near == "version" ? "--version" : near)?"
+        } else if unknown.name == "version" {
+            hint = " Did you mean --version?"
+        } else if unknown.known.contains("run") {
+            hint = " Thumbnails are made by: \(unknown.command) run \(unknown.name) --output DIR."
+        }
+        Terminal.error(
+            "Error: \(unknown.command) has no command \"\(unknown.name)\".\(hint)\n"
+                + "Its commands are \(unknown.known.joined(separator: ", ")); see '\(unknown.command) --help'."
+        )
+        Self.exit(withError: ExitCode.validationFailure)
     }
 
     /// Reports an unknown option first, whatever else is wrong.

@@ -99,7 +99,7 @@ package final class RedisClient: Sendable {
     package func send(_ command: RedisCommand, timeout: Duration? = nil) async throws(RedisError) -> RedisValue {
         let replies = try await pipeline([command], timeout: timeout)
         guard let reply = replies.first else {
-            throw RedisError(.unexpectedReply, "Redis gave no reply to a command.")
+            throw RedisError(.unexpectedReply, "Redis did not reply to a command.")
         }
         if case .error(let text) = reply { throw RedisError(reply: text) }
         return reply

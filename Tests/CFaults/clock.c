@@ -1,6 +1,6 @@
-// A wall clock that steps: it differs from the machine's by the offset in the file MEGATON_CLOCK, in milliseconds, eight
-// bytes in this machine's byte order. A write to the file steps the clock. Monotonic clocks are not changed, as when a
-// machine's clock is set.
+// A wall clock that steps: it differs from the machine's by the offset in the file MEGATON_CLOCK, in milliseconds,
+// eight bytes in this machine's byte order. A write to the file steps the clock. Monotonic clocks are not changed, as
+// when a machine's clock is set.
 //
 // For redis-server and for a worker. Nothing here allocates, because an allocator may ask for the time.
 #define _GNU_SOURCE

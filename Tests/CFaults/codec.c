@@ -1,5 +1,5 @@
-// A codec with a bug: opening an image that contains the text of the environment variable MEGATON_CRASH writes through a
-// null pointer, as hostile images have caused in real codecs. All other images are passed on to libvips.
+// A codec with a bug: opening an image that contains the text of the environment variable MEGATON_CRASH writes through
+// a null pointer, as hostile images have caused in real codecs. All other images are passed on to libvips.
 #define _GNU_SOURCE
 
 #include <dlfcn.h>

@@ -13,11 +13,11 @@ import Testing
     }
 
     @Test func anyBytesAreAnImageOrAnError() throws {
-        try Fuzzer(try PictureFuzz(files: Corpus.smallPictures())).run(1200)
+        try Fuzzer(try ImageFuzz(files: Corpus.smallImages())).run(1200)
     }
 
     @Test func anyBoxesAreMeasuredOrRefused() throws {
-        try Fuzzer(HEIFFuzz(files: Corpus.smallPictures())).run(5000)
+        try Fuzzer(HEIFFuzz(files: Corpus.smallImages())).run(5000)
     }
 
     @Test func lifetimesAreNeverNegativeEndlessOrNoNumber() throws {

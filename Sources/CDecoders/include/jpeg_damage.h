@@ -32,7 +32,7 @@ typedef struct {
 /// scan of another image.
 ///
 /// - Parameters:
-///   - asks: Polled during decoding; any result except 0 stops the examination.
+///   - should_stop: Polled during decoding; any result except 0 stops the examination.
 void megaton_jpeg_examine(
-    const unsigned char *_Nonnull bytes, size_t length, int (*_Nonnull asks)(void *_Nullable context),
+    const unsigned char *_Nonnull bytes, size_t length, int (*_Nonnull should_stop)(void *_Nullable context),
     void *_Nullable context, megaton_jpeg_report *_Nonnull report);

@@ -31,7 +31,7 @@ struct CacheBenchmark: Sendable {
         var settings = DataCache.Configuration()
         settings.sizeLimit = 4 << 30
         let disk = try DataCache(
-            path: URL(fileURLWithPath: folder.path),
+            path: URL(fileURLWithPath: "\(folder.path)/cache"),
             configuration: settings,
             logger: logger
         )

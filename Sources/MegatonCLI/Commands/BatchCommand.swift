@@ -44,7 +44,10 @@ struct BatchListCommand: AsyncParsableCommand {
                 }
                 if batches.isEmpty && !json { Terminal.output("no batches") }
                 if batches.count > limit {
-                    Terminal.error("megaton: the list ends at the newest \(limit) batches; --limit shows more.")
+                    Terminal.error(
+                        "megaton: the list ends at the newest \(limit == 1 ? "batch" : "\(limit) batches"); --limit "
+                            + "shows more."
+                    )
                 }
             }
         }

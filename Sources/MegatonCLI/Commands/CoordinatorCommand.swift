@@ -97,7 +97,9 @@ struct CoordinatorCommand: AsyncParsableCommand {
                 from: Data(contentsOf: URL(fileURLWithPath: presets))
             )
         } catch {
-            throw CLIError.usage("--presets \(presets) cannot be read: \(CLIError.reason(error)).")
+            throw CLIError.usage(
+                FieldProblem.sentence("--presets \(presets) cannot be read: \(CLIError.reason(error))")
+            )
         }
     }
 }

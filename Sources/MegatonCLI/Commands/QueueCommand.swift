@@ -45,6 +45,10 @@ struct QueueDrainCommand: AsyncParsableCommand {
 
     @OptionGroup var timeout: TimeoutOptions
 
+    mutating func validate() throws {
+        if timeout.timeout != nil && !wait { throw ValidationError("--timeout needs --wait.") }
+    }
+
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in

@@ -167,6 +167,15 @@ struct RunCommand: AsyncParsableCommand {
         if redis.redis == nil { Terminal.note("megaton: using the cluster of MEGATON_REDIS, \(control).") }
         try await InspectorSession.run(redis) { inspector in
             let status = try await inspector.status()
+            if let pause = QueueObstacle.pause(status) { Terminal.error("megaton: the jobs will wait: \(pause).") }
+            let others = status.livingWorkers.count
+            if others > 0 && workers != nil, let output {
+                Terminal.error(
+                    "megaton: \(Counted.of(others, "other worker")) of the cluster \(others == 1 ? "shares" : "share") "
+                        + "these jobs and may not know their directories: without --allow-root \(output), a job fails "
+                        + "there. --queue NAME keeps the jobs of this run to its own workers."
+                )
+            }
             if status.livingWorkers.isEmpty && workers == nil {
                 Terminal.error(
                     "megaton: the cluster has no worker; the jobs wait until one starts. Start megaton worker, or give "
@@ -340,20 +349,18 @@ struct RunCommand: AsyncParsableCommand {
             Terminal.output(try JSONText.pretty(summary))
         } else {
             Terminal.note("megaton: \(summary.line)")
-            if let ledger = summary.ledger, LedgerPath.descriptor(of: ledger) == nil {
-                Terminal.note("megaton: the ledger is \(ledger)")
+            if let ledger = LedgerRemark.text(summary.ledger, hasJobs: summary.jobs > 0) {
+                Terminal.note("megaton: \(ledger)")
             }
         }
+        for remark in result.remarks { Terminal.error("megaton: \(remark)") }
         if summary.jobs == 0 && !result.wasInterrupted && result.notRetried.isEmpty {
-            let reasons: [String] =
-                (batch.hasInputs ? ["no image was found in the inputs"] : [])
-                + (batch.retryFailed == nil ? [] : ["the ledger has no failed job"])
-            Terminal.note("megaton: there was nothing to do: \(reasons.joined(separator: ", and ")).")
+            Terminal.note("megaton: \(batch.nothingToDo)")
         }
         if result.ranOutOfTime {
             Terminal.error(
-                "megaton: --timeout ended after \((batch.timeout ?? 0).formatted()) s; the remaining jobs were "
-                    + "cancelled. The same command again makes the missing ones."
+                "megaton: the time of --timeout, \((batch.timeout ?? 0).formatted()) s, is over; the remaining jobs "
+                    + "were cancelled. The same command again makes the missing ones."
             )
         }
         result.notRetried.report()

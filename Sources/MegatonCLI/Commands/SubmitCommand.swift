@@ -46,7 +46,9 @@ struct SubmitCommand: AsyncParsableCommand {
     var keepOutcomes = false
 
     mutating func validate() throws {
-        if let batch, !Job.isName(batch) { throw ValidationError("--batch must match [A-Za-z0-9._:-]{1,128}.") }
+        if let batch, !Job.isName(batch) {
+            throw ValidationError("--batch must match [A-Za-z0-9._:-]{1,128}, not \"\(batch)\".")
+        }
         if output != nil { try options.refuseOutputOfRetry() }
         if output?.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
         if options.ledger != nil && !wait { throw ValidationError("--ledger needs --wait.") }
@@ -67,11 +69,8 @@ struct SubmitCommand: AsyncParsableCommand {
                 if let reason = try await EvictionPolicyCheck.run(control) { Terminal.note("megaton: \(reason)") }
                 let queue = JobQueue(control, keys: redis.keys)
                 let status = try await Inspector(queue: queue, cache: cache).status()
-                if status.leader == nil || status.livingWorkers.isEmpty {
-                    let missing = status.leader == nil ? "coordinator" : "worker"
-                    Terminal.error(
-                        "megaton: the jobs will wait: the cluster has no \(missing) now. Start megaton \(missing)."
-                    )
+                for obstacle in [QueueObstacle.pause(status), QueueObstacle.missingWorker(status)] {
+                    if let obstacle { Terminal.error("megaton: the jobs will wait: \(obstacle).") }
                 }
             }
             if output == nil && options.retryFailed == nil {
@@ -102,6 +101,7 @@ struct SubmitCommand: AsyncParsableCommand {
                     let json = "{\"batch\":\"\(name)\",\"jobs\":\(count)}"
                     Terminal.output(options.json ? json : "\(Counted.jobs(count)), batch \(name)")
                 }
+                if count == 0 && run.notRetried.isEmpty { Terminal.note("megaton: \(options.nothingToDo)") }
                 run.notRetried.report()
                 if !run.notRetried.isEmpty { throw ExitCode(2) }
                 return
@@ -113,6 +113,16 @@ struct SubmitCommand: AsyncParsableCommand {
                 Terminal.output(try JSONText.pretty(summary))
             } else {
                 Terminal.note("megaton: \(summary.line)")
+            }
+            for remark in result.remarks { Terminal.error("megaton: \(remark)") }
+            if summary.jobs == 0 && !result.wasInterrupted && result.notRetried.isEmpty {
+                Terminal.note("megaton: \(options.nothingToDo)")
+            }
+            if summary.failed > 0 && path == nil {
+                Terminal.note(
+                    "megaton: megaton dead list --batch \(name) lists the failed jobs; --ledger FILE writes a line for "
+                        + "each job."
+                )
             }
             result.notRetried.report()
             result.missing?.report()

@@ -112,6 +112,9 @@ struct WorkerCommand: AsyncParsableCommand {
                 }
                 let logger = log.logger("megaton.worker")
                 try worker.apply(to: &configuration, logger: logger)
+                if configuration.roots.isEmpty && configuration.readRoots.isEmpty {
+                    logger.notice("no directory is allowed: file sources and outputs fail without --allow-root")
+                }
                 let worker = try Worker(
                     configuration,
                     logger: logger,

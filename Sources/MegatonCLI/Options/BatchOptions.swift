@@ -114,7 +114,7 @@ struct BatchOptions: ParsableArguments {
             throw ValidationError("--credential must be a name of 1 to 128 letters, digits and . : - _")
         }
         if let timeout, !(timeout > 0 && timeout < 1e9) {
-            throw ValidationError("--timeout must be a number of seconds, more than 0.")
+            throw ValidationError("--timeout must be a number of seconds, more than 0, not \(timeout.formatted()).")
         }
         try OptionRange.check("--weight", weight, 1...BatchPolicy.maximumWeight)
         if Job.Priority(rawValue: priority) == nil {

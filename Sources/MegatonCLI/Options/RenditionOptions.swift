@@ -41,11 +41,9 @@ struct RenditionOptions: ParsableArguments {
     /// - Throws: `ValidationError` that names the option and its fault.
     func renditions() throws -> [Rendition] {
         let template = try template()
-        var all = try (size.isEmpty && rendition.isEmpty ? ["256x256"] : size).map { try Self.sized($0, template) }
-        all += try rendition.map { try Self.parse($0, template) }
-        for rendition in all {
-            if let error = rendition.validationError { throw ValidationError("\(rendition.name): \(error).") }
-        }
+        let sizes = size.isEmpty && rendition.isEmpty ? ["256x256"] : size
+        var all = try sizes.map { try checked(try Self.sized($0, template), "--size", $0) }
+        all += try rendition.map { try checked(try Self.parse($0, template), "--rendition", $0) }
         if values.contains(where: { $0.flag.option.name == "quality" }), let lossless = all.first,
             !all.contains(where: { $0.format.hasQuality })
         {
@@ -59,6 +57,19 @@ struct RenditionOptions: ParsableArguments {
             throw ValidationError("An image can have at most \(Job.maximumRenditions) renditions.")
         }
         return all
+    }
+
+    /// Returns the rendition of an argument.
+    ///
+    /// - Throws: `ValidationError` with the option that has the invalid value: its own flag, or the argument.
+    private func checked(_ rendition: Rendition, _ argument: String, _ text: String) throws -> Rendition {
+        guard let problem = rendition.problem else { return rendition }
+        let field = String(problem.path.prefix { $0 != "." })
+        let isInArgument = text.split(separator: ",").contains { $0.hasPrefix("\(field)=") }
+        if let flag = values.first(where: { $0.flag.option.name == field })?.flag.name, !isInArgument {
+            throw ValidationError("\(flag)\(problem.path.dropFirst(field.count)) \(problem.problem).")
+        }
+        throw ValidationError(FieldProblem.sentence("\(argument) \(text): \(problem)"))
     }
 
     /// All fields but name and size.

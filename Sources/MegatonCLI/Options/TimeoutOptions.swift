@@ -12,7 +12,7 @@ struct TimeoutOptions: ParsableArguments {
 
     mutating func validate() throws {
         if let timeout, !(timeout >= 0 && timeout < 1e9) {
-            throw ValidationError("--timeout must be a number of seconds.")
+            throw ValidationError("--timeout must be a number of seconds of at least 0, not \(timeout.formatted()).")
         }
     }
 

@@ -92,7 +92,12 @@ struct WorkerOptions: ParsableArguments {
 
     @Option(
         name: .customLong("cache-policy"),
-        help: "Content of the shared cache: all, automatic, original, encoded or none."
+        help: ArgumentHelp(
+            "Content of the shared cache: all, original (originals only), encoded (renditions only), automatic "
+                + "(renditions, and originals of fetch jobs) or none, with which each worker fetches and renders for "
+                + "itself.",
+            valueName: "policy"
+        )
     )
     var cachePolicy = "all"
 
@@ -243,6 +248,12 @@ struct WorkerOptions: ParsableArguments {
             "the output roots of Configuration.fileAccess": "--allow-root",
             "AddressPolicy.allowsPrivate": "--allow-private",
             "AddressPolicy.ports": "--allow-port", "Configuration.renderEngine": "--engine",
+            "the sources allowed": "--allow-source", "the limit of a fetch": "--fetch-timeout",
+            "the limit of a stall": "--stall-timeout", "the limit of a connection": "--connect-timeout",
+            // The workers of a run share it.
+            "the memory of this process for renders": "--memory, divided by --workers in a run",
+            "VipsRuntime.allow([.jxl])": "--allow-type jxl", "VipsRuntime.allow([.svg])": "--allow-type svg",
+            "VipsRuntime.allow([.tiff])": "--allow-type tiff",
         ]
         configuration.addressPolicy = addressPolicy
         configuration.cachePolicy = policy

@@ -65,6 +65,7 @@ struct WorkerFleet: Sendable {
         var deaths = Deaths()
         while true {
             let birth = ContinuousClock.now
+            let logStart = log.map(LogTail.size) ?? 0
             let pid = Mutex<Int32>(0)
             let termination = try await child.run { id in pid.withLock { $0 = id } }
             if Task.isCancelled { return nil }
@@ -72,7 +73,8 @@ struct WorkerFleet: Sendable {
                 await report(pid.withLock { $0 }),
                 isQuick: birth.duration(to: .now) < Self.longLife
             )
-            let tail = Self.logTail(log)
+            let errors = log.map { LogTail.errors(ofLog: $0, from: logStart) } ?? ""
+            let tail = errors.isEmpty ? "" : " Its log: \(errors)"
             if deaths.failedStarts >= Self.failedStartLimit {
                 let message =
                     "worker \(number) cannot start: it ended \(deaths.failedStarts) times before it registered, last "
@@ -106,16 +108,4 @@ struct WorkerFleet: Sendable {
             ended = exit?.ended
         }
     }
-
-    private static func logTail(_ log: String?) -> String {
-        // Reads only the end, as a log may be long. Without a log the death is reported without it.
-        guard let log, let file = FileHandle(forReadingAtPath: log) else { return "" }
-        let end = (try? file.seekToEnd()) ?? 0
-        try? file.seek(toOffset: end > tailSize ? end - tailSize : 0)
-        let text = String(decoding: (try? file.read(upToCount: Int(tailSize))) ?? Data(), as: UTF8.self)
-        return text.isEmpty ? "" : " The end of its log: " + text.trimmingCharacters(in: .whitespacesAndNewlines)
-    }
-
-    /// Bytes of a worker's log that are shown when it dies.
-    private static let tailSize: UInt64 = 400
 }

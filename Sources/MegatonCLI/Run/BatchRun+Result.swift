@@ -14,8 +14,12 @@ extension BatchRun {
         let wasInterrupted: Bool
         /// Whether `--timeout` caused the interruption.
         let ranOutOfTime: Bool
+        /// Number of jobs that have not ended and were not reported as cancelled.
+        let openJobs: Int
+        /// Whether all inputs were read.
+        let isReadWhole: Bool
         /// Jobs whose outcomes Redis has lost; nil if there are none.
-        let missing: MissingOutcomes?
+        var missing: MissingOutcomes?
 
         /// The exit code.
         var code: Int32 {
@@ -48,32 +52,5 @@ extension BatchRun {
             )
         }
         return dropped + unwritten
-    }
-}
-
-/// A batch that continues after its command has stopped waiting for it.
-struct StoppedBatch {
-    let batch: String
-    let ended: Int
-    let submitted: Int
-    let isComplete: Bool
-
-    func error(after seconds: Double) -> CLIError {
-        let count =
-            "\(ended) of \(Counted.jobs(submitted)) \(submitted == 1 ? "has" : "have") ended after "
-            + "\(seconds.formatted()) s"
-        guard isComplete else {
-            return CLIError(
-                code: 75,
-                message:
-                    "\(count), and not all were submitted; the submitted ones continue. megaton batch cancel \(batch) "
-                    + "ends them, and the same command again submits all."
-            )
-        }
-        return CLIError(
-            code: 75,
-            message: "\(count); the others continue. megaton batch wait \(batch) waits for them, megaton batch results "
-                + "\(batch) --follow --ledger FILE continues a ledger, megaton batch cancel \(batch) ends them."
-        )
     }
 }

@@ -18,6 +18,7 @@ final class BatchRun: Sendable {
     private let builder: JobBuilder
     /// Whether workers also write to this process' standard error.
     private let showsLogs: Bool
+    private let control: RedisConfiguration
     private let queue: JobQueue
     private let submitter: BatchSubmitter
     private let monitor: BatchMonitor
@@ -44,6 +45,8 @@ final class BatchRun: Sendable {
         /// Whether no more jobs will be pushed.
         var isStopped = false
         var ranOutOfTime = false
+        /// Whether the rest was cancelled without a worker that ends it.
+        var wasAbandoned = false
         var skipped = 0
         var excluded = 0
         var notRetried = RetryLedger.NotRetried()
@@ -91,6 +94,7 @@ final class BatchRun: Sendable {
         self.showsLogs = showsLogs
         self.ledger = ledger
         self.shutdown = shutdown
+        self.control = control
         let logger = LogOptions.logger("megaton.submit", level: .error)
         let group = MultiThreadedEventLoopGroup.singleton
         queue = JobQueue(RedisClient(control, role: "submit", group: group, logger: logger), keys: keys)
@@ -119,17 +123,9 @@ final class BatchRun: Sendable {
         do {
             tally = try await follow()
         } catch is StoppedWaiting {
-            let now = progress.withLock { $0 }
-            let waited = StoppedBatch(
-                batch: batch,
-                ended: now.ended,
-                submitted: now.submitted,
-                isComplete: now.isComplete
-            )
-            throw waited.error(after: options.timeout ?? 0)
+            throw await stoppedWaiting()
         } catch {
-            await giveUp()
-            throw error
+            throw explained(error, isCancelled: await giveUp())
         }
         let seconds = start.duration(to: .now).inSeconds
         // A batch that has not begun may be another submitter's batch of the same name.
@@ -155,8 +151,33 @@ final class BatchRun: Sendable {
             notRetried: progress.notRetried,
             wasInterrupted: shutdown.level > .none && !isWhole,
             ranOutOfTime: progress.ranOutOfTime && !isWhole,
+            openJobs: progress.wasAbandoned ? 0 : summary.open,
+            isReadWhole: progress.isComplete,
             missing: isFollowed && lost > 0 ? MissingOutcomes(lost, of: progress.ids, history: progress.history) : nil
         )
+    }
+
+    private func stoppedWaiting() async -> CLIError {
+        // Without an answer the message has no reason: Redis may be unreachable.
+        queue.redis.failFast()
+        let status = try? await Inspector(queue: queue, cache: waiting).status()
+        let now = progress.withLock { $0 }
+        return BatchFailure.stoppedWaiting(
+            batch,
+            seconds: options.timeout ?? 0,
+            ended: now.ended,
+            submitted: now.submitted,
+            isComplete: now.isComplete,
+            pause: status.flatMap(QueueObstacle.pause)
+        )
+    }
+
+    /// The error that ended the batch; for a full Redis with batch and remedy. Reports the jobs that have ended.
+    private func explained(_ error: any Error, isCancelled: Bool) -> any Error {
+        let now = progress.withLock { $0 }
+        if now.ended > 0 { Terminal.error("megaton: \(BatchFailure.progress(now.ended, of: now.submitted))") }
+        guard let error = error as? RedisError, error.code == .outOfMemory else { return error }
+        return BatchFailure.isFull(error, control, batch, submitted: now.submitted, isCancelled: isCancelled)
     }
 
     /// Jobs that a retry left out of its ledger; known when all jobs were submitted.
@@ -164,10 +185,8 @@ final class BatchRun: Sendable {
 
     private var hasBegun: Bool { progress.withLock { $0.hasBegun } }
 
-    /// Cancels the batch after an error, such as a full disk or an unreadable list, because no process follows it any
-    /// more. Another submitter's batch of this name is left alone.
-    ///
-    /// - Returns: false if the batch should be cancelled and could not be.
+    /// Cancels the batch after an error, such as a full disk, because no process follows it any more. Another
+    /// submitter's batch of this name is left alone. Returns false if the batch could not be cancelled.
     @discardableResult private func giveUp() async -> Bool {
         do {
             try await submitter.cancel()
@@ -234,8 +253,7 @@ final class BatchRun: Sendable {
                 group.cancelAll()
             }
         } catch {
-            await giveUp()
-            throw error
+            throw explained(error, isCancelled: await giveUp())
         }
         let now = progress.withLock { $0 }
         if now.isComplete { return now.submitted }
@@ -379,6 +397,7 @@ final class BatchRun: Sendable {
                 deadline = deadline ?? .now + Self.cancelTimeout
                 if shutdown.level == .abort || ContinuousClock.now > deadline ?? .now { return tally }
                 if lines.isEmpty && isAbandoned {
+                    progress.withLock { $0.wasAbandoned = true }
                     reportCancelled(queued: now.submitted - now.ended)
                     return tally
                 }

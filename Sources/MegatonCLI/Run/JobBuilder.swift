@@ -43,6 +43,8 @@ struct JobBuilder: Sendable {
         var credential: String?
         /// Whether everything is fetched and rendered again.
         var reloads = false
+        /// An option of renditions that was given, for a message; nil if none was.
+        var renditionOption: String?
     }
 
     private let settings: Settings
@@ -51,6 +53,8 @@ struct JobBuilder: Sendable {
     private var guardian: OutputGuard
     private var namer = OutputNamer()
     private var count = 0
+    /// Whether a job was found that the options of renditions do not change.
+    private var hasReportedOwnRenditions = false
     /// Reports lines that are not jobs.
     var invalidLines = InvalidLineReporter()
 
@@ -99,12 +103,25 @@ struct JobBuilder: Sendable {
         if settings.reloads { job.reload = true }
         let isOwn = job.output != nil
         if job.kind == .process {
-            if job.renditions == nil && job.preset == nil { job.renditions = settings.renditions }
+            if job.renditions == nil && job.preset == nil {
+                job.renditions = settings.renditions
+            } else {
+                reportOwnRenditions(location)
+            }
             if !isOwn { job.output = template(Self.path(of: job.source), job.source) }
         }
         guardian.admit(&job, isOwn: isOwn)
         if let reason = job.refused { invalidLines.add(location, "is refused: \(reason)") }
         return .job(job, hasUniqueID: hasUniqueID)
+    }
+
+    /// Reports once that a given option has no effect on jobs with renditions of their own.
+    private mutating func reportOwnRenditions(_ location: LineLocation) {
+        guard let option = settings.renditionOption, !hasReportedOwnRenditions else { return }
+        hasReportedOwnRenditions = true
+        Terminal.error(
+            "megaton: \(location) has renditions or a preset of its own: \(option) does not change such jobs."
+        )
     }
 
     private func job(_ source: String) -> Job {
@@ -187,7 +204,8 @@ extension BatchOptions {
             attempts: attempts,
             priority: Job.Priority(rawValue: priority) ?? .normal,
             credential: credential,
-            reloads: force
+            reloads: force,
+            renditionOption: renditions.given
         )
         return JobBuilder(settings, OutputGuard(selection, overwrites: overwrite, roots: roots, files: files))
     }

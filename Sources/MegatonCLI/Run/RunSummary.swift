@@ -39,12 +39,16 @@ struct RunSummary: Sendable, Codable, Equatable {
         workers = tally.workers.count
     }
 
+    /// Number of jobs without an end: a second signal ends a run at once.
+    var open: Int { max(0, jobs - done - failed - cancelled - deduplicated) }
+
     /// One line for readers.
     var line: String {
-        let rate = String(format: "%.1f", imagesPerSecond)
-        var parts = ["\(done) of \(jobs) done in \(String(format: "%.1f", seconds)) s (\(rate) a second)"]
+        let rate = done > 0 ? " (\(String(format: "%.1f", imagesPerSecond)) a second)" : ""
+        var parts = ["\(done) of \(jobs) done in \(String(format: "%.1f", seconds)) s\(rate)"]
         if failed > 0 { parts.append("\(failed) failed") }
         if cancelled > 0 { parts.append("\(cancelled) cancelled") }
+        if open > 0 { parts.append("\(open) not ended") }
         if deduplicated > 0 { parts.append(Counted.of(deduplicated, "duplicate")) }
         parts.append(
             "\(Counted.fetches(originFetches)), \(Counted.renders(renders)), \(cacheHits) from the cache"

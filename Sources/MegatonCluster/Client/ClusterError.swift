@@ -36,7 +36,7 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
 
     /// The category.
     public let code: Code
-    /// What happened, and what to do.
+    /// The event and the remedy, in a sentence for people.
     public let message: String
 
     public var description: String { "\(message) (\(code))" }

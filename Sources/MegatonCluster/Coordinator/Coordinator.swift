@@ -136,7 +136,9 @@ public final class Coordinator: Sendable {
     private func work() async {
         if !isFallback { logger.info("coordinator started", metadata: [LogKey.queue: "\(configuration.keys.queue)"]) }
         var failures = Backoff()
+        var isLeading = false
         await repeating {
+            defer { isLeading = false }
             do {
                 var pause = isFallback ? Self.pollInterval : configuration.renewInterval
                 if try await shouldLead() {
@@ -144,6 +146,7 @@ public final class Coordinator: Sendable {
                     lastAnswer.withLock { $0 = .now }
                     switch attempt {
                     case .leads(let epoch):
+                        isLeading = true
                         try await withThrowingTaskGroup(of: Void.self) { group in
                             // Concurrent with the rounds, as some of them wait: while it leads, no other process has to
                             // sweep.
@@ -162,8 +165,11 @@ public final class Coordinator: Sendable {
             } catch is CancellationError {
                 return nil
             } catch {
+                // A worker asks for the leadership too, and may never have had it.
                 logger.warning(
-                    "the coordinator lost Redis or the leadership; retrying",
+                    isLeading
+                        ? "the coordinator lost Redis or the leadership; retrying"
+                        : "cannot ask Redis for the leadership; retrying",
                     metadata: [LogKey.error: "\(error)"]
                 )
                 // Another coordinator may succeed; our lease must not keep it out.

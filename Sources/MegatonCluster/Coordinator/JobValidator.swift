@@ -101,6 +101,7 @@ struct JobValidator: Sendable {
             // Most jobs arrive in their full form: the pushed JSON is then kept, and nothing is encoded again.
             let isFull = job.id != nil && job.preset == nil && (job.kind == .fetch || job.renditions != nil)
             job.renditions = try renditions(of: job)
+            try requireOwnPaths(job)
             job.preset = nil
             let id = job.id ?? Self.newID()
             job.id = id
@@ -164,6 +165,17 @@ struct JobValidator: Sendable {
             return preset
         }
         return job.renditions ?? Job.defaultRenditions
+    }
+
+    /// - Throws: `JobError` if two renditions would have the same output path.
+    private func requireOwnPaths(_ job: Job) throws(JobError) {
+        guard let output = job.output, let renditions = job.renditions, renditions.count > 1,
+            try !OutputTemplate(output).distinguishes(renditions)
+        else { return }
+        throw JobError(
+            "output is \(FieldProblem.quoted(output)), the same path for several of the \(renditions.count) renditions"
+                + "; add {name} to it"
+        )
     }
 
     /// A new id, sortable by time, with 64 random bits.

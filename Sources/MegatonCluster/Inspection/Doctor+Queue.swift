@@ -43,15 +43,22 @@ extension Doctor {
         )
     }
 
+    /// Maximum number of workers that a message names.
+    private static let shownWorkers = 5
+
     private func silentWorkers(_ status: ClusterStatus) -> Finding {
-        let silent = status.workers.count - status.livingWorkers.count
+        let living = Set(status.livingWorkers.map(\.name))
+        let names = status.workers.map(\.name).filter { !living.contains($0) }
+        let silent = names.count
+        let shown = names.prefix(Self.shownWorkers).joined(separator: ", ") + (silent > Self.shownWorkers ? ", …" : "")
         return Finding(
             level: silent == 0 ? .ok : .warning,
             subject: "silent workers",
             message: silent == 0
                 ? "none"
                 : "\(silent) \(silent == 1 ? "worker has" : "workers have") missed three heartbeats and died or "
-                    + "\(silent == 1 ? "hangs. Its" : "hang. Their") jobs go to other workers."
+                    + "\(silent == 1 ? "hangs" : "hang"): \(shown). \(silent == 1 ? "Its" : "Their") jobs go to "
+                    + "other workers."
         )
     }
 

@@ -1,6 +1,5 @@
 package import Foundation
 internal import MegatonPipeline
-internal import Synchronization
 
 /// The wire form. Unknown fields are refused by name, and so is every value that cannot work.
 extension Job: Decodable {
@@ -74,7 +73,8 @@ extension Job: Decodable {
         let container = try decoder.fields(
             CodingKeys.self,
             isChecked: isChecked,
-            allowed: #"an object such as {"source": "https://example.com/a.jpg"}"#
+            allowed: #"an object such as {"source": "https://example.com/a.jpg"}"#,
+            internalKeys: [.requeuedFrom, .refused]
         )
         self.init(source: "")
         for field in Self.fields { try field.decode(container, &self) }
@@ -146,7 +146,7 @@ extension Job: Decodable {
     }
 
     private static let allowedNames = "are texts of 1 to 128 of the characters A-Z a-z 0-9 . _ : -"
-    private static let allowedSources = "are URLs with https:, http:, file:, data:, s3: or ftp:"
+    private static let allowedSources = "are URLs with https:, http:, file:, data: or s3:"
     private static let allowedTruths = "are true and false"
 
     private static func problem(of key: CodingKeys) -> FieldProblem {
@@ -278,32 +278,5 @@ package struct JobError: Error, Sendable, Equatable {
         @unknown default:
             message = "the job cannot be read"
         }
-    }
-}
-
-/// Cache of decoded rendition lists by their JSON: the jobs of most batches have the same list, byte for byte.
-struct RenditionLists: ~Copyable {
-    /// Lists that this process has met. More than `limit` of them are rare; all are then forgotten.
-    static let recent = RenditionLists()
-
-    /// Maximum number of lists, and maximum bytes of the JSON of one.
-    private static let (limit, maximumSize) = (64, 4096)
-
-    private let lists = Mutex<[Data: [Rendition]]>([:])
-
-    /// Nil if the JSON cannot be read, or has a value that cannot work.
-    func list(_ json: Data) -> [Rendition]? {
-        guard json.count <= Self.maximumSize else { return nil }
-        if let list = lists.withLock({ $0[json] }) { return list }
-        // The reader of the whole job finds the problem again, and reports it with its place in the job. Lists that no
-        // job may have are not cached: four kilobytes of them are a thousand renditions.
-        guard let list = try? JSONDecoder().decode([Rendition].self, from: json),
-            (1...Job.maximumRenditions).contains(list.count)
-        else { return nil }
-        lists.withLock { lists in
-            if lists.count >= Self.limit { lists.removeAll() }
-            lists[json] = list
-        }
-        return list
     }
 }

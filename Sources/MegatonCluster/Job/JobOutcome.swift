@@ -35,7 +35,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     public struct Failure: Sendable, Hashable, Codable {
         /// Code of the error, such as `not_found`.
         public var code: String
-        /// What happened, and to which thing.
+        /// The event and the thing that it happened to, in a sentence for people.
         public var message: String
         /// Whether a new submission may succeed.
         public var retryable: Bool
@@ -96,7 +96,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     /// The duration by stage; nil if no worker attempted the job.
     public var times: Times?
     /// Remarks about the result: damage despite which an image was rendered, a color profile that does not fit. Nil if
-    /// there are none; at most `RenderNotes.maximumCount`.
+    /// there are none; at most eight.
     public var notes: [String]?
     /// The worker that ended it, `host:pid:random`; nil if no worker did.
     public var worker: String?

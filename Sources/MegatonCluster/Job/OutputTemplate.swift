@@ -65,6 +65,15 @@ package struct OutputTemplate: Sendable, Hashable {
     /// Whether the path depends on the size of the result.
     package var usesSize: Bool { parts.contains(.placeholder("width")) || parts.contains(.placeholder("height")) }
 
+    /// Whether each rendition has a path of its own. Assumed if the paths depend on sizes, which only the worker knows.
+    ///
+    /// - Parameter renditions: with names of their own.
+    func distinguishes(_ renditions: [Rendition]) -> Bool {
+        if renditions.count < 2 || parts.contains(.placeholder("name")) || usesSize { return true }
+        guard parts.contains(.placeholder("ext")) else { return false }
+        return Set(renditions.map(\.format.fileExtension)).count == renditions.count
+    }
+
     /// The absolute path for one rendition. Parts that derive from the source cannot lead out of the template's
     /// directory: they lose `..`, slashes and control characters.
     package func path(source: String, rendition: Rendition, size: PixelSize) -> String {

@@ -3,7 +3,7 @@ package import MegatonPipeline
 
 /// Retry policy of failed attempts: exponential back-off with jitter.
 ///
-/// It delays jobs; `Backoff` of MegatonRedis delays reconnections to Redis.
+/// It delays jobs; reconnections to Redis have a back-off of their own.
 public struct RetryPolicy: Sendable, Equatable {
     /// The first delay; it doubles with each attempt.
     public var base: Duration = .seconds(2)

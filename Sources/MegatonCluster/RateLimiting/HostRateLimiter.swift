@@ -93,10 +93,10 @@ package final class HostRateLimiter: FetchLimiting {
             ]
             // The same round trip releases the permits that this process no longer uses.
             let replies = try await redis.run(
-                HostScripts.acquire,
+                HostScripts.acquirePermit,
                 after: unused.map { release in
                     let (keys, arguments) = call(for: release)
-                    return HostScripts.release.call(keys: keys, arguments: arguments)
+                    return HostScripts.releasePermit.call(keys: keys, arguments: arguments)
                 },
                 calls: [([keys.rate, keys.fetching(host)], arguments)]
             )
@@ -253,7 +253,7 @@ package final class HostRateLimiter: FetchLimiting {
     /// - Returns: whether Redis acknowledged all of them.
     private func report(_ releases: [(keys: [String], arguments: [RedisArgument])]) async -> Bool {
         do {
-            let replies = try await redis.run(HostScripts.release, calls: releases)
+            let replies = try await redis.run(HostScripts.releasePermit, calls: releases)
             for case .error(let text) in replies { throw RedisError(reply: text) }
             return true
         } catch {
@@ -317,7 +317,7 @@ package final class HostRateLimiter: FetchLimiting {
         if permits.isEmpty { return }
         do {
             let replies = try await redis.run(
-                HostScripts.renew,
+                HostScripts.renewPermit,
                 calls: permits.map { permit in
                     (
                         [keys.fetching(permit.host)],

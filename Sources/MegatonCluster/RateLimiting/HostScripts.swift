@@ -3,11 +3,11 @@ internal import MegatonRedis
 /// Lua scripts of `HostRateLimiter`; the first lines of each file are its contract. The state of a host is described in
 /// `hostPrelude.lua`.
 enum HostScripts {
-    static let acquire = script("acquirePermit", PackageResources.acquirePermit_lua)
-    static let renew = script("renewPermit", PackageResources.renewPermit_lua)
-    static let release = script("releasePermit", PackageResources.releasePermit_lua)
+    static let acquirePermit = script("acquirePermit", PackageResources.acquirePermit_lua)
+    static let renewPermit = script("renewPermit", PackageResources.renewPermit_lua)
+    static let releasePermit = script("releasePermit", PackageResources.releasePermit_lua)
 
-    static let all = [acquire, renew, release]
+    static let all = [acquirePermit, renewPermit, releasePermit]
 
     private static func script(_ name: String, _ file: [UInt8]) -> RedisScript {
         RedisScript(name: name, file: file, prelude: PackageResources.hostPrelude_lua)

@@ -15,7 +15,7 @@ extension InFlightLock {
         do {
             let why = try error.map { try JSONEncoder().encode($0) } ?? Data()
             try await cache.redis.run(
-                FlightScripts.fail,
+                FlightScripts.failFlight,
                 keys: [
                     CacheKeys.flight(lead.key), CacheKeys.negative(lead.key), CacheKeys.entry(lead.key),
                 ],
@@ -41,7 +41,7 @@ extension InFlightLock {
         do {
             let why = try error.map { try JSONEncoder().encode($0) } ?? Data()
             try await cache.redis.run(
-                FlightScripts.remember,
+                FlightScripts.rememberFailure,
                 keys: [CacheKeys.negative(key)],
                 arguments: [
                     .int(memory.lifetime.wholeMilliseconds), .buffer(ByteBuffer(bytes: why)),

@@ -14,7 +14,7 @@ extension InFlightLock {
     private func look(_ keys: [CacheKey], findsStale: Bool) async -> [CachedData?] {
         do {
             let replies = try await cache.redis.run(
-                FlightScripts.look,
+                FlightScripts.lookUpEntry,
                 calls: keys.map { ([CacheKeys.entry($0)], [findsStale ? "1" : "0"]) }
             )
             var found: [CachedData?] = []

@@ -15,7 +15,7 @@ extension InFlightLock {
         if leads.isEmpty { return }
         do {
             let replies = try await cache.redis.run(
-                FlightScripts.renew,
+                FlightScripts.renewFlight,
                 calls: leads.map { lead in
                     (
                         [CacheKeys.flight(lead.key)],

@@ -56,7 +56,7 @@ extension InFlightLock {
             CacheKeys.entry(lead.key), CacheKeys.flight(lead.key), temporary, CacheKeys.negative(lead.key),
         ]
         let replies = try await cache.redis.run(
-            FlightScripts.finish,
+            FlightScripts.finishFlight,
             after: before,
             calls: [(keys, arguments + pieces)]
         )

@@ -135,7 +135,7 @@ public final class InFlightLock: SingleFlightCoordinating {
         do {
             let originals = keepsPartials ? keys.filter { $0.kind == .original } : []
             let (partials, replies) = try await cache.redis.run(
-                FlightScripts.begin,
+                FlightScripts.beginFlight,
                 after: originals.map { ["EXISTS", .string(RedisDataCache.name(ofPartial: $0))] },
                 calls: keys.map { key in
                     (

@@ -207,7 +207,7 @@ public final class RedisDataCache: DataCaching {
 
     /// Deletes a damaged entry, unless it has been replaced since it was read.
     private func drop(_ name: String, header: ByteBuffer, reason: String) async throws(RedisError) -> CachedData? {
-        if try await redis.run(FlightScripts.drop, keys: [name], arguments: [.buffer(header)]).int == 1 {
+        if try await redis.run(FlightScripts.dropEntry, keys: [name], arguments: [.buffer(header)]).int == 1 {
             logger.warning(
                 "a damaged cache entry was deleted",
                 metadata: ["cache.key": "\(name)", "reason": "\(reason)"]

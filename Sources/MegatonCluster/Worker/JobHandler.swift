@@ -113,7 +113,9 @@ struct JobHandler: Sendable {
             job = try attempt.parsed.get()
         } catch {
             // It was readable when it was admitted, so another version of the program admitted it.
-            return .failed(ImagePipeline.Error(.invalidURL, "The job cannot be read: \(error.message)."))
+            return .failed(
+                ImagePipeline.Error(.invalidURL, FieldProblem.sentence("The job cannot be read: \(error.message)"))
+            )
         }
         return await withTaskGroup(of: JobRunner.Result?.self) { group in
             let maximumFailureAge = maximumFailureAge(for: active, job: job)
@@ -230,7 +232,10 @@ struct JobHandler: Sendable {
         var message = error.message
         if let delay = error.requestedDelay, retry.asksForTooLong(error) {
             let (asked, longest) = (Int(delay.rounded(.up)), Int(retry.maximumWait.inSeconds))
-            message += " The job is not retried: a wait of \(asked) s exceeds the maximum, \(longest) s."
+            message =
+                FieldProblem.sentence(message)
+                + " The job is not retried: a wait of \(asked) s exceeds the maximum, \(longest) s "
+                + "(--max-wait of megaton worker)."
         }
         if error.hostTurn?.isGivenUp == true {
             message += " Its jobs no longer wait for it; --retry-failed or dead requeue starts them again."

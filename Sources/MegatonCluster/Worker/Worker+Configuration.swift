@@ -10,8 +10,8 @@ extension Worker {
         package var control: RedisConfiguration
         /// Redis that holds the cached blobs and the single flights; nil works without a shared cache.
         package var cache: RedisConfiguration?
-        /// Memory or disk cache in front of the shared cache, or in its place; nil, the default, for neither. See
-        /// `LayeredSingleFlight`.
+        /// Memory or disk cache in front of the shared cache, which notifies it of deletions, or in its place; nil, the
+        /// default, for neither.
         public var dataCache: (any DataCaching)?
         /// Jobs in progress at a time, at least 1: most of them wait for an origin or for a render thread.
         public var concurrency = 16

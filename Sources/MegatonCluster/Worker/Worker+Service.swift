@@ -17,11 +17,10 @@ extension Worker: Service {
             await close()
             throw error
         }
-        // The chain of a shutdown: `ProcessSignals` raises the level of `megaton worker`'s signal at SIGTERM;
-        // `ServiceRunner` then shuts the service group down gracefully, and cancels it at the second SIGTERM. The
-        // group raises the signal below: at `.drain`, `ClaimLoop.run` stops claiming and calls `ClaimLoop.drain`, which
-        // waits until no job runs, `drainTimeout` is over, or the level is `.abort`. It stops the remaining jobs as
-        // `.shutdown`, and `JobHandler.settle` returns them to the queue with `JobQueue.release`.
+        // The chain of a shutdown: the service group raises the signal below. At `.drain`, `ClaimLoop.run` stops
+        // claiming and calls `ClaimLoop.drain`, which waits until no job runs, `drainTimeout` is over, or the level is
+        // `.abort`. It stops the remaining jobs as `.shutdown`, and `JobHandler.settle` returns them to the queue with
+        // `JobQueue.release`.
         let signal = ShutdownSignal()
         // Unstructured, so that the cancellation ends it in order, by the signal. It is awaited here.
         let work = Task { await run(until: signal) }

@@ -59,7 +59,7 @@ package struct InputReader {
     package var isAtEnd: Bool { stack.isEmpty }
 
     /// Returns the next inputs, at most `limit`; fewer if no more arrive within a moment. An empty result is not the
-    ///      end.
+    /// end.
     ///
     /// - Throws: `CLIError` if an argument or a list cannot be read.
     package mutating func next(_ limit: Int) throws -> [Input] {

@@ -1,5 +1,6 @@
 import Foundation
 package import MegatonCluster
+import MegatonPipeline
 
 /// Reads lines as they arrive, without waiting for a full block.
 package struct LineReader {
@@ -145,7 +146,7 @@ package struct InvalidLineReporter {
     /// - Parameter reason: the verb and the rest of the sentence.
     package mutating func add(_ location: LineLocation, _ reason: String) {
         count += 1
-        if count <= Self.shown { Terminal.error("megaton: \(location) \(reason)") }
+        if count <= Self.shown { Terminal.error(FieldProblem.sentence("megaton: \(location) \(reason)")) }
     }
 
     /// Reports the number of the others. Called when all lines were read.

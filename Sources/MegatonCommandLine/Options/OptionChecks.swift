@@ -59,6 +59,26 @@ package enum OptionNames {
         return nil
     }
 
+    /// The first argument that should be the name of a command and is none; nil if all are known.
+    ///
+    /// - Parameter definition: JSON of the whole tool.
+    package static func unknownCommand(in arguments: [String], definition: String) -> (
+        name: String, command: String, known: [String]
+    )? {
+        guard let tool = try? JSONDecoder().decode(Tool.self, from: Data(definition.utf8)) else { return nil }
+        var (command, path, rest) = (tool.command, [tool.command.commandName], arguments[...])
+        while let commands = command.subcommands, !commands.isEmpty {
+            guard let name = rest.first, !name.hasPrefix("-"), name != "help" else { return nil }
+            guard let next = commands.first(where: { $0.commandName == name }) else {
+                let known = commands.map(\.commandName).filter { $0 != "help" }
+                return (name, path.joined(separator: " "), known)
+            }
+            (command, rest) = (next, rest.dropFirst())
+            path.append(name)
+        }
+        return nil
+    }
+
     /// Flags in one word, such as `-qv`; the last may take a value.
     private static func joined(_ argument: String, _ known: [String: Bool]) -> Bool? {
         guard !argument.hasPrefix("--"), argument.count > 2 else { return nil }

@@ -81,7 +81,9 @@ package struct RedisOptions: ParsableArguments {
     package var keys: QueueKeys { QueueKeys(queue: queue) }
 
     package mutating func validate() throws {
-        if !Job.isName(queue) { throw ValidationError("--queue must match [A-Za-z0-9._:-]{1,128}.") }
+        if !Job.isName(queue) {
+            throw ValidationError("--queue must match [A-Za-z0-9._:-]{1,128}, not \"\(queue)\".")
+        }
         for url in [redis, cacheRedis] {
             guard let url else { continue }
             do {

@@ -6,8 +6,9 @@ import NIOPosix
 
 /// A private redis-server on a Unix socket: cache and queue of one `megaton run`.
 ///
-/// Its data, the cache, is in `$XDG_CACHE_HOME/megaton` and is saved at the end, so that the next run finds it. One
-/// Redis can serve as both here: `volatile-lru` evicts cache entries, which all have a time to live, and never a job.
+/// Its data, the cache, is in `$XDG_CACHE_HOME/megaton`, or `$HOME/.cache/megaton`, and is saved at the end, so that
+/// the next run finds it. One Redis can serve as both here: `volatile-lru` evicts cache entries, which all have a time to
+/// live, and never a job.
 package struct EmbeddedRedis: Sendable {
     /// Maximum size of its data, bytes.
     package let size: Int
@@ -56,7 +57,14 @@ package struct EmbeddedRedis: Sendable {
         let runtime = directory.path
         let temporary = DataDirectory(path: runtime, isTemporary: true)
         if isTemporary { return try await start(server, runtime, temporary, body) }
-        let persistent = DataDirectory(path: try Self.persistentPath(), isTemporary: false)
+        let persistent: DataDirectory
+        do {
+            let path = try Self.persistentPath(ProcessInfo.processInfo.environment)
+            persistent = DataDirectory(path: path, isTemporary: false)
+        } catch {
+            Terminal.error("megaton: \(error.message)")
+            return try await start(server, runtime, temporary, body)
+        }
         do {
             return try await start(server, runtime, persistent, body)
         } catch is Locked {
@@ -95,7 +103,7 @@ package struct EmbeddedRedis: Sendable {
                 if Task.isCancelled { return nil }
                 // Without a log the message has no details.
                 let log = (try? String(contentsOfFile: "\(runtime)/redis.log", encoding: .utf8)) ?? ""
-                throw CLIError.unavailable("the private redis-server ended (\(termination)). \(log.suffix(400))")
+                throw Self.ended(termination, log: log)
             }
             group.addTask {
                 try await waitUntilReady(address)
@@ -103,7 +111,9 @@ package struct EmbeddedRedis: Sendable {
                 return try await body(address)
             }
             guard let value = try await group.next() ?? nil else {
-                throw CLIError.unavailable("the private redis-server ended early.")
+                throw CLIError.unavailable(
+                    "the private redis-server ended early. The same command again makes what is missing."
+                )
             }
             // Stops the server: SIGTERM makes it save.
             group.cancelAll()
@@ -118,6 +128,16 @@ package struct EmbeddedRedis: Sendable {
             }
             return value
         }
+    }
+
+    /// The server ended, and with it the queue. A signal comes from outside of it: its log has no reason.
+    static func ended(_ termination: ChildProcess.Termination, log: String) -> CLIError {
+        var errors = ""
+        if case .exited = termination { errors = LogTail.errors(ofRedisLog: log) }
+        return .unavailable(
+            "the private redis-server ended (\(termination)). The same command again makes what is missing."
+                + (errors.isEmpty ? "" : " Its log: \(errors)")
+        )
     }
 
     private func settings(socket: String, data: DataDirectory, log: String) -> String {
@@ -207,9 +227,14 @@ package struct EmbeddedRedis: Sendable {
         return path.split(separator: ":").map { "\($0)/\(program)" }.first { access($0, X_OK) == 0 }
     }
 
-    private static func persistentPath() throws -> String {
-        let environment = ProcessInfo.processInfo.environment
-        let base = environment["XDG_CACHE_HOME"].flatMap { $0.isEmpty ? nil : $0 } ?? NSHomeDirectory() + "/.cache"
+    /// The directory of the cache, which is created if it is missing.
+    ///
+    /// `NSHomeDirectory` asks the password database, whatever `HOME` is.
+    ///
+    /// - Throws: `CLIError` if it cannot be created or written: the run then has a temporary cache.
+    static func persistentPath(_ environment: [String: String]) throws(CLIError) -> String {
+        let home = environment["HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil } ?? NSHomeDirectory()
+        let base = environment["XDG_CACHE_HOME"].flatMap { $0.isEmpty ? nil : $0 } ?? "\(home)/.cache"
         let path = "\(base)/megaton"
         do {
             try FileManager.default.createDirectory(
@@ -218,9 +243,19 @@ package struct EmbeddedRedis: Sendable {
                 attributes: [.posixPermissions: 0o700]
             )
         } catch {
-            throw CLIError.output("the cache directory \(path) cannot be created: \(CLIError.reason(error)).")
+            throw unusable(path, "cannot be created: \(CLIError.reason(error))")
+        }
+        guard access(path, R_OK | W_OK | X_OK) == 0 else {
+            throw unusable(path, "cannot be used: \(String(cString: strerror(errno)))")
         }
         return path
+    }
+
+    private static func unusable(_ path: String, _ reason: String) -> CLIError {
+        .output(
+            "the cache directory \(path) \(reason); this run has a cache of its own, until it ends. XDG_CACHE_HOME in "
+                + "the environment names another directory."
+        )
     }
 
     private static func write(_ text: String, to path: String) throws {

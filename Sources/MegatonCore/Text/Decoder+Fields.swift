@@ -4,13 +4,15 @@ extension Decoder {
     /// - Parameters:
     ///   - isChecked: whether the JSON is known to be valid, which skips the check.
     ///   - allowed: an example of such an object, for the message if the value is none.
+    ///   - internalKeys: fields of Megaton itself, which a message about an unknown field does not offer.
     package func fields<Keys: CodingKey & CaseIterable>(
         _ keys: Keys.Type,
         isChecked: Bool,
-        allowed: String
+        allowed: String,
+        internalKeys: [Keys] = []
     ) throws -> KeyedDecodingContainer<Keys> {
         guard let fields = try? container(keyedBy: keys) else { throw noObject(allowed) }
-        if !isChecked { try refuseUnknownFields(except: keys) }
+        if !isChecked { try refuseUnknownFields(except: keys, internalKeys: internalKeys) }
         return fields
     }
 
@@ -30,17 +32,26 @@ extension Decoder {
     }
 
     /// Throws if a keyed value has fields other than those of `Keys`.
-    package func refuseUnknownFields<Keys: CodingKey & CaseIterable>(except keys: Keys.Type) throws {
+    package func refuseUnknownFields<Keys: CodingKey & CaseIterable>(
+        except keys: Keys.Type,
+        internalKeys: [Keys] = []
+    ) throws {
         let fields = try container(keyedBy: AnyCodingKey.self)
-        try refuseUnknownFields(of: fields, except: Keys.allCases.map(\.stringValue))
+        try refuseUnknownFields(
+            of: fields,
+            except: Keys.allCases.map(\.stringValue),
+            unlisted: internalKeys.map(\.stringValue)
+        )
     }
 
     private func refuseUnknownFields(
         of fields: KeyedDecodingContainer<AnyCodingKey>,
-        except known: [String]
+        except known: [String],
+        unlisted: [String] = []
     ) throws {
         let unknown = fields.allKeys.map(\.stringValue).filter { !known.contains($0) }
         guard let first = unknown.min() else { return }
-        throw FieldProblem.error(at: codingPath, "has an \(FieldProblem.unknownField(first, known: known))")
+        let listed = known.filter { !unlisted.contains($0) }
+        throw FieldProblem.error(at: codingPath, "has an \(FieldProblem.unknownField(first, known: listed))")
     }
 }

@@ -5,10 +5,15 @@
 public protocol WordChoice: RawRepresentable, CaseIterable, Codable, Sendable where RawValue == String {
     /// Alternative words for values.
     static var aliases: [String: Self] { get }
+    /// The word of the value in help and messages: one of its aliases if that is clearer than the word that is stored.
+    var preferredWord: String { get }
 }
 
 extension WordChoice {
     public static var aliases: [String: Self] { [:] }
+
+    /// The word of the value itself.
+    public var preferredWord: String { rawValue }
 
     /// Nil if neither a value nor an alias has this word.
     package init?(word: String) {
@@ -20,8 +25,10 @@ extension WordChoice {
     package static var allowedWords: String {
         let aliases = Self.aliases
         return allCases.map { value in
-            let others = aliases.filter { $0.value.rawValue == value.rawValue }.keys.sorted()
-            return others.isEmpty ? value.rawValue : "\(value.rawValue) (also \(others.joined(separator: ", ")))"
+            let word = value.preferredWord
+            let words = aliases.filter { $0.value.rawValue == value.rawValue }.keys + [value.rawValue]
+            let others = words.filter { $0 != word }.sorted()
+            return others.isEmpty ? word : "\(word) (also \(others.joined(separator: ", ")))"
         }.joined(separator: ", ")
     }
 

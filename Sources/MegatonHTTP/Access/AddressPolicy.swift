@@ -6,8 +6,7 @@ internal import Foundation
 /// no effect. The table is the IANA special-purpose registries (RFC 6890), and for IPv6 the forms that embed an IPv4
 /// address.
 ///
-/// `CurlRequest.openSocket` checks the address of each new connection, and `CurlRequest.mayUse` that of each request,
-/// as libcurl may reuse a connection.
+/// The address is checked for each new connection, and again for each request, as libcurl may reuse a connection.
 public struct AddressPolicy: Sendable, Equatable {
     /// Whether loopback, private, link-local and all other non-public addresses may be connected to.
     public var allowsPrivate: Bool

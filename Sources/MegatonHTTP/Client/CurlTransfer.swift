@@ -261,10 +261,11 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     private func timeout(_ limit: LoadLimit) -> ImageError {
         let what =
             switch limit {
-            case .connectTime: "did not connect within \(configuration.connectTimeout)"
+            case .connectTime: "did not connect within \(configuration.connectTimeout), the limit of a connection"
             case .speed:
-                "was slower than \(configuration.lowSpeedLimit) bytes a second for \(configuration.lowSpeedTime)"
-            default: "took longer than \(configuration.timeout)"
+                "was slower than \(configuration.lowSpeedLimit) bytes a second for \(configuration.lowSpeedTime), "
+                    + "the limit of a stall"
+            default: "took longer than \(configuration.timeout), the limit of a fetch"
             }
         return ImageError(limit.code, "\(target) \(what).")
     }

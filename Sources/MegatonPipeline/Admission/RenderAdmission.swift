@@ -65,7 +65,8 @@ final class RenderAdmission: Sendable {
         guard cost.bytes > bytes else { return }
         throw ImageError(
             .tooCostly,
-            "about \((cost.bytes >> 20) + 1) MiB of memory would be needed; this process may take \(bytes >> 20) MiB."
+            "about \((cost.bytes >> 20) + 1) MiB of memory would be needed; the memory of this process for renders is "
+                + "\(bytes >> 20) MiB."
         )
     }
 

@@ -3,7 +3,7 @@ public import Foundation
 /// Reads source files, and checks output paths, beneath allowed roots only.
 ///
 /// Containment is by path components of the resolved path: neither `..` nor a link leads out, and `/srv/a` does not
-/// contain `/srv/ab`. All calls block: run them on a `ThreadPool`.
+/// contain `/srv/ab`. All calls block.
 public struct FileAccess: Sendable {
     /// A file that may be read.
     package struct File: Sendable, Hashable {
@@ -206,23 +206,44 @@ public struct FileAccess: Sendable {
     private func requireRoot(of resolved: String, asked: String) throws(ImageError) {
         let parts = Self.components(resolved)
         if roots.contains(where: { Self.isBeneath(parts, $0) }) { return }
-        let known = roots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
-        throw ImageError(
-            .forbidden,
-            "\(asked) is not beneath an allowed root (\(known.isEmpty ? "none" : known)); "
-                + "add one to the roots of Configuration.fileAccess."
-        )
+        throw Self.outside(asked, roots, "root", "roots")
     }
 
     private func requireOutputRoot(of resolved: String, asked: String) throws(ImageError) {
         let parts = Self.components(resolved)
         if outputRoots.contains(where: { Self.isBeneath(parts, $0) }) { return }
-        let known = outputRoots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
-        throw ImageError(
+        throw Self.outside(asked, outputRoots, "output root", "output roots")
+    }
+
+    private static func outside(_ asked: String, _ roots: [[String]], _ one: String, _ many: String) -> ImageError {
+        let known = roots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
+        let subject =
+            linkOutOf(roots, asked).map { link, target in
+                let way = link == asked ? "is a symbolic link" : "leads through \(link), a symbolic link"
+                return "\(asked) \(way) to \(target), which"
+            } ?? asked
+        return ImageError(
             .forbidden,
-            "\(asked) is not beneath an allowed output root (\(known.isEmpty ? "none" : known)); "
-                + "add one to the output roots of Configuration.fileAccess."
+            "\(subject) is not beneath an allowed \(one) (\(known.isEmpty ? "none" : known)); "
+                + "add one to the \(many) of Configuration.fileAccess."
         )
+    }
+
+    /// The symbolic link beneath a root by which a path leaves the roots, and its content. Links outside of the roots
+    /// are not read, because a message must not reveal them.
+    private static func linkOutOf(_ roots: [[String]], _ path: String) -> (link: String, target: String)? {
+        var prefix = ""
+        var isInside = false
+        for component in components(path) {
+            prefix += "/" + component
+            guard let resolved = realPath(prefix) else { return nil }
+            let wasInside = isInside
+            isInside = roots.contains { isBeneath(components(resolved), $0) }
+            guard wasInside, !isInside else { continue }
+            let target = try? FileManager.default.destinationOfSymbolicLink(atPath: prefix)
+            return target.map { (prefix, $0) }
+        }
+        return nil
     }
 
     /// Compares bytes, as the file system does: Swift treats strings as equal if they differ only in Unicode

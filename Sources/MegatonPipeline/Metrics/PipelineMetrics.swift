@@ -65,8 +65,7 @@ public final class PipelineMetrics: Sendable {
 
     /// Duration of the request's own work, by kind.
     public var times: StageTimes { state.withLock { $0.times } }
-    /// Remarks on the renditions, without duplicates: see ``RenditionResponse/notes``. At most
-    /// `RenderNotes.maximumCount`.
+    /// Remarks on the renditions, without duplicates, at most eight: see ``RenditionResponse/notes``.
     public var notes: [String] { state.withLock { $0.notes } }
 
     /// Adds remarks, without duplicates.

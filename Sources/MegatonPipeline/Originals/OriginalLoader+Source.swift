@@ -35,7 +35,8 @@ extension OriginalLoader {
             guard !path.isEmpty || url.path(percentEncoded: true).isEmpty else {
                 throw Error(
                     .invalidURL,
-                    "\(url.path(percentEncoded: true)) is no UTF-8, so the file cannot be read by this name; rename it."
+                    "\(url.path(percentEncoded: true)) is not UTF-8, so the file cannot be read by this name; rename "
+                        + "it."
                 )
             }
             let file = try await onFileThread {

@@ -17,14 +17,14 @@ extension ImagePipeline {
         }
         /// Cache of bytes: memory, a disk, or layers of them. Nil stores none.
         ///
-        /// With `flights`, it is a near cache in front of their shared cache, whichever is set first: see
-        /// `LayeredSingleFlight`.
+        /// In front of a cache that processes share, it is a near cache: deletions in the shared cache reach it, and
+        /// `nearCacheTTL` bounds the time for which it is trusted.
         public var dataCache: (any DataCaching)? {
             didSet { coordinate() }
         }
-        /// Time to live of entries in `dataCache` before the shared cache of `flights` is asked again; without
-        /// `flights` it has no effect. Entries past their lifetime, and entries that another process is known to have
-        /// deleted, are never served unasked.
+        /// Time to live of entries in `dataCache` before a cache that processes share is asked again; it has no effect
+        /// without one. Entries past their lifetime, and entries that another process is known to have deleted, are
+        /// never served unasked.
         public var nearCacheTTL: Duration = .seconds(60) {
             didSet { coordinate() }
         }
@@ -42,7 +42,8 @@ extension ImagePipeline {
         /// Called with the cost of each background revalidation of a source, which no request's metrics include.
         package var didRefresh: @Sendable (_ source: URL, _ cost: PipelineMetrics.Counts) -> Void = { _, _ in }
 
-        /// Requests per second to each host; unlimited by default. In a cluster, `fetchLimiter` limits hosts.
+        /// Requests per second to each host; unlimited by default. Workers of a cluster share limits of their own
+        /// instead.
         public var rateLimiter: RateLimiter?
         /// Cache of decoded images, used by this pipeline alone unless it is shared. Nil, the default, stores none:
         /// renditions do not need it.

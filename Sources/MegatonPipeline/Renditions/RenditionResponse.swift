@@ -24,7 +24,7 @@ public struct RenditionResponse: Sendable {
     /// rendered.
     public let cacheLayer: String?
     /// Notes on problems of the source, in sentences for people: damage in spite of which it was rendered, or a color
-    /// profile that does not fit. At most `RenderNotes.maximumCount`.
+    /// profile that does not fit. At most eight.
     public let notes: [String]
 }
 

@@ -213,17 +213,18 @@ final class RedisServerClient: RedisExecuting {
                 try await Task.sleep(for: delay)
             }
             let connection = try await connector.connect()
-            let isWanted = shared.withLock { shared in
-                guard case .connecting = shared.state else { return false }
+            let (isWanted, wasLost) = shared.withLock { shared in
+                guard case .connecting = shared.state else { return (false, false) }
+                defer { shared.failure = nil }
                 shared.state = .connected(connection)
-                shared.failure = nil
                 shared.backoff.reset()
-                return true
+                return (true, shared.failure != nil)
             }
             guard isWanted else {
                 connection.close()
                 throw RedisError(.closed, "The Redis client was closed.")
             }
+            if wasLost { logger.notice("Redis is reachable again") }
             return connection
         } catch {
             let isFirst = shared.withLock { shared in

@@ -17,7 +17,7 @@ package struct EncodedImage: Sendable {
 
 /// Limits on the remarks about a render, which are stored in caches and ledgers.
 package enum RenderNotes {
-    /// Maximum number of remarks on one image, or on the images of one job.
+    /// Maximum number of remarks on one image, or on the images of one job. Public comments name the number.
     package static let maximumCount = 8
     /// Maximum length of a remark in characters.
     package static let maximumLength = 300

@@ -23,10 +23,13 @@ extension Rendition {
         package var hasQuality: Bool { self != .png && self != .gif }
 
         /// Whether the format supports progressive or interlaced encoding, which shows a rough image first.
-        var isProgressive: Bool { self == .jpeg || self == .png }
+        var hasProgressive: Bool { self == .jpeg || self == .png }
 
         /// Whether the format supports both lossy and lossless encoding.
         var hasLossless: Bool { self == .webp || self == .jxl }
+
+        /// Whether the chroma subsampling of the encoder can be chosen.
+        var hasChroma: Bool { self == .jpeg || self == .avif }
 
         /// Whether the format can contain a color profile.
         var hasProfile: Bool { self != .gif }

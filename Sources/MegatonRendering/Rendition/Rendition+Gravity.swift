@@ -19,6 +19,9 @@ extension Rendition {
 
         public static let aliases: [String: Gravity] = ["center": .center, "smart": .attention]
 
+        /// The word in help and messages: `center`, not the stored `centre`.
+        public var preferredWord: String { self == .center ? "center" : rawValue }
+
         /// The offset within the surplus, in halves of it: 0 (left, top), 1 (middle) or 2 (right, bottom). Nil if the
         /// pixels decide.
         package var halves: (horizontal: Int, vertical: Int)? {

@@ -3,7 +3,7 @@ extension Rendition {
     public var validationError: String? { problem?.description }
 
     /// The first invalid field, or nil.
-    var problem: FieldProblem? { nameProblem ?? sizeProblem ?? cutProblem ?? encodingProblem }
+    package var problem: FieldProblem? { nameProblem ?? sizeProblem ?? cutProblem ?? encodingProblem }
 
     /// Like `validationError`, but without the checks of the name and the maximum side, for which a pipeline has limits
     /// of its own.

@@ -62,7 +62,8 @@ public struct Rendition: Sendable, Hashable {
     public var enlarge: Bool
     /// Writes a JPEG with several scans, or an interlaced PNG.
     public var progressive: Bool
-    /// Effort of the encoder, in its own numbers (`Format.efforts`); nil is its default.
+    /// Effort of the encoder, in its own numbers from fast to small: 0 to 9 for PNG and AVIF, 0 to 6 for WebP, 1 to 10
+    /// for GIF, and 3 to 9 for JPEG XL. Nil is its default; JPEG has none.
     public var effort: Int?
     /// Writes WebP or JPEG XL without loss; PNG is always lossless.
     public var lossless: Bool

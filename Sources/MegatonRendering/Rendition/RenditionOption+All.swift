@@ -108,7 +108,7 @@ extension RenditionOption {
             set: { $0.progressive = $1 },
             .flag,
             encoding: Encoding(
-                formats: [.jpeg, .png],
+                formats: Rendition.Format.allCases.filter(\.hasProgressive),
                 argument: { $0.progressive ? "interlace=true" : nil }
             ),
             help: "Write JPEGs with several scans, or interlaced PNGs."
@@ -143,7 +143,10 @@ extension RenditionOption {
             get: { $0.lossless },
             set: { $0.lossless = $1 },
             .flag,
-            encoding: Encoding(formats: [.webp, .jxl], argument: { $0.lossless ? "lossless=true" : nil }),
+            encoding: Encoding(
+                formats: Rendition.Format.allCases.filter(\.hasLossless),
+                argument: { $0.lossless ? "lossless=true" : nil }
+            ),
             help: "Write WebP and JPEG XL without loss."
         ),
         RenditionOption(
@@ -152,7 +155,7 @@ extension RenditionOption {
             set: { $0.chroma = $1 },
             .word,
             encoding: Encoding(
-                formats: [.jpeg, .avif],
+                formats: Rendition.Format.allCases.filter(\.hasChroma),
                 argument: { $0.chroma.map { "subsample-mode=\($0 == .s420 ? "on" : "off")" } }
             ),
             valueName: "420|444",
@@ -163,7 +166,7 @@ extension RenditionOption {
             get: { $0.animated },
             set: { $0.animated = $1 },
             .flag,
-            encoding: Encoding(formats: [.gif, .webp]),
+            encoding: Encoding(formats: Rendition.Format.allCases.filter(\.hasFrames)),
             help: "Keep all frames of animations: gif and webp."
         ),
         RenditionOption(

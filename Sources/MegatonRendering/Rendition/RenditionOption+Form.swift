@@ -40,7 +40,9 @@ extension RenditionOption.Form<String> {
 }
 
 extension RenditionOption.Form<Int> {
-    /// - Parameter detail: Follows "are whole numbers" in messages.
+    /// - Parameters:
+    ///   - range: for the schema; it is not validated here.
+    ///   - detail: Follows "are whole numbers" in messages.
     static func whole(_ range: ClosedRange<Int>, _ detail: String = "") -> Self {
         let allowed = "are whole numbers\(detail)"
         return Self(
@@ -61,7 +63,9 @@ extension RenditionOption.Form<Int> {
 }
 
 extension RenditionOption.Form<Double> {
-    /// - Parameter allowed: The allowed values, in the words that follow "allowed" in messages.
+    /// - Parameters:
+    ///   - range: for the schema; it is not validated here.
+    ///   - allowed: The allowed values, in the words that follow "allowed" in messages.
     static func number(_ range: ClosedRange<Double>, allowed: String) -> Self {
         Self(
             kind: .number,

@@ -12,8 +12,8 @@ struct DamagedSource {
 
     /// - Parameter body: Reads the source; called again after a failure.
     /// - Returns: The body's result, and notes.
-    /// - Throws: `.corruptImage`; `.renderTimedOut` or `.cancelled` if the deadline stopped the work; `.renderFailed`
-    ///   if libvips is too old.
+    /// - Throws: `.corruptImage`, or `.unsupportedFormat` for a kind that the decoder does not read; `.renderTimedOut`
+    ///   or `.cancelled` if the deadline stopped the work; `.renderFailed` if libvips is too old.
     func decoding<Value>(
         _ failOn: Rendition.FailOn,
         until deadline: RenderDeadline,
@@ -40,11 +40,11 @@ struct DamagedSource {
                 if let ended = deadline.error { throw ended }
                 damage = JPEGDamage(examining: data, until: deadline)
                 // The failure has another cause than the data.
-                if damage == nil { throw deadline.error ?? error.asCorruptImage() }
+                if damage == nil { throw deadline.error ?? error.asDecodingError() }
             }
         }
         guard let damage, damage.isTolerated(by: failOn) else {
-            throw deadline.error ?? damage?.error ?? VipsError("no details").asCorruptImage()
+            throw deadline.error ?? damage?.error ?? VipsError("no details").asDecodingError()
         }
         return try last(.nothing, remark: damage.note, deadline, body)
     }
@@ -58,7 +58,7 @@ struct DamagedSource {
         case .success(let result): return (result.value, result.notes)
         case .failure(let error):
             if let ended = deadline.error { throw ended }
-            if failOn == .warning { throw error.asCorruptImage() }
+            if failOn == .warning { throw error.asDecodingError() }
             return try last(failOn, remark: JPEGDamage.note(error.text), deadline, body)
         }
     }
@@ -71,7 +71,7 @@ struct DamagedSource {
     ) throws(ImageError) -> (value: Value, notes: [String]) {
         switch attempt(failOn, body) {
         case .success(let result): return (result.value, RenderNotes.merged([remark], result.notes))
-        case .failure(let error): throw deadline.error ?? error.asCorruptImage()
+        case .failure(let error): throw deadline.error ?? error.asDecodingError()
         }
     }
 

@@ -57,18 +57,28 @@ struct DecodingAttempt {
 }
 
 extension Result where Failure == VipsError {
-    /// - Throws: `.corruptImage` with the reason after `what`.
+    /// - Throws: `.corruptImage` or `.unsupportedFormat` with the reason after `what`.
     func orThrow(_ what: String) throws(ImageError) -> Success {
         switch self {
         case .success(let value): return value
-        case .failure(let error): throw error.asCorruptImage(what)
+        case .failure(let error): throw error.asDecodingError(what)
         }
     }
 }
 
 extension VipsError {
-    func asCorruptImage(_ what: String = "the image cannot be decoded") -> ImageError {
-        ImageError(.corruptImage, "\(what): \(text).")
+    func asDecodingError(_ what: String = "the image cannot be decoded") -> ImageError { .decoding(text, what) }
+}
+
+extension ImageError {
+    /// Messages of decoders about valid images of a kind that they do not read.
+    private static let unsupportedKinds = ["subsampled images not supported", "Unsupported JPEG process"]
+
+    /// The error for a message of a decoder: `.unsupportedFormat` for a kind that it does not read, or else
+    /// `.corruptImage`.
+    static func decoding(_ reason: String, _ what: String = "the image cannot be decoded") -> ImageError {
+        let isUnsupported = unsupportedKinds.contains { reason.contains($0) }
+        return ImageError(isUnsupported ? .unsupportedFormat : .corruptImage, "\(what): \(reason).")
     }
 }
 

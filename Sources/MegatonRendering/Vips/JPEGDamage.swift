@@ -62,9 +62,7 @@ struct JPEGDamage: Equatable {
         }
     }
 
-    var error: ImageError {
-        ImageError(.corruptImage, "the image cannot be decoded: \(text).")
-    }
+    var error: ImageError { .decoding(text) }
 
     /// The note for an image that was rendered despite the damage.
     var note: String { Self.note(text) }

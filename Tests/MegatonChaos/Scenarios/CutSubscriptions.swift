@@ -3,7 +3,7 @@ import MegatonRedis
 /// No. 28: waiters for another process's fetch lose their subscriptions again and again, and learn of its end in time.
 struct CutSubscriptions: Scenario {
     static let name = "cut-subscriptions"
-    static let summary = "100 jobs wait for one picture in 10 processes whose subscriptions are cut: one GET, no delay"
+    static let summary = "100 jobs wait for one image in 10 processes whose subscriptions are cut: one GET, no delay"
 
     /// Times after the first request: in the middle of the origin's 2 s, and just before their end.
     private static let cuts: [Duration] = [.seconds(1), .milliseconds(1900)]

@@ -6,7 +6,7 @@ import MegatonTestSupport
 /// No. 15: a full control Redis refuses new jobs with an error; jobs already there run to their end.
 struct FullRedis: Scenario {
     static let name = "full-redis"
-    static let summary = "the control Redis is full: submit ends with 69, what is there is done, and submit works again"
+    static let summary = "the control Redis is full: submit ends with 69, older jobs are done, and submit works again"
 
     private static let batch = "held"
     private static let submitted = "submitted"

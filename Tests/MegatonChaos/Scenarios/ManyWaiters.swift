@@ -1,7 +1,7 @@
 /// No. 22: one fetch for all waiters, across many processes.
 struct ManyWaiters: Scenario {
     static let name = "many-waiters"
-    static let summary = "500 jobs in 50 processes for one picture that nobody has: one GET, and all done soon after it"
+    static let summary = "500 jobs in 50 processes for one image that no cache has: one GET, and all done soon after it"
 
     /// Includes the origin's own 2 s.
     private static let limit: Duration = .milliseconds(2300)

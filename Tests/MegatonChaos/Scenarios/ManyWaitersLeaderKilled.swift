@@ -6,7 +6,7 @@ import MegatonTestSupport
 /// No. 23: the waiters of a leader that dies are delayed by the rest of its lease, and no more.
 struct ManyWaitersLeaderKilled: Scenario {
     static let name = "leader-killed"
-    static let summary = "500 jobs in 50 processes for one picture, and kill -9 of the one that fetches it: two GETs"
+    static let summary = "500 jobs in 50 processes for one image, and kill -9 of the one that fetches it: two GETs"
 
     /// Leases in seconds. The jobs' lease is the shorter one, so that the dead worker's jobs return in time and all
     /// jobs have the same limit.

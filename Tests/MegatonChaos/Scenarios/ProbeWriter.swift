@@ -61,7 +61,7 @@ final class ProbeWriter: Sendable {
                 ["SET", .string(key), .int(number)], ["CONFIG", "GET", "port"],
             ])
             guard replies.count == 2, let port = replies[1].dictionary["port"].flatMap({ Int($0) }) else {
-                throw RedisError(.unexpectedReply, "Redis did not tell its port.")
+                throw RedisError(.unexpectedReply, "Redis did not report its port.")
             }
             let write = Write(number: number, port: port, time: .now)
             guard case .error(let text) = replies[0] else {

@@ -74,8 +74,8 @@ struct SlowRedis: Scenario {
         try await stage.clock.sleep(for: Self.calm)
         load.stop()
         try await pushing
-        result.note("\(load.pushed) jobs pushed; \(load.refused) pushes were told that Redis is busy, and repeated")
-        result.require(load.refused > 0, "nobody was told that Redis is busy: that proves nothing")
+        result.note("\(load.pushed) jobs pushed; \(load.refused) pushes were refused as Redis was busy, and repeated")
+        result.require(load.refused > 0, "no push was refused because Redis was busy: that proves nothing")
         return [silent, busy]
     }
 

@@ -7,7 +7,7 @@ import MegatonTestSupport
 /// No. 26: a small batch does not wait for a large one that came before, and the large one costs little memory.
 struct SmallBehindLarge: Scenario {
     static let name = "small-behind-large"
-    static let summary = "a batch of ten behind one of ten million: done in 5 s; and what a job that waits costs"
+    static let summary = "a batch of ten behind one of ten million: done in 5 s; and the memory of a waiting job"
 
     /// 2.5 GB of Redis.
     private static let jobs = 10_000_000

@@ -8,7 +8,7 @@ import NIOCore
 /// No. 6: codecs that keep every core busy for seconds at a time do not cost any job its lease.
 struct Soak: Scenario {
     static let name = "busy-decoder"
-    static let summary = "every core renders large pictures for a minute: no lease is lost"
+    static let summary = "every core renders large images for a minute: no lease is lost"
 
     private static let batch = "busy"
     private static let length: Duration = .seconds(60)

@@ -239,7 +239,7 @@ struct SplitMaster: Scenario {
             "the old master acknowledged \(served) of the client's writes after the split; "
                 + "\(taken.count { $0.number > kept.number }) are lost; other failures: \(cast.writer.failureText)"
         )
-        result.require(served > 0, "the old master served nobody after the split: it was cut off from its clients too")
+        result.require(served > 0, "the old master served no client after the split: it had lost its clients too")
         let done = try await QueueView(redis: cast.old).done()
         result.note("ends of jobs that it acknowledged and that are lost, so that they ran again: \(done - kept.done)")
         for (name, writer) in [("the client", cast.writer), ("a client that insists", cast.insistent)] {

@@ -234,7 +234,8 @@ import Testing
     }
 
     @Test func expandsPresetsAndFillsInWhatIsMissing() throws {
-        let validator = JobValidator(presets: ["web": [Rendition(name: "s", width: 9)]])
+        let two = [Rendition(name: "s", width: 9), Rendition(name: "l", width: 99)]
+        let validator = JobValidator(presets: ["web": [Rendition(name: "s", width: 9)], "two": two])
         func job(_ json: String) throws -> Job {
             let candidate = validator.validate(Data(json.utf8), batch: "")
             guard case .valid(let job, _) = candidate.verdict else { throw JobError("\(candidate.verdict)") }
@@ -246,9 +247,20 @@ import Testing
         #expect(try job(#"{"source":"https://h/a","kind":"fetch"}"#).renditions == nil)
         #expect(try job(#"{"source":"https://h/a"}"#).id != job(#"{"source":"https://h/a"}"#).id)
         #expect(try job(#"{"source":"https://h/a","credential":"partner"}"#).credential == "partner")
+        for output in ["{name}", "{stem}-{width}", "{height}.{ext}"] {
+            #expect(try job(#"{"source":"x","preset":"two","output":"file:///\#(output)"}"#).renditions == two)
+        }
+        #expect(!(try OutputTemplate("file:///{ext}").distinguishes(two)))
+        let formats = [Rendition(name: "s", width: 9), Rendition(name: "l", width: 9, format: .png)]
+        #expect(try OutputTemplate("file:///a.{ext}").distinguishes(formats))
         for (json, word) in [
             (#"{"source":"x","preset":"none"}"#, "web"), (#"{"source":"x","credential":"a b"}"#, "credential"),
             (#"{"source":"x","kind":"fetch","output":"file:///x"}"#, "fetch"),
+            // Fault: only the worker noticed it, and reported it as forbidden.
+            (
+                #"{"source":"x","preset":"two","output":"file:///x/{stem}.{ext}"}"#,
+                "several of the 2 renditions; add {name}"
+            ),
         ] {
             #expect { try job(json) } throws: { "\($0)".contains(word) }
         }

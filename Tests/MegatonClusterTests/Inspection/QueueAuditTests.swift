@@ -161,7 +161,7 @@ import Testing
             )
             try await findAndMend([.orphan: 1], fixture)
             #expect(try await fixture.places("a") == ["ready"])
-            #expect(try await fixture.count("LLEN", fixture.keys.wake) == 1, "somebody is to come to it")
+            #expect(try await fixture.count("LLEN", fixture.keys.wake) == 1, "a worker is woken for it")
             try await runsOnce("a", fixture)
         }
     }
@@ -244,7 +244,7 @@ import Testing
             #expect(try await fixture.places("a") == ["dead"])
             #expect(try await fixture.queue.alive() == 0)
             let batch = try await fixture.batch("b")
-            #expect(batch["failed"] == 1 && batch.ended == 1 && batch.isFinished, "nobody waits for it for ever")
+            #expect(batch["failed"] == 1 && batch.ended == 1 && batch.isFinished, "no client waits for it forever")
             let outcomes = try await ledger(fixture)
             #expect(outcomes.map(\.error?.code) == ["orphan"] && outcomes[0].source == "https://example.org/a.jpg")
             let letter = try #require(try await fixture.queue.deadLetter(id: "a"))
@@ -265,7 +265,7 @@ import Testing
             #expect(try await fixture.finish(job, .failed) == .ok)
             try await fixture.redis.send(["HSET", .string(fixture.keys.body), "b/a", "{}"])
             try await findAndMend([.withoutMeta: 1], fixture)
-            #expect(try await fixture.queue.deadLetter(id: "a")?.content.code == "x", "it died of what it died of")
+            #expect(try await fixture.queue.deadLetter(id: "a")?.content.code == "x", "the first error stays")
             #expect(try await fixture.batch("b")["failed"] == 1)
             #expect(try await fixture.queue.alive() == 0)
         }

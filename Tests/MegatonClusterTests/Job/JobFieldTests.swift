@@ -65,6 +65,8 @@ import Testing
         (#"{"source":"x","labels":{"a":12345678901234567891}}"#, "labels.a is a number with too many digits"),
         (#"{"source":"x","#, "not valid JSON"), (#"{"source":"\ud800"}"#, "source is not readable; allowed are URLs"),
         (#"{"sorce":"x"}"#, #"the job has an unknown field "sorce"; known are"#),
+        // Fields that only Megaton sets are not offered.
+        (#"{"sorce":"x"}"#, "priority, reload, renditions, replace, source; did you mean"),
     ])
     func aMessageNamesFieldValueAndWhatIsAllowed(_ json: String, _ part: String) {
         let message = message(json)

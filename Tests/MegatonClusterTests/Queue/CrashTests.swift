@@ -58,7 +58,7 @@ import Testing
             #expect(try await fixture.places("a") == ["ready"])
             try await admit(["c", "d"], fixture)
             let others = try await take(4, .ask, worker: "w3", fixture)
-            #expect(Set(others.jobs.map(\.id)) == ["c", "d"], "suspects keep nobody from the rest")
+            #expect(Set(others.jobs.map(\.id)) == ["c", "d"], "suspects do not hold up the other jobs")
             #expect(others.wantsIsolation)
             #expect(try await take(4, .ask, worker: "w4", fixture).wantsIsolation, "there are two suspects")
             #expect(try await !take(4, .ask, worker: "w5", fixture).wantsIsolation, "and no third")

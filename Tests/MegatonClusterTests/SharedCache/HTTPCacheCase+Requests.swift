@@ -96,7 +96,7 @@ extension HTTPCacheCase {
             ]
         ),
         HTTPCacheCase(
-            "a failure is nobody else's",
+            "a failure is for its caller only",
             [
                 .init(request: [("Referer", "http://a")], status: 403, source: .failure(.accessDenied)),
                 .init(request: [("Referer", "http://b")], response: fresh, source: .origin),

@@ -83,14 +83,14 @@ extension HTTPCacheCase {
             [.init(request: [("Cache-Control", "only-if-cached")], source: .failure(.dataMissingInCache))]
         ),
         HTTPCacheCase(
-            "what a request does not want kept",
+            "a response to a request with no-store",
             [
                 .init(request: [("Cache-Control", "no-store")], source: .origin), .init(source: .origin),
                 .init(source: .cache(of: 1)),
             ]
         ),
         HTTPCacheCase(
-            "an answer to one who shows who asks",
+            "a response to a request with Authorization",
             [
                 .init(
                     request: [("Authorization", "Basic YTpi")],
@@ -101,7 +101,7 @@ extension HTTPCacheCase {
             ]
         ),
         HTTPCacheCase(
-            "a public answer to one who shows who asks",
+            "a public response to a request with Authorization",
             [
                 .init(
                     request: [("Authorization", "Basic YTpi")],

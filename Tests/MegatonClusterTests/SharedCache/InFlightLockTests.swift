@@ -81,7 +81,7 @@ import Testing
             let late = try lead(await one.lock.begin([fourth]).first)
             try await client.send(["DEL", .string(CacheKeys.flight(fourth))])
             await one.lock.finish([(late, entry(1000))])
-            #expect(try await client.calls("publish") == 2, "who waits for a flight that is gone is not known")
+            #expect(try await client.calls("publish") == 2, "the waiters of a flight that is gone are not known")
         }
     }
 

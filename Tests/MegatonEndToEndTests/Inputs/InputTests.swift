@@ -26,7 +26,7 @@ import Testing
         #expect(rename(folder + "/folder", directory) == 0)
         let ending = try await home.run([folder, "--workers", "1"])
         #expect(ending.code == 2, "\(ending.errors)")
-        #expect(ending.errors.contains("caf%E9.png is no UTF-8") || ending.errors.contains("dir%FF is no UTF-8"))
+        #expect(ending.errors.contains("caf%E9.png is not UTF-8") || ending.errors.contains("dir%FF is not UTF-8"))
         #expect(ending.errors.contains("1 file in the directories was left out"), "\(ending.errors)")
         let failed = try home.ledger().filter { $0.status == .failed }
         #expect(Set(failed.map(\.source)) == ["file://\(folder)/caf%E9.png", "file://\(folder)/dir%FF"])

@@ -42,6 +42,31 @@ import Testing
         #expect(!ending.errors.contains("--fit"), "no option is named that has nothing to do with it")
     }
 
+    /// Fault: only "Unexpected argument" was printed.
+    @Test(arguments: [
+        (
+            ["photas", "-o", "o1"],
+            "megaton has no command \"photas\". Thumbnails are made by: megaton run photas --output"
+        ),
+        (["version"], "Did you mean --version?"), (["statsu"], "Did you mean status?"),
+        (["foo"], "Its commands are run, coordinator, worker,"),
+        (["dead", "lits"], "megaton dead has no command \"lits\". Did you mean list?"),
+    ])
+    func anUnknownCommandIsReportedWithTheKnownOnes(_ arguments: [String], _ words: String) async throws {
+        let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
+        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+    }
+
+    @Test(arguments: [
+        (["batch", "wait", "b", "--timeout=-1"], "of at least 0, not -1"),
+        (["queue", "drain", "--timeout", "3"], "--wait"),
+        (["submit", "x", "--batch", "a b"], "not \"a b\""), (["status", "--queue", "a/b"], "not \"a/b\""),
+    ])
+    func aMessageAboutAnOptionHasItsValue(_ arguments: [String], _ words: String) async throws {
+        let ending = await (try ProgramUnderTest.megaton(arguments + ["--redis", "redis://127.0.0.1:1"])).ending()
+        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+    }
+
     @Test(arguments: [
         (["--rendition", "width=256,width=300"], "width is given twice"), (["--size", "x"], "not \"x\""),
         (["--size", ""], "--size"), (["--size", "1x2x3"], "--size"), (["--size", "0"], "width"),
@@ -87,6 +112,17 @@ import Testing
         let both = try home.directory.write(Data(lines.joined(separator: "\n").utf8), to: "both.jsonl")
         let presets = await (try home.megaton(["run", both, "-o", home.output, "--dry-run"])).ending()
         #expect(presets.errors.contains("at least 3 outputs of 2 jobs"), "\(presets.errors)")
+    }
+
+    /// Fault: the option had no effect, and nothing said so.
+    @Test func anOptionThatDoesNotChangeAJobIsReportedOnce() async throws {
+        let home = try RunTests.Home()
+        let job = #"{"source":"https://example.org/a.png","renditions":[{"width":8}]}"#
+        let list = try home.directory.write(Data("\(job)\n\(job)\n".utf8), to: "own.jsonl")
+        let ending = await (try home.megaton(["run", list, "-o", home.output, "--size", "9", "--dry-run"])).ending()
+        let remark = "own.jsonl, line 1 has renditions or a preset of its own: --size does not change such jobs."
+        #expect(ending.code == 0 && ending.errors.contains(remark), "\(ending.errors)")
+        #expect(!ending.errors.contains("line 2 has"), "\(ending.errors)")
     }
 
     @Test func forceRendersAgain() async throws {

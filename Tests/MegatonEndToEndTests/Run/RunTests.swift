@@ -56,7 +56,7 @@ import Testing
         let first = try await home.run([list, "--workers", "1"])
         #expect(first.code == 2, "\(first.errors)")
         let codes = try home.ledger().map { $0.error?.code ?? "" }.sorted()
-        #expect(codes == ["forbidden", "forbidden", "invalid_url", "not_found"], "what is outside is not told")
+        #expect(codes == ["forbidden", "forbidden", "invalid_url", "not_found"], "errors do not reveal files outside")
         for message in try home.ledger().compactMap(\.error).filter({ $0.code == "forbidden" }).map(\.message) {
             #expect(message.contains("(--allow-read)") && !message.contains("--allow-root"), "\(message)")
         }

@@ -59,13 +59,30 @@ import Testing
             let submit = [
                 "submit", "https://example.org/a.png", "--batch", "b", "--redis", server.url, "--timeout", "1",
             ]
-            #expect(await (try ProgramUnderTest.megaton(submit)).ending().code == 64, "there is nobody who waits")
+            #expect(await (try ProgramUnderTest.megaton(submit)).ending().code == 64, "without --wait nothing waits")
             let ending = await (try ProgramUnderTest.megaton(submit + ["--wait"])).ending()
             #expect(ending.code == 75 && ending.errors.contains("megaton batch wait b"), "\(ending.errors)")
             let client = server.client()
             defer { client.close() }
             #expect(try await client.send(["LLEN", "megaton:{default}:jobs:b"]).int == 1)
             #expect(try await client.send(["SISMEMBER", "megaton:{default}:cancelled", "b"]).int == 0)
+        }
+    }
+
+    /// Fault: a paused queue was not mentioned, and at the end of the time the waiting jobs were said to continue.
+    @Test(arguments: [("pause", "the queue is paused"), ("drain", "the queue is draining")])
+    func aSubmitterLearnsWhyItsJobsWait(_ command: String, _ reason: String) async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let pause = ["queue", command, "--redis", server.url]
+            #expect(await (try ProgramUnderTest.megaton(pause)).ending().code == 0)
+            let submit = [
+                "submit", "https://example.org/a.png", "--batch", "b", "--redis", server.url, "--timeout", "1",
+                "--wait",
+            ]
+            let ending = await (try ProgramUnderTest.megaton(submit)).ending()
+            #expect(ending.errors.contains("the jobs will wait: \(reason); megaton queue resume"), "\(ending.errors)")
+            #expect(ending.errors.contains("the jobs will wait: the cluster has no worker and no coordinator now"))
+            #expect(ending.code == 75 && ending.errors.contains("the others wait: \(reason)"), "\(ending.errors)")
         }
     }
 

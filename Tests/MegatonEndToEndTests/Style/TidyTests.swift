@@ -89,14 +89,17 @@ import Testing
     @Test func commentsAreInPlainEnglish() throws {
         var counts: [String: Int] = [:]
         var lines = 0
-        let scripts = Repository.files("Sources").filter { $0.hasSuffix(".lua") }
-        for file in Self.sources + Repository.swiftFiles("Tests") + scripts {
+        let others = (Repository.files("Sources") + Repository.files("Tests")).filter { file in
+            [".lua", ".h", ".c"].contains { file.hasSuffix($0) }
+        }
+        for file in Self.sources + Repository.swiftFiles("Tests") + others + ["Package.swift"] {
             let mark = file.hasSuffix(".lua") ? "--" : "//"
             for line in try Repository.text(file).split(separator: "\n") {
                 let comment = line.drop { $0 == " " }
                 guard comment.hasPrefix(mark) else { continue }
                 lines += 1
                 #expect(line.count <= 120, "\(file): \(comment)")
+                #expect(comment.firstMatch(of: #/^\W+(?:What|Whoever|Whose) /#) == nil, "\(file): \(comment)")
                 for pattern in Self.obscurities(in: comment) { counts[pattern, default: 0] += 1 }
             }
         }

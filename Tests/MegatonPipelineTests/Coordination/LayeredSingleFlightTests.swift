@@ -48,7 +48,7 @@ import Testing
         #expect(shared.looks == 2)
         shared.entries[key] = nil
         clock.advance(by: .seconds(60))
-        #expect(await found() == nil, "nobody told of the deletion")
+        #expect(await found() == nil, "no process reported the deletion")
     }
 
     @Test func itIsNoLongerFreshThanTheEntry() async {

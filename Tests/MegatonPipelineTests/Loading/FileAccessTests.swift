@@ -42,6 +42,43 @@ import Testing
         #expect(TestPipeline.thrownCode { _ = try FileAccess(roots: []).file(at: secret) } == .forbidden)
     }
 
+    /// Fault: a link in a root was said not to be beneath that root.
+    @Test func aLinkThatLeadsOutIsNamed() throws {
+        let directory = try TestDirectory()
+        let secret = try directory.write(Data("secret".utf8), to: "secret.jpg")
+        try directory.write(Data(), to: "in/a.jpg")
+        let root = directory.path + "/in"
+        let fileManager = FileManager.default
+        try fileManager.createSymbolicLink(atPath: "\(root)/link.jpg", withDestinationPath: secret)
+        try fileManager.createSymbolicLink(atPath: "\(root)/up", withDestinationPath: "..")
+        try fileManager.createSymbolicLink(atPath: "\(directory.path)/outer.jpg", withDestinationPath: secret)
+        let access = FileAccess(roots: [root])
+        func message(_ body: () throws -> Void) -> String {
+            do {
+                try body()
+                return ""
+            } catch {
+                return (error as? ImagePipeline.Error)?.message ?? "\(error)"
+            }
+        }
+        let link = message { _ = try access.file(at: "\(root)/link.jpg") }
+        #expect(
+            link.hasPrefix(
+                "\(root)/link.jpg is a symbolic link to \(secret), which is not beneath an allowed root (\(root))"
+            )
+        )
+        let way = "leads through \(root)/up, a symbolic link to .., which is not beneath an allowed"
+        // The same message whether or not the file exists.
+        for name in ["secret.jpg", "missing.jpg"] {
+            let path = "\(root)/up/\(name)"
+            #expect(message { _ = try access.file(at: path) }.hasPrefix("\(path) \(way) root"))
+            #expect(message { _ = try access.prepareOutput(at: path) }.hasPrefix("\(path) \(way) output root"))
+        }
+        // A link outside of the roots is not revealed.
+        let outer = message { _ = try access.file(at: "\(directory.path)/outer.jpg") }
+        #expect(outer.hasPrefix("\(directory.path)/outer.jpg is not beneath an allowed root (\(root))"))
+    }
+
     // Roots may be URLs, and messages name the library's setting.
     @Test func rootsMayBeURLs() throws {
         let directory = try TestDirectory()

@@ -116,7 +116,7 @@ import Testing
         }
         #expect(revalidator.start([keys[0], keys[1]], work).started == Set(keys[0...1]))
         let again = revalidator.start([keys[1]], work)
-        #expect(again.started.isEmpty && again.rejected.isEmpty, "somebody is at it")
+        #expect(again.started.isEmpty && again.rejected.isEmpty, "another task revalidates it")
         #expect(revalidator.start([keys[1], keys[2]], work).started == Set(keys[2...2]))
         let beyond = revalidator.start([keys[1], keys[3]], work)
         #expect(beyond.started.isEmpty && beyond.rejected == [keys[3]], "two are under way")

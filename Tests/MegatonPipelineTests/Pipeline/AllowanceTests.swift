@@ -49,7 +49,7 @@ import Testing
             #expect(try !answers(code, met: usual, wide), "\(code)")
             #expect(try answers(code, met: wide, usual), "\(code)")
             #expect(try answers(code, met: usual, usual), "\(code)")
-            #expect(try answers(.notFound, met: usual, wide), "a limit does not decide what is there")
+            #expect(try answers(.notFound, met: usual, wide), "a limit does not decide whether a file exists")
         }
     }
 

@@ -9,9 +9,9 @@ struct Darken: ImageProcessing {
     var identifier: String { "org.example/darken?divisor=\(divisor)" }
 
     func process(_ image: PlatformImage) -> PlatformImage? {
-        let colours = image.hasAlpha ? image.bands - 1 : image.bands
+        let colors = image.hasAlpha ? image.bands - 1 : image.bands
         var pixels = image.pixels()
-        for index in pixels.indices where index % image.bands < colours { pixels[index] /= divisor }
+        for index in pixels.indices where index % image.bands < colors { pixels[index] /= divisor }
         return PlatformImage(width: image.size.width, height: image.size.height, bands: image.bands, pixels: pixels)
     }
 }

@@ -176,7 +176,7 @@ import Testing
                 if case .failure(let error) = outcome.result { ended.resolve(error.code) }
                 return try outcome.result.get()
             }
-        ) { _, _ in Issue.record("nobody waits") }
+        ) { _, _ in Issue.record("no task waits") }
         await subscribed.value
         subscription?.cancel()
         #expect(await ended.value == .cancelled)

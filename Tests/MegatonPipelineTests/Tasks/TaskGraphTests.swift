@@ -182,7 +182,7 @@ import Testing
                 }
                 return 1
             }
-        ) { _, _ in Issue.record("nobody waits") }
+        ) { _, _ in Issue.record("no task waits") }
         await begun.value
         subscription?.cancel()
         await cancelled.value

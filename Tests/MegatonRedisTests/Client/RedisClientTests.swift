@@ -97,13 +97,18 @@ import Testing
             var configuration = server.configuration
             let without = client(configuration)
             defer { without.close() }
-            await #expect { try await without.connect() } throws: { ($0 as? RedisError)?.code == .authentication }
+            let place = "The Redis at \(server.configuration) refused the connection."
+            await #expect { try await without.connect() } throws: { error in
+                let error = error as? RedisError
+                return error?.code == .authentication && error?.message.hasPrefix(place) == true
+            }
             configuration.password = "wrong"
             let wrong = client(configuration)
             defer { wrong.close() }
             await #expect { try await wrong.connect() } throws: { error in
                 let error = error as? RedisError
                 return error?.code == .authentication && error?.message.contains("wrong\"") != true
+                    && error?.message.hasPrefix(place) == true
             }
             configuration.password = "open sesame"
             configuration.database = 1

@@ -6,8 +6,8 @@
         /// - Throws: an error if libvips does not start.
         public static func all() throws -> [any FuzzTarget] {
             [
-                RESPFuzz(), JobFuzz(), AddressFuzz(), URLFuzz(), try PictureFuzz(files: Corpus.smallPictures()),
-                HEIFFuzz(files: Corpus.smallPictures()), HTTPCacheFuzz(), try CacheBlobFuzz(),
+                RESPFuzz(), JobFuzz(), AddressFuzz(), URLFuzz(), try ImageFuzz(files: Corpus.smallImages()),
+                HEIFFuzz(files: Corpus.smallImages()), HTTPCacheFuzz(), try CacheBlobFuzz(),
             ]
         }
     }

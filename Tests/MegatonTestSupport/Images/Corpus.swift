@@ -16,7 +16,7 @@ public enum Corpus {
     public static func data(_ name: String) throws -> Data { try Data(contentsOf: root.appendingPathComponent(name)) }
 
     /// Good and bad images up to a size in bytes, sorted by name; empty if the corpus is missing.
-    public static func smallPictures(upTo size: Int = 4096) -> [Data] {
+    public static func smallImages(upTo size: Int = 4096) -> [Data] {
         let names = FileManager.default.enumerator(atPath: root.path)?.compactMap { $0 as? String } ?? []
         let endings = ["jpg", "jpeg", "png", "gif", "webp", "avif", "heic"]
         return names.sorted().filter { name in endings.contains { name.lowercased().hasSuffix($0) } }.compactMap {

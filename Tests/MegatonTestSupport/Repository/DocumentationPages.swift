@@ -31,7 +31,7 @@ public enum DocumentationPages {
         return lines
     }
 
-    /// What stands between backticks outside of code blocks, also if it goes over the end of a line.
+    /// Text between backticks outside of code blocks, also if it goes over the end of a line.
     public static func codeSpans(of page: String) throws -> [String] {
         let text = try lines(of: page).filter { !$0.isCode }.map(\.text).joined(separator: " ")
         return text.components(separatedBy: "`").enumerated().filter { $0.offset % 2 == 1 }.map(\.element)

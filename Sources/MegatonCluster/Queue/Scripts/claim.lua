@@ -32,15 +32,15 @@ local leaseKey, delayKey, bodyKey, metaKey, controlKey = KEYS[4], KEYS[5], KEYS[
 local cancelledKey, workersKey, workerInfoKey, crashesKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local suspectsKey, isolatingKey, placesKey, creditKey = KEYS[13], KEYS[14], KEYS[15], KEYS[20]
 local readyKeys = {KEYS[1], KEYS[2], KEYS[3]}
-local worker, leaseTime, most, held = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local worker, leaseTime, limit, held = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local places, ignoresShare, mode = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
 local t = now()
 local reply, bytes, known = {0, 0}, 0, {}
 local frontier = openFrontier(KEYS[16], KEYS[17], KEYS[18], KEYS[19], bodyKey)
-tick(frontier, delayKey, metaKey, readyKeys, t, math.ceil(most / 2))
+tick(frontier, delayKey, metaKey, readyKeys, t, math.ceil(limit / 2))
 if redis.call('HGET', controlKey, 'paused') == '1' then return reply end
-local ends = string.format('%.0f', t + leaseTime)
+local leaseEnd = string.format('%.0f', t + leaseTime)
 local function read(ids)
   local metas = redis.call('HMGET', metaKey, unpack(ids))
   local jobs, digests = {}, {}
@@ -81,7 +81,7 @@ local function handOut(jobs)
     if bodies[j.id] or j.large then
       claimed[#claimed + 1] = j.id
       claimed[#claimed + 1] = packMeta(j.a, j.s, worker, j.p, j.b, j.f, j.d, hostName(j.h))
-      leases[#leases + 1] = ends
+      leases[#leases + 1] = leaseEnd
       leases[#leases + 1] = j.id
       reply[#reply + 1] = {j.id, j.a, j.s, bodies[j.id] or '', j.b, j.isCancelled and '1' or '0', j.f, j.deaths,
                            j.large and j.size or 0}
@@ -114,9 +114,9 @@ if ids then
     elseif (mode == 'one' or mode == 'only') and #reply == 2 then
       fits(j)
       handOut({j})
-      redis.call('ZADD', isolatingKey, ends, j.d)
+      redis.call('ZADD', isolatingKey, leaseEnd, j.d)
       isOpen[j.d], open = false, open - 1
-      most = most - 1
+      limit = limit - 1
     else
       kept[#kept + 1] = j.id
     end
@@ -141,7 +141,7 @@ local function allPlaces()
 end
 local ready = 0
 for k = 1, 3 do ready = ready + redis.call('LLEN', readyKeys[k]) end
-local want = math.max(math.min(most, ready), 0)
+local want = math.max(math.min(limit, ready), 0)
 if want > 0 and ignoresShare ~= '1' then
   local leased = redis.call('ZCARD', leaseKey)
   local total = math.max(allPlaces(), places)

@@ -23,7 +23,7 @@
 
 local leaderKey, epochKey, stageKey, stagesKey, intakesKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local creditKey, controlKey, roundKey, publicIntake = KEYS[6], KEYS[7], KEYS[8], 9
-local caller, epoch, most, had, round = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local caller, epoch, limit, alreadyHeld, round = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 
 if redis.call('GET', leaderKey) ~= caller or redis.call('GET', epochKey) ~= epoch then
   return redis.error_reply('NOTLEADER another process leads')
@@ -32,7 +32,7 @@ if (redis.call('GET', roundKey) or '0') ~= round then
   return redis.error_reply('STALEROUND the stage has changed since its leader read it')
 end
 redis.call('INCR', roundKey)
-local want = most - math.max(redis.call('LLEN', stageKey) - had, 0)
+local want = limit - math.max(redis.call('LLEN', stageKey) - alreadyHeld, 0)
 if redis.call('HGET', controlKey, 'drain') == '1' then want = 0 end
 -- The position of an intake in ARGV.
 local function position(k)
@@ -83,7 +83,7 @@ for k = publicIntake, #KEYS do
     if k > publicIntake then redis.call('ZREM', intakesKey, batch) end
   end
 end
-local staged, bytes, start, last = {}, 0, had, had + most - 1
+local staged, bytes, start, last = {}, 0, alreadyHeld, alreadyHeld + limit - 1
 page = 1
 while start <= last and bytes < 1048576 do
   local jobs = redis.call('LRANGE', stageKey, start, math.min(start + page - 1, last))

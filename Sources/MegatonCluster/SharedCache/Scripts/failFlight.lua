@@ -4,9 +4,9 @@
 --
 -- KEYS 1 flight · 2 negative · 3 entry
 -- ARGV 1 owner · 2 token · 3 ms to remember; 0 for the waiters alone, which have ten seconds; -1 leaves a remembered
---      failure as it is · 4 error, a JSON object with at least one field · 5 channel · 6 message · 7 `1` if the entry
---      of an earlier flight is no longer valid: it is deleted, and the deletion is published · 8 `b` if the failure
---      answers every request while it is remembered, else `k`
+--      failure as it is · 4 error, a JSON object with at least one field, or empty if ARGV 3 is -1 · 5 channel · 6
+--      message · 7 `1` if the entry of an earlier flight is no longer valid: it is deleted, and the deletion is
+--      published · 8 `b` if the failure answers every request while it is remembered, else `k`
 -- Returns `ok`, or `stale` if the owner no longer holds the flight.
 -- After: the JSON has the fields `at` (ms), `token` and `kind` (ARGV 8, or `w` for the waiters alone) in front.
 

@@ -4,7 +4,7 @@ public import Foundation
 ///
 /// Data is stored in all layers. Data found only in a lower layer is promoted to those above when it is read. An upper
 /// layer does not learn of changes that other processes make to a shared layer below; give it a time to live if that
-/// matters. For near caches of a cluster's Redis, which are notified of deletions, see `LayeredSingleFlight`.
+/// matters. A worker's own near cache, which is notified of deletions in Redis, is `Worker.Configuration.dataCache`.
 public struct LayeredDataCache: DataCaching {
     /// The layers, the fastest first.
     public let layers: [any DataCaching]

@@ -1,7 +1,7 @@
 public import Foundation
 
 extension ImageEncoders {
-    /// Encodes one format with its options.
+    /// Encodes one format with the options of the initializer; others, such as `Rendition.chroma`, have their defaults.
     public struct Vips: ImageEncoding, Hashable {
         /// The format and its options; the size has no effect.
         private let rendition: Rendition
@@ -10,7 +10,7 @@ extension ImageEncoders {
         /// - Parameters:
         ///   - quality: 1 to 100; PNG and GIF ignore it.
         ///   - progressive: JPEG with several scans, or interlaced PNG.
-        ///   - effort: A value from `Rendition.Format.efforts`; nil is the format's default.
+        ///   - effort: Effort of the encoder, as `Rendition.effort`; nil is the format's default.
         ///   - lossless: WebP and JPEG XL without loss.
         ///   - background: Color behind transparent pixels, for formats without transparency.
         ///   - time: Time limit of the encoder.

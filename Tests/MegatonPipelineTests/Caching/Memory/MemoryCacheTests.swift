@@ -73,7 +73,7 @@ import Testing
         cache.set("ten", for: 2)
         cache.set("two", for: 3, ttl: .seconds(2))
         clock.advance(by: .seconds(2))
-        #expect(cache.totalCount == 3, "nobody has asked")
+        #expect(cache.totalCount == 3, "no lookup has removed it yet")
         #expect(!cache.contains(3) && cache.value(for: 3) == nil && cache.totalCount == 2)
         clock.advance(by: .seconds(7.9))
         #expect(cache.value(for: 2) == "ten", "a use does not prolong it")

@@ -7,7 +7,7 @@ import Testing
 @testable import MegatonPipeline
 @testable import MegatonRendering
 
-/// Where bodies are stored, and the memory limit that copies of them wait for.
+/// The files and the memory in which bodies are stored, and the memory limit that copies of them wait for.
 @Suite(.timeLimit(.minutes(2))) struct BodySpoolTests {
     private static let body = Data((0..<1_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7) })
     private let memory = BodyMemory(limit: 200_000)
@@ -52,7 +52,7 @@ import Testing
         do {
             let small = try data()
             #expect(small == Self.body.prefix(90_000) && SpoolFile.bytes(of: small) == 0)
-            #expect((90_000...100_000).contains(memory.bytesInUse), "for as long as somebody has it")
+            #expect((90_000...100_000).contains(memory.bytesInUse), "for as long as a caller holds it")
         }
         #expect(memory.bytesInUse == 0)
     }
@@ -172,7 +172,7 @@ import Testing
         let gate = CopyGate(budget, threshold: 100_000)
         let all = RenderCost(bytes: 300_000, isBuffered: false)
         #expect(try budget.tryAcquire(all))
-        let task = Task { await gate.perform(Self.body) { Issue.record("nobody wants it any more") } }
+        let task = Task { await gate.perform(Self.body) { Issue.record("no caller waits any more") } }
         while budget.counts.waiting < 1, !Task.isCancelled { await Task.yield() }
         task.cancel()
         #expect(await !task.value)

@@ -78,6 +78,8 @@ import Testing
 
     @Test func aNearWordIsSuggestedAndAFarOneIsNot() {
         #expect(Rendition.Gravity.suggestion(for: "centrer") == "centre")
+        #expect(Rendition.Gravity.allowedWords.hasPrefix("center (also centre), north, "))
+        #expect(Rendition.Format.allowedWords.hasPrefix("jpeg (also jpg), png, "))
         #expect(Rendition.Fit.suggestion(for: "contian") == "contain")
         #expect(Rendition.Format.suggestion(for: "tiff") == nil && Rendition.Format.suggestion(for: "") == nil)
         #expect(Spelling.nearest(to: String(repeating: "a", count: 100_000), among: ["a"]) == nil)

@@ -38,6 +38,17 @@ import Testing
         }
     }
 
+    /// Fault: valid files of kinds that no decoder reads were reported as corrupt.
+    @Test(arguments: [
+        ("tiff2vips: subsampled images not supported", ImagePipeline.Error.Code.unsupportedFormat),
+        ("VipsJpeg: Unsupported JPEG process: SOF type 0xc3", .unsupportedFormat),
+        ("VipsJpeg: Premature end of input file", .corruptImage), ("no details", .corruptImage),
+    ])
+    func kindsThatNoDecoderReadsAreNotCorrupt(_ reason: String, _ code: ImagePipeline.Error.Code) {
+        let error = VipsError(reason).asDecodingError()
+        #expect(error.code == code && error.message == "the image cannot be decoded: \(reason).")
+    }
+
     // MARK: - Opt-in formats
 
     @Test func switchedOnFormatsAreReadWhereTheTypesHaveThemToo() async throws {

@@ -7,8 +7,8 @@
     @testable import MegatonRendering
 
     /// Untrusted images: any bytes are refused, or become an image of the requested size.
-    public struct PictureFuzz: FuzzTarget {
-        public let name = "picture"
+    public struct ImageFuzz: FuzzTarget {
+        public let name = "image"
         public let words = [
             "IHDR", "IDAT", "PLTE", "tRNS", "iCCP", "acTL", "RIFF", "WEBP", "VP8 ", "VP8L", "VP8X", "ANMF", "ALPH",
             "EXIF",

@@ -1,0 +1,58 @@
+import Foundation
+import MegatonCluster
+import MegatonCommandLine
+import MegatonRedis
+
+/// Messages about batches that a command does not follow to their end.
+enum BatchFailure {
+    /// The time of `--timeout` is over, and the batch continues without the command.
+    ///
+    /// - Parameter pause: why no job starts, from ``QueueObstacle``; nil if the queue is not paused.
+    static func stoppedWaiting(
+        _ batch: String,
+        seconds: Double,
+        ended: Int,
+        submitted: Int,
+        isComplete: Bool,
+        pause: String?
+    ) -> CLIError {
+        let count =
+            "\(ended) of \(Counted.jobs(submitted)) \(submitted == 1 ? "has" : "have") ended after "
+            + "\(seconds.formatted()) s"
+        let wait = pause.map { "wait: \($0)" } ?? "continue"
+        let message =
+            isComplete
+            ? "\(count); the others \(wait). megaton batch wait \(batch) waits for them, megaton batch results "
+                + "\(batch) --follow --ledger FILE continues a ledger, megaton batch cancel \(batch) ends them."
+            : "\(count), and not all were submitted; the submitted ones \(wait). megaton batch cancel \(batch) ends "
+                + "them, and the same command again submits all."
+        return CLIError(code: 75, message: message)
+    }
+
+    /// An error ended the command before the batch ended.
+    static func progress(_ ended: Int, of submitted: Int) -> String {
+        "\(ended) of \(Counted.jobs(submitted)) had ended. The same command again makes what is missing."
+    }
+
+    /// The control Redis had no room for the next jobs for a minute.
+    ///
+    /// - Parameters:
+    ///   - submitted: number of jobs that Redis has acknowledged.
+    ///   - isCancelled: whether these were cancelled.
+    static func isFull(
+        _ error: RedisError,
+        _ control: RedisConfiguration,
+        _ batch: String,
+        submitted: Int,
+        isCancelled: Bool
+    ) -> CLIError {
+        let rest =
+            isCancelled
+            ? "\(Counted.jobs(submitted)) of it had been submitted, and those that waited were cancelled"
+            : "\(Counted.jobs(submitted)) of it had been submitted; megaton batch cancel \(batch) cancels them"
+        return .unavailable(
+            "the control Redis \(control) has no memory left for the batch \(batch). \(error.message) \(rest). Raise "
+                + "its maxmemory, start workers if none is running, or submit the jobs in smaller batches."
+        )
+    }
+}

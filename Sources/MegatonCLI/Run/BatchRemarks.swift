@@ -1,0 +1,43 @@
+import Foundation
+import MegatonCommandLine
+
+extension BatchRun.Result {
+    /// Sentences about jobs that the summary does not explain: jobs without an end, and inputs that were not read.
+    var remarks: [String] {
+        var remarks: [String] = []
+        if openJobs > 0 {
+            let line = summary.ledger == nil ? "" : " and \(openJobs == 1 ? "has" : "have") no line in the ledger"
+            remarks.append(
+                "\(Counted.jobs(openJobs)) did not end\(line); the same command again makes the missing ones."
+            )
+        }
+        if !isReadWhole && summary.jobs > 0 {
+            remarks.append(
+                "the inputs were not read to their end: \(Counted.jobs(summary.jobs)) had been submitted."
+            )
+        }
+        return remarks
+    }
+}
+
+extension BatchOptions {
+    /// Why a batch has no job.
+    var nothingToDo: String {
+        let reasons =
+            (hasInputs ? ["no image was found in the inputs"] : [])
+            + (retryFailed == nil ? [] : ["the ledger has no failed job"])
+        return "there was nothing to do: \(reasons.joined(separator: ", and "))."
+    }
+}
+
+/// The remark about the file of a ledger.
+enum LedgerRemark {
+    /// - Parameter hasJobs: whether the run had a job. Without one, an earlier run's ledger stays as it is.
+    /// - Returns: nil if there is no file, or if it is a stream.
+    static func text(_ path: String?, hasJobs: Bool) -> String? {
+        guard let path, LedgerPath.descriptor(of: path) == nil else { return nil }
+        if hasJobs { return "the ledger is \(path)" }
+        let size = (try? FileManager.default.attributesOfItem(atPath: path))?[.size] as? Int ?? 0
+        return size > 0 ? "the ledger of an earlier run was not changed: \(path)" : nil
+    }
+}

@@ -1,0 +1,25 @@
+import MegatonCluster
+
+/// Reasons why the jobs of a cluster wait, for messages.
+enum QueueObstacle {
+    /// Why no job starts, and the command that ends it; nil if the queue is not paused.
+    static func pause(_ status: ClusterStatus) -> String? {
+        if status.pauses.contains(JobQueue.PauseMode.paused.rawValue) {
+            return "the queue is paused; megaton queue resume starts them"
+        }
+        if status.pauses.contains(JobQueue.PauseMode.drain.rawValue) {
+            return "the queue is draining; megaton queue resume admits them"
+        }
+        return nil
+    }
+
+    /// The processes that are missing, and the command that starts one. A worker without a coordinator is enough: it
+    /// leads after some seconds.
+    static func missingWorker(_ status: ClusterStatus) -> String? {
+        guard status.livingWorkers.isEmpty else { return nil }
+        return status.leader == nil
+            ? "the cluster has no worker and no coordinator now. Start megaton worker; without a coordinator, a worker "
+                + "does its work after some seconds"
+            : "the cluster has no worker now. Start megaton worker"
+    }
+}

@@ -1,0 +1,30 @@
+internal import Foundation
+internal import MegatonPipeline
+internal import Synchronization
+
+/// Cache of decoded rendition lists by their JSON: the jobs of most batches have the same list, byte for byte.
+struct RenditionLists: ~Copyable {
+    /// Lists that this process has met. More than `limit` of them are rare; all are then forgotten.
+    static let recent = RenditionLists()
+
+    /// Maximum number of lists, and maximum bytes of the JSON of one.
+    private static let (limit, maximumSize) = (64, 4096)
+
+    private let lists = Mutex<[Data: [Rendition]]>([:])
+
+    /// Nil if the JSON cannot be read, or has a value that cannot work.
+    func list(_ json: Data) -> [Rendition]? {
+        guard json.count <= Self.maximumSize else { return nil }
+        if let list = lists.withLock({ $0[json] }) { return list }
+        // The reader of the whole job finds the problem again, and reports it with its place in the job. Lists that no
+        // job may have are not cached: four kilobytes of them are a thousand renditions.
+        guard let list = try? JSONDecoder().decode([Rendition].self, from: json),
+            (1...Job.maximumRenditions).contains(list.count)
+        else { return nil }
+        lists.withLock { lists in
+            if lists.count >= Self.limit { lists.removeAll() }
+            lists[json] = list
+        }
+        return list
+    }
+}

@@ -1,0 +1,43 @@
+import MegatonRedis
+import Testing
+
+@testable import MegatonCLI
+@testable import MegatonCommandLine
+
+/// Messages about batches that a command does not follow to their end.
+@Suite struct BatchFailureTests {
+    /// Fault: a full Redis was reported without its URL, the batch, the cancelled jobs and a remedy.
+    @Test(arguments: [(true, "those that waited were cancelled"), (false, "megaton batch cancel spring cancels them")])
+    func aFullRedisIsReportedWithTheBatchAndTheRemedy(_ isCancelled: Bool, _ rest: String) throws {
+        let error = RedisError(reply: "OOM command not allowed when used memory > 'maxmemory'.")
+        let control = try RedisConfiguration(url: "redis://:hush@127.0.0.1:6479")
+        let failure = BatchFailure.isFull(error, control, "spring", submitted: 4000, isCancelled: isCancelled)
+        #expect(failure.code == 69)
+        for part in ["redis://127.0.0.1:6479", "batch spring", "4000 jobs", rest, "Raise its maxmemory"] {
+            #expect(failure.message.contains(part), "\(failure.message)")
+        }
+        #expect(!failure.message.contains("hush"))
+    }
+
+    /// Fault: an error that ended a run, such as a full disk, came without a count and a remedy.
+    @Test func anErrorIsReportedWithTheJobsThatHaveEnded() {
+        let text = BatchFailure.progress(3, of: 16)
+        #expect(text == "3 of 16 jobs had ended. The same command again makes what is missing.")
+    }
+
+    @Test func aPausedBatchIsNotSaidToContinue() {
+        let pause = "the queue is paused; megaton queue resume starts them"
+        for isComplete in [true, false] {
+            let failure = BatchFailure.stoppedWaiting(
+                "b",
+                seconds: 2,
+                ended: 0,
+                submitted: 20,
+                isComplete: isComplete,
+                pause: pause
+            )
+            #expect(failure.code == 75 && failure.message.hasPrefix("0 of 20 jobs have ended after 2 s"))
+            #expect(failure.message.contains("wait: \(pause)") && !failure.message.contains("continue"))
+        }
+    }
+}

@@ -1,0 +1,62 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCLI
+@testable import MegatonCluster
+@testable import MegatonCommandLine
+
+/// Remarks about jobs and ledgers that the summary of a batch does not explain.
+@Suite(.timeLimit(.minutes(2))) struct BatchRemarksTests {
+    private func result(_ fields: [String: String], isReadWhole: Bool = true) -> BatchRun.Result {
+        let summary = RunSummary(
+            batch: "b",
+            counters: BatchCounters(fields),
+            tally: BatchTally(),
+            seconds: 2,
+            ledger: "/l.jsonl"
+        )
+        return BatchRun.Result(
+            summary: summary,
+            errors: "",
+            skipped: 0,
+            excluded: 0,
+            notRetried: RetryLedger.NotRetried(),
+            wasInterrupted: true,
+            ranOutOfTime: false,
+            openJobs: summary.open,
+            isReadWhole: isReadWhole
+        )
+    }
+
+    /// Fault: after a second Ctrl-C the jobs without an end were in no count.
+    @Test func jobsWithoutAnEndAreCounted() {
+        let interrupted = result(["submitted": "60"])
+        #expect(
+            interrupted.summary.line.hasPrefix("0 of 60 done in 2.0 s; 60 not ended;"),
+            "\(interrupted.summary.line)"
+        )
+        let remark =
+            "60 jobs did not end and have no line in the ledger; the same command again makes the missing ones."
+        #expect(interrupted.remarks == [remark])
+        let whole = result(["submitted": "60", "done": "50", "failed": "3", "cancelled": "5", "deduplicated": "2"])
+        #expect(whole.remarks.isEmpty && !whole.summary.line.contains("not ended"))
+    }
+
+    /// Fault: an interrupted run of a long list showed the number of jobs read so far as the number of all.
+    @Test func inputsThatWereNotReadAreMentioned() {
+        let counters = ["submitted": "32500", "done": "12917", "cancelled": "19583"]
+        let remarks = result(counters, isReadWhole: false).remarks
+        #expect(remarks == ["the inputs were not read to their end: 32500 jobs had been submitted."])
+    }
+
+    /// Fault: a run without a job named the ledger of an earlier run as its own.
+    @Test func theLedgerOfAnEarlierRunIsNotThisRuns() throws {
+        let directory = try TestDirectory()
+        let ledger = try directory.write(Data("{}\n".utf8), to: "ledger.jsonl")
+        #expect(LedgerRemark.text(ledger, hasJobs: true) == "the ledger is \(ledger)")
+        #expect(LedgerRemark.text(ledger, hasJobs: false) == "the ledger of an earlier run was not changed: \(ledger)")
+        #expect(LedgerRemark.text("\(directory.path)/none", hasJobs: false) == nil)
+        #expect(LedgerRemark.text("-", hasJobs: true) == nil && LedgerRemark.text(nil, hasJobs: true) == nil)
+    }
+}
