@@ -112,6 +112,13 @@ struct RedisTLS {
                 "\(error.message) Does \(place) speak TLS? A plain port needs redis:// in the URL."
                     + " \(certificateRemedy(place))"
             )
+        // A command that the user may not send has a message of its own.
+        case .authentication where !error.message.contains("NOPERM"):
+            RedisError(
+                .authentication,
+                "The Redis at \(place) refused the connection. \(error.message) Its URL needs the right user and "
+                    + "password, as in redis://user:password@host; @, / and : in them are percent-encoded."
+            )
         // The server may expect TLS: such a server closes a plain connection.
         case .connectionClosed:
             RedisError(
