@@ -43,6 +43,8 @@ struct JobBuilder: Sendable {
         var credential: String?
         /// Whether everything is fetched and rendered again.
         var reloads = false
+        /// Seconds since 1970 before which no job begins that names no time of its own.
+        var notBefore: Double?
     }
 
     private let settings: Settings
@@ -97,6 +99,7 @@ struct JobBuilder: Sendable {
         let hasUniqueID = job.id == nil
         if hasUniqueID { job.id = "\(settings.batch).\(count)" }
         if settings.reloads { job.reload = true }
+        job.notBefore = job.notBefore ?? settings.notBefore
         let isOwn = job.output != nil
         if job.kind == .process {
             if job.renditions == nil && job.preset == nil { job.renditions = settings.renditions }
@@ -116,6 +119,7 @@ struct JobBuilder: Sendable {
             attempts: settings.attempts
         )
         if settings.reloads { job.reload = true }
+        job.notBefore = settings.notBefore
         return job
     }
 
@@ -174,11 +178,13 @@ extension BatchOptions {
     /// - Parameters:
     ///   - roots: directories that outputs may go to; nil leaves that to the workers.
     ///   - files: files beside the inputs that no output may replace.
+    ///   - delay: seconds before which no job begins.
     func jobBuilder(
         batch: String,
         _ selection: InputSelection,
         roots: [String]?,
-        files: [String]
+        files: [String],
+        delay: Double? = nil
     ) throws -> JobBuilder {
         let settings = JobBuilder.Settings(
             batch: batch,
@@ -187,7 +193,8 @@ extension BatchOptions {
             attempts: attempts,
             priority: Job.Priority(rawValue: priority) ?? .normal,
             credential: credential,
-            reloads: force
+            reloads: force,
+            notBefore: delay.map { Date().timeIntervalSince1970 + $0 }
         )
         return JobBuilder(settings, OutputGuard(selection, overwrites: overwrite, roots: roots, files: files))
     }

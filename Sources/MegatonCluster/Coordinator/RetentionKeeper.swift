@@ -34,18 +34,18 @@ package struct Retention: Sendable, Equatable {
     }
 }
 
-/// Deletes ended batches, outcomes and dead letters whose time is over, or for which there is no room, until its task is
-/// cancelled.
+/// Deletes ended batches, outcomes and dead letters whose time is over, or for which there is no room, until its task
+/// is cancelled.
 ///
-/// It works in small steps beside the leader's rounds, and repeats them while there is more to delete, so that it keeps up
-/// with any rate and no job waits for it.
+/// It works in small steps beside the leader's rounds, and repeats them while there is more to delete, so that it keeps
+/// up with any rate and no job waits for it.
 struct RetentionKeeper: Sendable {
     let queue: JobQueue
     /// How long a batch is remembered after its end.
     var batches: Duration
     var retention: Retention
-    /// Whether to prefer the settings of the last leader: a worker that takes over has no options for this, and must not
-    /// delete what a coordinator keeps.
+    /// Whether to prefer the settings of the last leader: a worker that takes over has no options for this, and must
+    /// not delete what a coordinator keeps.
     var isFallback = false
     let logger: Logger
 

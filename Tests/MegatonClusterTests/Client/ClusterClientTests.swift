@@ -264,7 +264,7 @@ import Testing
             let line = String(decoding: JobOutcome(id: "j0", source: "s", status: .done).json(), as: UTF8.self)
             try await redis.send(["RPUSH", .string(keys.results("b")), .string(line), .string(line)])
             try await redis.send(["HSET", .string(keys.batch("b")), "total", "2", "own", "2", "done", "2"])
-            var ids: [String] = []
+            var ids: [String?] = []
             await #expect {
                 for try await outcome in client.batch("b").outcomes { ids.append(outcome.id) }
             } throws: {
