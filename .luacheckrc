@@ -11,7 +11,7 @@ files["Sources/MegatonCluster/Queue/Scripts"] = {
     read_globals = {
         "now", "unpackMeta", "packMeta", "callForAll", "batchKeys", "deathCounts", "submittedId", "refusedOutcome",
         "asDuplicate", "addDeadLetter", "deleteDeadLetters", "trimDeadLetters", "isConsistent", "closeIfComplete",
-        "finishOrFlagDamaged", "addToGauge", "storedOutcomes", "noteStored", "hostName", "openFrontier", "holdingEntry",
+        "finishOrFlagDamaged", "addToGauge", "onceKey", "readOnce", "endOnce", "onceOutcome", "storedOutcomes", "noteStored", "hostName", "openFrontier", "holdingEntry",
         "nextTurn", "countHeldBytes", "hold", "tick",
     },
 }

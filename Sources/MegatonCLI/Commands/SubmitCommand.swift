@@ -36,6 +36,9 @@ struct SubmitCommand: AsyncParsableCommand {
     @Option(name: .long, help: "Name of the batch.")
     var batch: String?
 
+    @Option(name: .long, help: ArgumentHelp("Time before which no job begins.", valueName: "seconds"))
+    var delay: Double?
+
     @Flag(name: .long, help: "Wait until all jobs have ended.")
     var wait = false
 
@@ -51,6 +54,8 @@ struct SubmitCommand: AsyncParsableCommand {
         }
         if output != nil { try options.refuseOutputOfRetry() }
         if output?.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
+        // An hour less than jobs may have, as reading the inputs takes its time.
+        try OptionRange.check("--delay", delay, 0...(Job.maximumDelay - 3600), " seconds")
         if options.ledger != nil && !wait { throw ValidationError("--ledger needs --wait.") }
         if options.timeout != nil && !wait { throw ValidationError("--timeout needs --wait.") }
     }
@@ -86,7 +91,13 @@ struct SubmitCommand: AsyncParsableCommand {
                 options,
                 batch: name,
                 selection: selection,
-                builder: try options.jobBuilder(batch: name, selection, roots: nil, files: path.map { [$0] } ?? []),
+                builder: try options.jobBuilder(
+                    batch: name,
+                    selection,
+                    roots: nil,
+                    files: path.map { [$0] } ?? [],
+                    delay: delay
+                ),
                 control: control,
                 keys: redis.keys,
                 ledger: ledger,

@@ -45,6 +45,8 @@ struct JobBuilder: Sendable {
         var reloads = false
         /// An option of renditions that was given, for a message; nil if none was.
         var renditionOption: String?
+        /// Seconds since 1970 before which no job begins that names no time of its own.
+        var notBefore: Double?
     }
 
     private let settings: Settings
@@ -101,6 +103,7 @@ struct JobBuilder: Sendable {
         let hasUniqueID = job.id == nil
         if hasUniqueID { job.id = "\(settings.batch).\(count)" }
         if settings.reloads { job.reload = true }
+        job.notBefore = job.notBefore ?? settings.notBefore
         let isOwn = job.output != nil
         if job.kind == .process {
             if job.renditions == nil && job.preset == nil {
@@ -133,6 +136,7 @@ struct JobBuilder: Sendable {
             attempts: settings.attempts
         )
         if settings.reloads { job.reload = true }
+        job.notBefore = settings.notBefore
         return job
     }
 
@@ -191,11 +195,13 @@ extension BatchOptions {
     /// - Parameters:
     ///   - roots: directories that outputs may go to; nil leaves that to the workers.
     ///   - files: files beside the inputs that no output may replace.
+    ///   - delay: seconds before which no job begins.
     func jobBuilder(
         batch: String,
         _ selection: InputSelection,
         roots: [String]?,
-        files: [String]
+        files: [String],
+        delay: Double? = nil
     ) throws -> JobBuilder {
         let settings = JobBuilder.Settings(
             batch: batch,
@@ -205,7 +211,8 @@ extension BatchOptions {
             priority: Job.Priority(rawValue: priority) ?? .normal,
             credential: credential,
             reloads: force,
-            renditionOption: renditions.given
+            renditionOption: renditions.given,
+            notBefore: delay.map { Date().timeIntervalSince1970 + $0 }
         )
         return JobBuilder(settings, OutputGuard(selection, overwrites: overwrite, roots: roots, files: files))
     }

@@ -217,7 +217,7 @@ final class OutcomeReader {
         throw ClusterError(
             .notClosed,
             "All \(count) jobs of the batch \(name) have ended, and for \(limit.components.seconds) s its submitter "
-                + "has neither added jobs nor closed it. If none will come, cancel the batch; otherwise read the outcomes "
+                + "has neither added jobs nor closed it. If none will come, close the batch; otherwise read the outcomes "
                 + "again."
         )
     }

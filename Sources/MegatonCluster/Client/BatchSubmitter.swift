@@ -46,7 +46,8 @@ package actor BatchSubmitter {
     ///
     /// - Parameters:
     ///   - policy: options of the batch.
-    ///   - keptLimit: maximum number of bytes of acknowledged jobs that are kept, to push them again if Redis loses them.
+    ///   - keptLimit: maximum number of bytes of acknowledged jobs that are kept, to push them again if Redis loses
+    ///     them.
     ///   - onDelay: called once for each push that has to wait because Redis is unreachable or full.
     ///   - onRestore: called with the number of jobs that Redis has lost and that will be pushed again.
     package init(

@@ -5,9 +5,10 @@ internal import MegatonCore
 
 /// The outcomes of a batch that a reader has, in the order of their numbers in Redis.
 ///
-/// A Redis that fails over to a replica that lagged, or restarts from an older file, has fewer outcomes than its reader,
-/// and numbers those that follow anew. The reader then continues with what Redis has, and ignores the outcomes that it
-/// has already; it recognizes them by their ids. An id may occur several times in a batch, so that the ids are counted.
+/// A Redis that fails over to a replica that lagged, or restarts from an older file, has fewer outcomes than its
+/// reader, and numbers those that follow anew. The reader then continues with what Redis has, and ignores the outcomes
+/// that it has already; it recognizes them by their ids. An id may occur several times in a batch, so that the ids are
+/// counted.
 package struct OutcomeHistory: Sendable {
     /// 128 bits of a job's id; of the whole line if it has none.
     private struct Key: Hashable {
@@ -89,8 +90,8 @@ package struct OutcomeHistory: Sendable {
         return fresh
     }
 
-    /// The first of these ids of which the reader has no outcome, among those that it remembers. An id that occurs twice
-    /// here must have two.
+    /// The first of these ids of which the reader has no outcome, among those that it remembers. An id that occurs
+    /// twice here must have two.
     package func ids(missingFrom ids: some Sequence<String>, limit: Int) -> [String] {
         var known: [Key: Int] = expected
         for key in keys { known[key, default: 0] += 1 }

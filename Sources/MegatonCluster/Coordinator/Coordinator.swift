@@ -91,6 +91,7 @@ public final class Coordinator: Sendable {
             queue: queue,
             batches: configuration.batchRetention,
             retention: configuration.retention,
+            isFallback: configuration.takeoverDelay != nil,
             logger: logger
         )
         let isFallback = configuration.takeoverDelay != nil

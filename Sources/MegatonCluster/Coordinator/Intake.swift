@@ -224,11 +224,15 @@ struct Intake: Sendable {
         let batches = Array(Set(candidates.map(\.batch).filter { !$0.isEmpty })).sorted()
         let number = Dictionary(uniqueKeysWithValues: batches.enumerated().map { ($1, $0 + 1) })
         let memories = try await memories(batches)
+        let entries = candidates.map(\.entry)
+        let digests = Array(Set(entries.compactMap { $0?.digest })).sorted()
+        let entryNumber = Dictionary(uniqueKeysWithValues: digests.enumerated().map { ($1, $0 + 1) })
         var arguments: [RedisArgument] = [
             .string(name), .int(epoch), .int(max(1, workers)), .int(staged.round), .int(batches.count),
+            .int(digests.count),
         ]
         arguments += batches.map { .string($0) }
-        for candidate in candidates {
+        for (candidate, entry) in zip(candidates, entries) {
             arguments += [.string(candidate.key.text)]
             let memory = memories[candidate.batch] ?? Memory()
             var content: String?
@@ -250,7 +254,11 @@ struct Intake: Sendable {
                     .buffer(ByteBuffer(bytes: candidate.outcome(dead, source: source, job: job).json())),
                 ]
             }
-            arguments += [.string(content ?? ""), .string(candidate.labels.map { WireJSON.text($0) } ?? "")]
+            arguments += [
+                .string(content ?? ""), .string(candidate.labels.map { WireJSON.text($0) } ?? ""),
+                .int(entry.flatMap { entryNumber[$0.digest] } ?? 0), .int(entry?.lifetime.wholeMilliseconds ?? 0),
+                .int(candidate.notBefore),
+            ]
         }
         let reply = try await queue.redis.run(
             QueueScripts.admit,
@@ -258,8 +266,8 @@ struct Intake: Sendable {
                 keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.body, keys.meta,
             ] + keys.ready + [
                 keys.wake, keys.dead, keys.deadInfo, keys.stat, keys.batches, keys.cancelled, keys.round,
-                keys.holding, keys.held, keys.pace, keys.heldBytes, keys.ended,
-            ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] },
+                keys.holding, keys.held, keys.pace, keys.heldBytes, keys.ended, keys.delay,
+            ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] } + digests.map(keys.once),
             arguments: arguments
         )
         guard let counts = reply.array?.compactMap(\.int), counts.count == 4 else {

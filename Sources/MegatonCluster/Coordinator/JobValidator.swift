@@ -30,6 +30,18 @@ struct JobValidator: Sendable {
             }
         }
 
+        /// Its idempotency key; nil if it has none.
+        var entry: IdempotencyEntry? {
+            guard case .valid(let job, _) = verdict else { return nil }
+            return IdempotencyEntry(job)
+        }
+
+        /// Milliseconds since 1970 before which it does not begin; 0 if it may begin at once.
+        var notBefore: Int {
+            guard case .valid(let job, _) = verdict else { return 0 }
+            return Int((job.notBefore ?? 0) * 1000)
+        }
+
         /// Outcome of an invalid job, for the ledger.
         func outcome(_ dead: DeadLetter.Content, source: String?, job: Job?) -> JobOutcome {
             var outcome = JobOutcome(
@@ -54,6 +66,7 @@ struct JobValidator: Sendable {
             job.labels = nil
             job.requeuedFrom = nil
             job.ignoresRememberedFailures = false
+            (job.idempotencyKey, job.idempotencyTTL, job.notBefore) = (nil, nil, nil)
             return Data(SHA256.hash(data: job.json()).prefix(16))
         }
 

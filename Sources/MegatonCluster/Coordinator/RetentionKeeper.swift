@@ -15,6 +15,9 @@ package struct Retention: Sendable, Equatable {
 
     package init() {}
 
+    /// How long a batch is remembered by default.
+    static let batches: Duration = .seconds(7 * 24 * 3600)
+
     /// Maximum numbers of bytes.
     struct Limits: Sendable, Equatable {
         var deadLetters: Int
@@ -31,16 +34,19 @@ package struct Retention: Sendable, Equatable {
     }
 }
 
-/// Deletes ended batches, outcomes and dead letters whose time is over, or for which there is no room, until its task is
-/// cancelled.
+/// Deletes ended batches, outcomes and dead letters whose time is over, or for which there is no room, until its task
+/// is cancelled.
 ///
-/// It works in small steps beside the leader's rounds, and repeats them while there is more to delete, so that it keeps up
-/// with any rate and no job waits for it.
+/// It works in small steps beside the leader's rounds, and repeats them while there is more to delete, so that it keeps
+/// up with any rate and no job waits for it.
 struct RetentionKeeper: Sendable {
     let queue: JobQueue
     /// How long a batch is remembered after its end.
-    let batches: Duration
-    let retention: Retention
+    var batches: Duration
+    var retention: Retention
+    /// Whether to prefer the settings of the last leader: a worker that takes over has no options for this, and must
+    /// not delete what a coordinator keeps.
+    var isFallback = false
     let logger: Logger
 
     private static let interval: Duration = .seconds(1)
@@ -49,16 +55,25 @@ struct RetentionKeeper: Sendable {
     private static let ledgersAtOnce = 16
 
     func run() async {
-        var limits: Retention.Limits?
+        var keeper: (RetentionKeeper, Retention.Limits)?
         await repeating {
             do throws(RedisError) {
-                if limits == nil { limits = retention.limits(memory: try await memory()) }
-                if let limits { try await tidy(limits) }
+                if keeper == nil { keeper = try await configured() }
+                if let (keeper, limits) = keeper { try await keeper.tidy(limits) }
             } catch {
                 logger.debug("cannot delete ended work", metadata: [LogKey.error: "\(error)"])
             }
             return Self.interval
         }
+    }
+
+    /// The keeper with its final settings.
+    func configured() async throws(RedisError) -> (RetentionKeeper, Retention.Limits) {
+        var keeper = self
+        if isFallback, let published = try await queue.publishedRetention() {
+            (keeper.batches, keeper.retention) = published
+        }
+        return (keeper, keeper.retention.limits(memory: try await memory()))
     }
 
     /// `maxmemory` of Redis; 0 if it has none or may not be asked for it.
@@ -78,7 +93,8 @@ struct RetentionKeeper: Sendable {
             letters = try await queue.expireDeadLetters(
                 olderThan: retention.deadLetters,
                 limits: limits,
-                limit: Self.lettersAtOnce
+                limit: Self.lettersAtOnce,
+                batches: batches
             )
         } while letters == Self.lettersAtOnce && !Task.isCancelled
         var hasMore = true

@@ -59,6 +59,15 @@ extension Job: Decodable {
         case .replace: Field(key, \.replace)
         case .reload: Field(key, \.reload, allowed: allowedTruths) { _ in nil }
         case .refused: Field(key, \.refused, allowed: "are reasons of the client that submits the job") { _ in nil }
+        case .idempotencyKey: Field(key, \.idempotencyKey, allowed: allowedKeys) { $0.string() }
+        case .idempotencyTTL: Field(key, \.idempotencyTTL, allowed: allowedTTLs) { $0.int() }
+        case .notBefore:
+            Field { fields, job in
+                job.notBefore = try fields.read(JobTime.self, key, allowed: JobTime.allowed)?.seconds
+            } readPlain: { job, reader in
+                job.notBefore = reader.int().map(Double.init)
+                return job.notBefore != nil
+            }
         }
     }
 
@@ -111,7 +120,27 @@ extension Job: Decodable {
         if source.isEmpty { return FieldProblem("source", "is empty; allowed \(Self.allowedSources)") }
         if !(1...100).contains(attempts) { return FieldProblem("attempts", "is \(attempts); allowed are 1 to 100") }
         if let labels, let problem = Self.problem(labels) { return problem }
+        if let problem = scheduleProblem { return problem }
         return renditionsProblem ?? outputProblem
+    }
+
+    /// A fault of the fields that say whether and when the job runs.
+    private var scheduleProblem: FieldProblem? {
+        let name = CodingKeys.idempotencyKey.rawValue
+        if let key = idempotencyKey, !(1...Self.maximumKeySize).contains(key.utf8.count) {
+            return FieldProblem(name, "has \(key.utf8.count) bytes; allowed \(Self.allowedKeys)")
+        }
+        if let ttl = idempotencyTTL {
+            let ttlName = CodingKeys.idempotencyTTL.rawValue
+            guard idempotencyKey != nil else { return FieldProblem(ttlName, "goes with a \(name) only") }
+            if !Self.ttls.contains(ttl) { return FieldProblem(ttlName, "is \(ttl); allowed \(Self.allowedTTLs)") }
+        }
+        guard let notBefore else { return nil }
+        let latest = Date().timeIntervalSince1970 + Self.maximumDelay
+        guard notBefore.isFinite, (0...latest).contains(notBefore) else {
+            return FieldProblem("notBefore", "is \(notBefore); allowed \(JobTime.allowed)")
+        }
+        return nil
     }
 
     private var renditionsProblem: FieldProblem? {
@@ -148,6 +177,14 @@ extension Job: Decodable {
     private static let allowedNames = "are texts of 1 to 128 of the characters A-Z a-z 0-9 . _ : -"
     private static let allowedSources = "are URLs with https:, http:, file:, data: or s3:"
     private static let allowedTruths = "are true and false"
+
+    /// Maximum number of bytes of an idempotency key.
+    private static let maximumKeySize = 128
+    private static let ttls = 1...(7 * 24 * 3600)
+    /// Maximum number of seconds from now to `notBefore`.
+    package static let maximumDelay = 366.0 * 24 * 3600
+    private static let allowedKeys = "are texts of 1 to 128 bytes"
+    private static let allowedTTLs = "are whole numbers of seconds from 1 to 604800"
 
     private static func problem(of key: CodingKeys) -> FieldProblem {
         FieldProblem(key.rawValue, "is not the name of one; allowed \(allowedNames)")

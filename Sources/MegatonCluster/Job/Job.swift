@@ -68,6 +68,14 @@ public struct Job: Sendable, Hashable, Encodable {
     public var replace: Replacement?
     /// Fetches and renders again, even if the results are cached.
     public var reload: Bool?
+    /// Idempotency key of at most 128 bytes. While the queue remembers it, no other job with this key is run: such a
+    /// job ends as `deduplicated`, with the result of the first one if that is known.
+    public var idempotencyKey: String?
+    /// Seconds for which the queue remembers the idempotency key, 1 to 604,800; a day if nil.
+    public var idempotencyTTL: Int?
+    /// Seconds since 1970 before which the job does not begin, at most 366 days ahead; in JSON also a time such as
+    /// `2027-01-31T08:00:00Z`.
+    public var notBefore: Double?
     /// Why the client that submits the job refuses it. The job fails as `invalid_job` with this message, and its batch
     /// counts it.
     package var refused: String?
@@ -76,6 +84,9 @@ public struct Job: Sendable, Hashable, Encodable {
     enum CodingKeys: String, CodingKey, CaseIterable {
         case source, credential, id, kind, renditions, preset, output, batch, priority, attempts
         case ignoreRememberedFailures, labels, requeuedFrom, failOn, replace, reload, refused
+        case idempotencyKey = "key"
+        case idempotencyTTL = "keyTTL"
+        case notBefore
     }
 
     /// Creates a job; only the source is required.

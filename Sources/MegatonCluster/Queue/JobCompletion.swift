@@ -6,8 +6,10 @@ internal import NIOCore
 /// Completion of a claimed job, encoded for Redis, so that its size is known before it is sent.
 package struct JobCompletion: Sendable {
     let job: ActiveJob
+    /// The job's idempotency key; nil if it has none.
+    let entry: IdempotencyEntry?
     private let status: JobOutcome.Status
-    /// JSON; empty if the job has no batch.
+    /// JSON; empty if the job has no batch and no idempotency key.
     private let outcome: ByteBuffer
     /// JSON; empty if the job has not failed.
     private let dead: ByteBuffer
@@ -17,15 +19,18 @@ package struct JobCompletion: Sendable {
     /// - Parameters:
     ///   - dead: dead letter of a failed job.
     ///   - counters: numbers to add to the counters of its batch.
+    ///   - parsed: the job, if it could be read.
     package init(
         job: ActiveJob,
         outcome: JobOutcome,
         dead: DeadLetter.Content? = nil,
-        counters: [String: Int] = [:]
+        counters: [String: Int] = [:],
+        of parsed: Job? = nil
     ) {
         self.job = job
+        entry = parsed.flatMap(IdempotencyEntry.init)
         status = outcome.status
-        self.outcome = job.batch.isEmpty ? ByteBuffer() : ByteBuffer(bytes: outcome.json())
+        self.outcome = job.batch.isEmpty && entry == nil ? ByteBuffer() : ByteBuffer(bytes: outcome.json())
         self.dead = dead.map { ByteBuffer(bytes: WireJSON.data($0)) } ?? ByteBuffer()
         self.counters = JobQueue.pairs(counters)
     }
@@ -35,11 +40,13 @@ package struct JobCompletion: Sendable {
 
     /// Arguments of the script `settle`.
     ///
-    /// - Parameter batch: number of the job's batch within the call; 0 for none.
-    func arguments(batch: Int) -> [RedisArgument] {
+    /// - Parameters:
+    ///   - batch: number of the job's batch within the call; 0 for none.
+    ///   - entry: number of its idempotency key; 0 for none.
+    func arguments(batch: Int, entry: Int) -> [RedisArgument] {
         [
-            .string(job.key.text), .int(job.attempt), .string(status.rawValue), .int(batch), .buffer(outcome),
-            .buffer(dead), .int(counters.count / 2),
+            .string(job.key.text), .int(job.attempt), .string(status.rawValue), .int(batch), .int(entry),
+            .buffer(outcome), .buffer(dead), .int(counters.count / 2),
         ] + counters
     }
 }

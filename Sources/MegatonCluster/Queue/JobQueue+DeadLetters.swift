@@ -86,6 +86,8 @@ extension JobQueue {
             job.id = letter.id
             job.batch = nil
             job.requeuedFrom = letter.batch
+            // The key belongs to the attempt that failed.
+            (job.idempotencyKey, job.idempotencyTTL, job.notBefore) = (nil, nil, nil)
             // An operator requeues to have the origin asked again, not to get the remembered failure.
             job.ignoresRememberedFailures = true
             return [.string(letter.key), .buffer(ByteBuffer(bytes: job.json())), .string(job.sourceDigest)]

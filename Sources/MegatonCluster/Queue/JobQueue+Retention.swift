@@ -32,22 +32,38 @@ extension JobQueue {
     }
 
     /// Deletes dead letters that are too old or too many, the oldest first, and publishes the limits, which the scripts
-    /// apply.
+    /// apply, and the ages.
     ///
+    /// - Parameter batches: age after which batches are forgotten.
     /// - Returns: number of letters that were deleted. If it is `limit`, there may be more.
     @discardableResult
     func expireDeadLetters(
         olderThan age: Duration,
         limits: Retention.Limits,
-        limit: Int
+        limit: Int,
+        batches: Duration = Retention.batches
     ) async throws(RedisError) -> Int {
         try await redis.run(
             QueueScripts.expireDead,
             keys: [keys.dead, keys.deadInfo, keys.stat],
             arguments: [
                 .int(age.wholeMilliseconds), .int(limit), .int(limits.deadLetters), .int(limits.outcomes),
+                .int(batches.wholeMilliseconds),
             ]
         ).int ?? 0
+    }
+
+    /// The ages and limits that the last leader published; nil if there was none.
+    func publishedRetention() async throws(RedisError) -> (batches: Duration, retention: Retention)? {
+        let fields = try await redis.send([
+            "HMGET", .string(keys.stat), "batch_age", "dead_age", "dead_limit", "outcome_limit",
+        ])
+        let numbers = (fields.array ?? []).compactMap { $0.string.flatMap { Int($0) } }
+        guard numbers.count == 4 else { return nil }
+        var retention = Retention()
+        retention.deadLetters = .milliseconds(numbers[1])
+        (retention.deadLetterBytes, retention.outcomeBytes) = (numbers[2], numbers[3])
+        return (.milliseconds(numbers[0]), retention)
     }
 
     /// Number of dead letters that were deleted to make room, or after their time, since the queue was created.

@@ -24,15 +24,23 @@ package struct JobQueue: Sendable {
         precondition(completions.count <= Self.maximumBatchSize, "Lua's stack has room for a few thousand values")
         let batches = Array(Set(completions.map(\.job.batch).filter { !$0.isEmpty })).sorted()
         let number = Dictionary(uniqueKeysWithValues: batches.enumerated().map { ($1, $0 + 1) })
+        let entries = Array(Set(completions.compactMap { $0.entry?.digest })).sorted()
+        let entryNumber = Dictionary(uniqueKeysWithValues: entries.enumerated().map { ($1, $0 + 1) })
         let reply = try await redis.run(
             QueueScripts.settle,
             keys: [
                 keys.lease, keys.body, keys.meta, keys.stat, keys.dead, keys.deadInfo, keys.crashes, keys.isolating,
                 keys.ended,
             ]
-                + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] },
-            arguments: completions.reduce(into: [.string(worker), .int(completions.count)]) { arguments, completion in
-                arguments += completion.arguments(batch: number[completion.job.batch] ?? 0)
+                + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] }
+                + entries.map(keys.once),
+            arguments: completions.reduce(
+                into: [.string(worker), .int(completions.count), .int(entries.count)]
+            ) { arguments, completion in
+                arguments += completion.arguments(
+                    batch: number[completion.job.batch] ?? 0,
+                    entry: completion.entry.flatMap { entryNumber[$0.digest] } ?? 0
+                )
             }
         )
         guard let results = reply.array, results.count == completions.count else { throw Self.unexpected("settle") }

@@ -93,6 +93,10 @@ package struct QueueKeys: Sendable, Hashable {
     /// LIST of outcomes as JSON, if the batch keeps a ledger: those that no reader has acknowledged.
     func results(_ batch: String) -> String { prefix + "results:\(batch)" }
 
+    /// STRING with a time-out, by the digest of an idempotency key: the id of the job that has it, a line end, and its
+    /// outcome as JSON if the job has ended, or `-` if the outcome has more than 2 KiB.
+    func once(_ digest: String) -> String { prefix + "once:\(digest)" }
+
     // MARK: The cluster
 
     /// STRING with a time-out: name of the leader.

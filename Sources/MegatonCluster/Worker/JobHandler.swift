@@ -191,7 +191,13 @@ struct JobHandler: Sendable {
             }
         }
         let dead = DeadLetter.Content(of: job, outcome: outcome)
-        let completion = JobCompletion(job: job, outcome: outcome, dead: dead, counters: counters)
+        let completion = JobCompletion(
+            job: job,
+            outcome: outcome,
+            dead: dead,
+            counters: counters,
+            of: try? attempt.parsed.get()
+        )
         return (outcome.status.rawValue, try await completions.report(completion))
     }
 

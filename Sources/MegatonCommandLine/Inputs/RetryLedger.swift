@@ -98,6 +98,7 @@ package struct RetryLedger {
         job.batch = nil
         job.ignoresRememberedFailures = true
         job.requeuedFrom = nil
+        (job.idempotencyKey, job.idempotencyTTL, job.notBefore) = (nil, nil, nil)
         return .job(job)
     }
 

@@ -115,6 +115,23 @@ import Testing
         }
     }
 
+    /// A worker that takes over has no options for this, and must not delete what the coordinator keeps.
+    @Test func aFallbackKeepsWhatTheLastCoordinatorKept() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            var fallback = keeper(fixture)
+            fallback.isFallback = true
+            #expect(try await fallback.configured().0.batches == .seconds(60), "there was no leader")
+            var own = Retention()
+            (own.deadLetters, own.deadLetterBytes, own.outcomeBytes) = (.seconds(99), 5_000_000, 6_000_000)
+            let coordinator = keeper(fixture, batches: .seconds(600), own)
+            try await coordinator.tidy(try await coordinator.configured().1)
+            let (taken, limits) = try await fallback.configured()
+            #expect(taken.batches == .seconds(600) && taken.retention == own)
+            #expect(limits == .init(deadLetters: 5_000_000, outcomes: 6_000_000))
+            #expect(try await coordinator.configured().0.batches == .seconds(600))
+        }
+    }
+
     @Test func theLimitsFitIntoASmallRedis() {
         #expect(Retention().limits(memory: 64 << 20) == .init(deadLetters: 4 << 20, outcomes: 16 << 20))
         #expect(Retention().limits(memory: 0) == .init(deadLetters: 32 << 20, outcomes: 1 << 30))

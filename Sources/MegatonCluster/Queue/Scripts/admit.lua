@@ -3,35 +3,39 @@
 --
 -- KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 body · 5 meta · 6-8 ready: high, normal, bulk · 9 wake · 10 dead ·
 --      11 deadinfo · 12 stat · 13 batches · 14 cancelled · 15 round · 16 holding · 17 held · 18 pace ·
---      19 heldbytes · 20 ended, then for each batch concerned: batch:<b>, results:<b>, known:<b>
+--      19 heldbytes · 20 ended · 21 delay, then for each batch concerned: batch:<b>, results:<b>, known:<b>; then
+--      once:<digest> of idempotency keys
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of wake tokens · 4 the round that the caller knows · 5 number
---      of batches · their names, then eight for each job: key · `1`-`3` its priority, `@` and the digest of its source,
---      `@` and its host if it has one, or `x` if it is invalid · number of its batch, 0 for none · `1` if it came
---      through its batch's own intake · its JSON, or its dead letter · the digest that distinguishes it from other
---      jobs, if its batch admits equal jobs only once, otherwise ``; or the outcome of an invalid job · its content in
---      32 hex digits, if its id is to be compared with those that the batch has had, otherwise `` · its labels as JSON,
---      otherwise ``
+--      of batches · 6 number of idempotency keys · the names of the batches, then eleven for each job: key · `1`-`3`
+--      its priority, `@` and the digest of its source, `@` and its host if it has one, or `x` if it is invalid · number
+--      of its batch, 0 for none · `1` if it came through its batch's own intake · its JSON, or its dead letter · the
+--      digest that distinguishes it from other jobs, if its batch admits equal jobs only once, otherwise ``; or the
+--      outcome of an invalid job · its content in 32 hex digits, if its id is to be compared with those that the batch
+--      has had, otherwise `` · its labels as JSON, otherwise `` · number of its idempotency key, 0 for none · how long
+--      that is remembered, ms · ms since 1970 before which it does not begin, or 0
 -- Returns {admitted, invalid or of a damaged batch or in conflict, duplicates, cancelled}, or the error NOTLEADER or
 --      STALEROUND. The round is then one higher.
--- Before: the jobs are the first of the stage, in order. After: they have left the stage, and each is in exactly one of
--- ready, held, dead, ended and waiting; its batch's `total` counts it. A job is held if the turn of its host is later.
+-- Before: the jobs are the first of the stage, in order. After: they have left the stage, and each is in exactly one
+-- of ready, held, delayed, dead, ended and waiting; its batch's `total` counts it. A job is held if the turn of its
+-- host is later, and delayed if it is not to begin yet.
 -- A job whose key its batch has had, or whose key is alive, is a duplicate if the content is the same: it ends as
 -- `deduplicated` with the outcome of the first job if that is known, or waits for it (at most 100 duplicates) until
 -- `finish` answers. With other content it becomes a dead letter with the code `id_conflict`, under a key of its own.
 -- A batch remembers 1,000,000 ids until it has ended, or for a day after its last job if it has no submitter. Beyond
--- that, and without a batch, only jobs that are alive are compared, by their JSON. A job that a deduplicating batch has
--- seen is a duplicate too.
+-- that, and without a batch, only jobs that are alive are compared, by their JSON. A job that a deduplicating batch
+-- has seen is a duplicate too, and so is one whose idempotency key another job has had, in any batch, for as long as
+-- that is remembered: it ends at once, with the outcome of that job if it is known.
 -- A batch whose key, counters or `known` are damaged counts nothing and is not touched: its jobs become dead letters
 -- instead of ready, and each that ends here is counted in `damaged_batch_ends`. Jobs of other batches are admitted as
 -- if it did not exist. If only its ledger is damaged, it lacks outcomes but no jobs.
 
 local leaderKey, epochKey, stageKey, bodyKey, metaKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local wakeKey, deadKey, deadInfoKey, statKey, batchesKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local cancelledKey, roundKey, endedKey, fixedKeys = KEYS[14], KEYS[15], KEYS[20], 20
+local cancelledKey, roundKey, endedKey, delayKey, fixedKeys = KEYS[14], KEYS[15], KEYS[20], KEYS[21], 21
 local frontier = openFrontier(KEYS[16], KEYS[17], KEYS[18], KEYS[19], bodyKey)
 local readyKeys = {KEYS[6], KEYS[7], KEYS[8]}
 local caller, epoch, maximumTokens, round = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local batchCount, fixedArguments, argumentsPerJob = tonumber(ARGV[5]), 5, 8
+local batchCount, onceCount, fixedArguments, argumentsPerJob = tonumber(ARGV[5]), tonumber(ARGV[6]), 6, 11
 
 if redis.call('GET', leaderKey) ~= caller or redis.call('GET', epochKey) ~= epoch then
   return redis.error_reply('NOTLEADER another process leads')
@@ -81,6 +85,7 @@ for i = 1, #ids, 1000 do
 end
 local result = {0, 0, 0, 0}
 local fresh, bodies, metas, ready, later, t = {}, {}, {}, {{}, {}, {}}, {}, now()
+local delayed, delayedIds = {}, {}
 -- Deletes the dead letters of the jobs that were admitted so far. Called before a dead letter is added: a job that
 -- is refused after another was admitted under the same id stays dead.
 local function revive()
@@ -147,7 +152,15 @@ local function isKnown(batch, id, json, content, labels, i)
   end
   return true
 end
-local function admit(batch, id, kind, json, content)
+-- Whether another job has this idempotency key. If so, the job has ended as a duplicate.
+local function isOnce(batch, id, json, labels, once)
+  if once == 0 then return false end
+  local other, outcome = readOnce(onceKey(once, onceCount))
+  if not other then return false end
+  duplicate(batch, id, json, labels, onceOutcome(id, json, labels, other, outcome))
+  return true
+end
+local function admit(batch, id, kind, json, content, notBefore)
   alive[id] = true
   texts[id] = json
   if content ~= '' and redis.call('HLEN', batch.known) < 1000000 then
@@ -159,7 +172,13 @@ local function admit(batch, id, kind, json, content)
   bodies[#bodies + 1] = json
   local priority, digest, host = string.match(kind, '^(%d)@?([^@]*)@?(.*)$')
   local name = batch and batch.name or ''
-  if nextTurn(frontier, host) > t then
+  if notBefore > t then
+    metas[#metas + 1] = id
+    metas[#metas + 1] = packMeta(0, 0, '', priority, name, 0, digest, host)
+    delayed[#delayed + 1] = string.format('%.0f', notBefore)
+    delayed[#delayed + 1] = id
+    delayedIds[#delayedIds + 1] = id
+  elseif nextTurn(frontier, host) > t then
     later[#later + 1] = {id = id, a = 0, s = 0, p = priority, b = name, f = 0, d = digest, h = host}
   else
     metas[#metas + 1] = id
@@ -172,6 +191,7 @@ end
 for i = first, last, argumentsPerJob do
   local id, kind, batch = ARGV[i], ARGV[i + 1], batches[tonumber(ARGV[i + 2])]
   local json, extra, content, labels = ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], ARGV[i + 7]
+  local once, lifetime, notBefore = tonumber(ARGV[i + 8]), ARGV[i + 9], tonumber(ARGV[i + 10])
   if kind == 'x' then
     revive()
     addDeadLetter(deadKey, deadInfoKey, statKey, alive[id] and spareKey(id, i) or id, json)
@@ -193,18 +213,21 @@ for i = first, last, argumentsPerJob do
     redis.call('HINCRBY', statKey, 'failed', 1)
     countEnd(batch)
     result[2] = result[2] + 1
-  elseif not isKnown(batch, id, json, content, labels, i) then
+  elseif not isKnown(batch, id, json, content, labels, i) and not isOnce(batch, id, json, labels, once) then
     if extra ~= '' and redis.call('HSETNX', batch.known, 'd' .. extra, '') == 0 then
       duplicate(batch, id, json, labels,
                 refusedOutcome(id, json, 'deduplicated', 'duplicate', 'The batch has the same job already.', labels))
     else
-      admit(batch, id, kind, json, content)
+      admit(batch, id, kind, json, content, notBefore)
+      if once > 0 then redis.call('SET', onceKey(once, onceCount), id .. '\n', 'PX', lifetime) end
     end
   end
 end
 callForAll('HSET', bodyKey, bodies)
 callForAll('HSET', metaKey, metas)
 hold(frontier, metaKey, later, 'b', t)
+callForAll('ZADD', delayKey, delayed)
+countHeldBytes(frontier, delayedIds, 1)
 for k = 1, 3 do callForAll('LPUSH', readyKeys[k], ready[k]) end
 revive()
 redis.call('LTRIM', stageKey, #ids, -1)
@@ -214,7 +237,7 @@ for _, batch in ipairs(batches) do
     redis.call('EXPIRE', batch.known, 86400)
   end
 end
-local tokens = math.min(result[1] - #later, maximumTokens)
+local tokens = math.min(result[1] - #later - #delayedIds, maximumTokens)
 for _ = 1, tokens do redis.call('LPUSH', wakeKey, '1') end
 if tokens > 0 then redis.call('LTRIM', wakeKey, 0, maximumTokens - 1) end
 return result

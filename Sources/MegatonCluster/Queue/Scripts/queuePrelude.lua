@@ -231,6 +231,44 @@ local function asDuplicate(outcome)
   return (string.gsub(outcome, '^(.*)"status":"%a+"', '%1"status":"deduplicated"'))
 end
 
+-- The key of an idempotency key: those are the last keys of a script.
+local function onceKey(number, count)
+  return KEYS[#KEYS - count + number]
+end
+
+-- The job that has an idempotency key, and its outcome as JSON if it is known; nil if no job has it.
+local function readOnce(key)
+  local entry = redis.pcall('GET', key)
+  if type(entry) ~= 'string' then return nil end
+  local id, outcome = string.match(entry, '^([^\n]*)\n(.*)$')
+  return id, string.sub(outcome or '', 1, 1) == '{' and outcome or nil
+end
+
+-- Keeps the outcome of the job that has an idempotency key, for as long as the key is remembered. A cancelled job gives
+-- the key up.
+local function endOnce(key, id, status, outcome)
+  if readOnce(key) ~= id then return end
+  if status == 'cancelled' then
+    redis.call('DEL', key)
+  else
+    redis.call('SET', key, id .. '\n' .. (#outcome <= 2048 and outcome or '-'), 'XX', 'KEEPTTL')
+  end
+end
+
+-- The outcome of a job whose idempotency key another job has: outputs or error of that one, if its outcome is known.
+local function onceOutcome(id, json, labels, first, outcome)
+  local own = refusedOutcome(id, json, 'deduplicated', 'duplicate_key',
+                             'The job "' .. submittedId(first) .. '" has the same key; its own line has the outcome.',
+                             labels)
+  local read, known = pcall(cjson.decode, outcome or '')
+  if not read or type(known) ~= 'table' or type(known.outputs) ~= 'table' then return own end
+  local failure = type(known.error) == 'table' and ',"error":' .. cjson.encode(known.error) or ''
+  local outputs = #known.outputs > 0 and cjson.encode(known.outputs) or '[]'
+  local noted = labels and labels ~= '' and ',"labels":' .. labels or ''
+  return '{"attempts":0' .. failure .. ',"id":' .. cjson.encode(submittedId(id)) .. noted .. ',"outputs":' .. outputs ..
+    ',"seconds":0,"source":' .. cjson.encode(cjson.decode(own).source) .. ',"status":"deduplicated"}'
+end
+
 -- Adds to a gauge in `stat`. It is never below 0, so that a lost count cannot grow.
 local function addToGauge(statKey, field, delta)
   if delta ~= 0 and redis.call('HINCRBY', statKey, field, delta) < 0 then redis.call('HSET', statKey, field, 0) end
