@@ -47,7 +47,7 @@ extension JobQueue {
             keys: keys.ready + [
                 keys.lease, keys.delay, keys.body, keys.meta, keys.control, keys.cancelled, keys.workers,
                 keys.workerInfo, keys.crashes, keys.suspects, keys.isolating, keys.places, keys.holding, keys.held,
-                keys.pace, keys.heldBytes, keys.credit,
+                keys.pace, keys.heldBytes, keys.credit, keys.wake,
             ],
             arguments: [
                 .string(worker), .int(lease.wholeMilliseconds), .int(limit), .int(running), .int(places),
@@ -61,6 +61,13 @@ extension JobQueue {
             claim.jobs.append(job)
         }
         return claim
+    }
+
+    /// Wakes another worker, if one sleeps.
+    func passTokenOn() async throws(RedisError) {
+        let wake = RedisArgument.string(keys.wake)
+        let replies = try await redis.pipeline([["LPUSH", wake, "1"], ["LTRIM", wake, "0", "255"]])
+        for case .error(let text) in replies { throw RedisError(reply: text) }
     }
 
     /// Claims jobs for a worker that has `limit` places and holds no jobs.

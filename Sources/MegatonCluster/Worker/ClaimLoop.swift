@@ -155,7 +155,11 @@ final class ClaimLoop: Sendable {
                 ["BLPOP", .string(queue.keys.wake), .int(Self.idleSeconds)],
                 timeout: .seconds(Self.idleSeconds + 2)
             )
-            if token.array != nil { hasWakeToken.store(true, ordering: .releasing) }
+            if token.array != nil {
+                // A job has been claimed since the worker was idle. The token belongs to a worker with a free place.
+                if free <= 0 { try await queue.passTokenOn() }
+                hasWakeToken.store(true, ordering: .releasing)
+            }
             failures.reset()
         } pauseAfter: { error in
             // The claim that follows meets the same failure and logs it.
@@ -167,6 +171,15 @@ final class ClaimLoop: Sendable {
 
     /// Lets running jobs finish. Those that do not finish in time, or by the second signal, are stopped and released.
     private func drain(_ signal: ShutdownSignal) async {
+        do {
+            // The worker may have received a token for which it claims nothing any more.
+            try await queue.passTokenOn()
+        } catch {
+            logger.debug(
+                "no other worker could be woken; the others look for jobs by themselves",
+                metadata: [LogKey.error: "\(error)"]
+            )
+        }
         if running.count > 0 {
             logger.info(
                 "draining: running jobs finish, no others are claimed",

@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    /// Changes one of the numbers of the host's state: 0 tat, 1 slot, 2 factor, 3 blocked, 4 failures, 5 open, 6
+    /// Changes one of the numbers of the host's state: 0 tat, 1 since, 2 factor, 3 blocked, 4 failures, 5 open, 6
     /// halved, 7 mean, 8 path, 9 counts.
     private func set(_ index: Int, _ value: String, _ fixture: QueueFixture) async throws {
         let state = try await fixture.redis.send(["HGET", .string(fixture.keys.rate), .string(host)]).string ?? ""
@@ -116,16 +116,18 @@ import Testing
         }
     }
 
-    @Test func refusedRequestsGetConsecutiveTurns() async throws {
+    @Test func aRefusalNamesTheNextTurnOfTheHostAndItsInterval() async throws {
         var limits = HostLimits()
         limits.rate = 1
         limits.burst = 1
         try await run(limits) { (limiter, _) async throws in
             for _ in 0..<2 { #expect(await refusal(limiter) == nil, "the burst, and the one that is due") }
-            let turns = [await refusal(limiter), await refusal(limiter), await refusal(limiter)].compactMap {
-                $0?.retryAfter
+            for _ in 0..<3 {
+                let turn = try #require(await refusal(limiter)?.hostTurn)
+                #expect(turn.host == host && !turn.isGivenUp)
+                #expect(turn.wait > 0.5 && turn.wait <= 1, "a refusal moves no turn of others")
+                #expect(turn.interval == 1)
             }
-            #expect(turns.count == 3 && turns[1] - turns[0] > 0.9 && turns[2] - turns[1] > 0.9, "\(turns)")
         }
     }
 
@@ -184,13 +186,15 @@ import Testing
             #expect(await refusal(limiter)?.code == .throttled)
             await limiter.release(probe, outcome: .failed)
             #expect((await refusal(limiter)?.retryAfter ?? 0) > 9, "twice as long")
-            for _ in 0..<2 {
-                try await set(5, "0", fixture)
-                await limiter.release(try await limiter.acquire(for: url), outcome: .failed)
-            }
-            #expect(await refusal(limiter)?.code == .unreachable, "by now it costs an attempt")
+            let turn = try #require(await refusal(limiter)?.hostTurn)
+            #expect(turn.wait > 9 && !turn.isGivenUp, "the jobs of the host wait for the next probe")
+            // The circuit opened long ago.
+            try await set(1, "1000", fixture)
+            let last = try #require(await refusal(limiter))
+            #expect(last.code == .unreachable && last.hostTurn?.isGivenUp == true, "they wait no longer")
             try await set(5, "0", fixture)
             await limiter.release(try await limiter.acquire(for: url), outcome: .answered)
+            #expect(try await number(1, fixture) == 0)
             for _ in 0..<2 { #expect(await refusal(limiter) == nil, "the circuit is closed") }
         }
     }

@@ -131,7 +131,14 @@ struct QueueFixture: Sendable {
         for (name, key) in [("lease", keys.lease), ("delay", keys.delay), ("dead", keys.dead)] {
             if try await redis.send(["ZSCORE", .string(key), .string(id)]).string != nil { places.insert(name) }
         }
+        if try await held().contains(where: { $0.id == id }) { places.insert("held") }
         return places
+    }
+
+    /// The jobs that wait for their host, in the order of their turns for each host.
+    func held() async throws -> [HoldingEntry] {
+        (try await redis.send(["ZRANGE", .string(keys.holding), "0", "-1"]).array ?? [])
+            .compactMap { $0.string.flatMap(HoldingEntry.init) }
     }
 
     /// The outcomes behind the first `kept`, for a reader that does not know their digests.

@@ -4,7 +4,7 @@
 --
 -- KEYS 1-3 ready: high, normal, bulk · 4 lease · 5 delay · 6 body · 7 meta · 8 control · 9 cancelled · 10 workers ·
 --      11 workerinfo · 12 crashes · 13 suspects · 14 isolating · 15 places · 16 holding · 17 held · 18 pace ·
---      19 heldbytes · 20 credit
+--      19 heldbytes · 20 credit · 21 wake
 -- ARGV 1 worker · 2 lease, ms · 3 maximum number of jobs · 4 number of jobs that the worker holds · 5 its places ·
 --      6 `1` to ignore its share · 7 suspects: `none`, `ask` (for a process of their own), `one` (among the others),
 --      `only`
@@ -17,6 +17,8 @@
 -- first, but of each kind only up to half of the requested number, so that fresh jobs get their turn.
 -- A job whose host has its next turn later is held instead, unless its host has let it pass. One call holds at most
 -- 1,024 jobs; then it counts as one that left jobs to other workers, so that the caller asks again soon.
+-- A claim that fills its worker and leaves ready jobs behind pushes a token if there is none: the tokens are fewer than
+-- the ready jobs, and another worker may sleep.
 -- If several of the lists have jobs, `high`, `normal` and `bulk` share by the weights 16, 4 and 1 (smooth weighted
 -- round robin, as in `stage`), so that none starves.
 --
@@ -212,6 +214,14 @@ if want > 0 then
   for k = 1, 3 do take(k, want) end
 end
 if heldCount >= 1024 then reply[1] = math.max(reply[1], 1) end
+if #reply > 2 and want == 0 and redis.call('LLEN', KEYS[21]) == 0 then
+  for k = 1, 3 do
+    if redis.call('EXISTS', readyKeys[k]) == 1 then
+      redis.call('LPUSH', KEYS[21], '1')
+      break
+    end
+  end
+end
 if mode == 'ask' and open > 0 then
   local me, starting = 'w:' .. worker, 0
   redis.call('ZREMRANGEBYSCORE', isolatingKey, '-inf', t)

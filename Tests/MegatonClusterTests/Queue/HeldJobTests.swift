@@ -1,0 +1,169 @@
+import Foundation
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCluster
+@testable import MegatonCore
+
+/// Jobs that wait for their host, on a real Redis; time is simulated by changing the turns of hosts.
+@Suite(.timeLimit(.minutes(2))) struct HeldJobTests {
+    private let slow = "slow.example:443"
+
+    private func job(_ id: String, on host: String = "slow.example", priority: Job.Priority = .normal) -> Data {
+        Job(id: id, source: "https://\(host)/\(id).jpg", batch: "b", priority: priority).json()
+    }
+
+    private func turn(wait: Double = 60, interval: Double = 0.1) -> HostTurn {
+        HostTurn(host: slow, wait: wait, interval: interval)
+    }
+
+    private func hold(_ job: ActiveJob, _ turn: HostTurn, _ fixture: QueueFixture) async throws -> SettleResult {
+        try await fixture.queue.hold(job, worker: "w1", for: turn, counters: [:])
+    }
+
+    /// The turn of the host has come.
+    private func reachTurn(_ fixture: QueueFixture) async throws {
+        let now = try await fixture.queue.now()
+        try await fixture.redis.send(["ZADD", .string(fixture.keys.held), "XX", .int(Int(now)), .string(slow)])
+    }
+
+    /// Fault: the jobs of a blocked host were claimed, refused and put off one by one.
+    @Test func jobsOfAHeldHostAreNotClaimed() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for index in 0..<5 { try await fixture.push(job("s\(index)")) }
+            try await fixture.push(job("f", on: "fast.example"))
+            try await fixture.admitAll(6)
+            let first = try await fixture.claim()[0]
+            #expect(try await hold(first, turn(), fixture) == .ok)
+            #expect(try await fixture.places("s0") == ["held"])
+            #expect(try await fixture.claim(10).map(\.id) == ["f"], "only the job of the other host")
+            #expect(try await fixture.held().map { JobKey($0.id).id } == ["s0", "s1", "s2", "s3", "s4"])
+            try await fixture.push(job("s5"))
+            try await fixture.admitAll(1)
+            #expect(try await fixture.places("s5") == ["held"], "it never was ready")
+            #expect(try await fixture.claim(10).isEmpty)
+        }
+    }
+
+    @Test func aTurnOfTheHostMakesAJobReadyThatIsClaimedThen() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for index in 0..<3 { try await fixture.push(job("s\(index)")) }
+            try await fixture.admitAll(3)
+            let first = try await fixture.claim()[0]
+            _ = try await hold(first, turn(), fixture)
+            #expect(try await fixture.claim(10).isEmpty)
+            try await reachTurn(fixture)
+            let second = try await fixture.claim(10)
+            #expect(second.map(\.id) == ["s0"], "one at a time, the first one first")
+            #expect(second[0].attempt == 2 && second[0].counted == 1, "the attempt that was refused does not count")
+            #expect(try await fixture.finish(second[0]) == .ok)
+            #expect(try await fixture.finish(first) == .alreadySettled)
+        }
+    }
+
+    @Test func theSweepOfTheLeaderWakesWorkersForATurn() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(job("s"))
+            try await fixture.admit()
+            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
+            try await reachTurn(fixture)
+            try await fixture.redis.send(["DEL", .string(fixture.keys.wake)])
+            try await fixture.queue.sweep(leads: true)
+            #expect(try await fixture.places("s") == ["ready"])
+            #expect(try await fixture.count("LLEN", fixture.keys.wake) == 1)
+            for key in [fixture.keys.holding, fixture.keys.held, fixture.keys.pace, fixture.keys.heldBytes] {
+                #expect(try await fixture.count("EXISTS", key) == 0, "nothing is left of a host without jobs: \(key)")
+            }
+        }
+    }
+
+    @Test func jobsOfHigherPriorityHaveTheFirstTurns() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(job("a"))
+            try await fixture.admit()
+            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
+            try await fixture.push(job("bulk", priority: .bulk), job("high", priority: .high), job("normal"))
+            try await fixture.admitAll(3)
+            #expect(try await fixture.held().map { JobKey($0.id).id } == ["high", "a", "normal", "bulk"])
+        }
+    }
+
+    @Test func theJobsOfAHostThatWasGivenUpBecomeReadyBehindAllOthers() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for index in 0..<300 { try await fixture.push(job("s\(index)")) }
+            try await fixture.admitAll(300)
+            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
+            #expect(try await fixture.claim(300).isEmpty)
+            try await fixture.queue.giveUp(slow)
+            try await fixture.push(job("f", on: "fast.example"))
+            try await fixture.admit()
+            try await fixture.queue.sweep(leads: true)
+            try await fixture.queue.sweep(leads: true)
+            #expect(try await fixture.held().isEmpty)
+            #expect(try await fixture.claim(1).map(\.id) == ["f"])
+            #expect(try await fixture.claim(1000).count == 300)
+        }
+    }
+
+    @Test func heldJobsOfACancelledBatchEnd() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.submit([job("s"), job("t")], to: "b")
+            try await fixture.admitAll(2)
+            let (first, second) = (try await fixture.claim()[0], try await fixture.claim()[0])
+            _ = try await hold(first, turn(), fixture)
+            try await fixture.queue.cancel(batch: "b")
+            #expect(try await fixture.places("s") == ["ready"])
+            #expect(try await hold(second, turn(), fixture) == .ok)
+            #expect(try await fixture.places("t") == ["ready"], "it does not wait for its host")
+            let claimed = try await fixture.claim(10)
+            #expect(claimed.count == 2 && claimed.allSatisfy(\.isCancelled))
+        }
+    }
+
+    /// Fault: at 131,072 delayed jobs nothing was admitted any more.
+    @Test func heldJobsDoNotFillTheWindow() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(job("s"))
+            try await fixture.admit()
+            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
+            for index in 0..<200 { try await fixture.push(job("s\(index)")) }
+            try await fixture.push(job("f", on: "fast.example"))
+            for _ in 0..<20 { try await fixture.admit(window: 64) }
+            #expect(try await fixture.held().count == 201)
+            #expect(try await fixture.claim(10).map(\.id) == ["f"])
+        }
+    }
+
+    @Test func anAuditFindsHeldJobsInOrder() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for id in ["s", "t"] { try await fixture.push(job(id)) }
+            try await fixture.admitAll(2)
+            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
+            #expect(try await fixture.claim(10).isEmpty)
+            let audit = QueueAudit(queue: fixture.queue)
+            #expect(try await audit.run().faults.isEmpty)
+            // By hand: a held job that is also ready.
+            try await fixture.redis.send(["RPUSH", .string(fixture.keys.ready(.normal)), "b/s"])
+            let report = try await audit.run(repair: true)
+            #expect(Array(report.faults.keys) == [QueueAudit.Kind.twoStates])
+            #expect(try await fixture.places("s") == ["held"])
+        }
+    }
+
+    @Test func prioritiesShareByWeight() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for priority in Job.Priority.allCases {
+                for index in 0..<40 {
+                    try await fixture.push(job("\(priority)\(index)", on: "fast.example", priority: priority))
+                }
+            }
+            try await fixture.admitAll(120)
+            var counts: [String: Int] = [:]
+            for _ in 0..<7 {
+                for job in try await fixture.claim(3) { counts[job.id.filter(\.isLetter), default: 0] += 1 }
+            }
+            #expect(counts == ["high": 16, "normal": 4, "bulk": 1])
+        }
+    }
+}
