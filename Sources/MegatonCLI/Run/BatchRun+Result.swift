@@ -32,17 +32,10 @@ extension BatchRun {
         }
     }
 
-    /// Reports jobs that have no line in the ledger, for other reasons than a Redis that lost outcomes.
+    /// Reports cancelled jobs that have no outcome.
     ///
     /// - Returns: the number of these jobs.
-    func reportUnwritten(_ counters: BatchCounters, _ tally: BatchTally, deleted: Int) -> Int {
-        let dropped = counters["results_dropped"] + deleted
-        if dropped > 0 {
-            Terminal.error(
-                "megaton: \(Counted.of(dropped, "outcome")) came faster than the ledger was written, or did not fit into "
-                    + "Redis, and \(dropped == 1 ? "is" : "are") not in it."
-            )
-        }
+    func reportUnwritten(_ counters: BatchCounters, _ tally: BatchTally) -> Int {
         let unwritten = max(counters["cancelled"] - tally.cancelled, 0)
         if keepsLedger && unwritten > 0 {
             Terminal.error(
@@ -51,6 +44,6 @@ extension BatchRun {
                     + "makes the missing ones."
             )
         }
-        return dropped + unwritten
+        return unwritten
     }
 }

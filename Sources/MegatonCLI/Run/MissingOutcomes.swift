@@ -44,26 +44,40 @@ struct SubmittedIDs: Sendable {
     }
 }
 
-/// Jobs of an ended batch whose outcomes Redis has lost.
+/// Jobs of an ended batch whose outcomes its reader did not get.
 struct MissingOutcomes: Sendable, Equatable {
     let count: Int
+    /// How many of them were deleted before they were read; Redis has lost the others.
+    let deleted: Int
     /// The first ids, as far as known.
     let ids: [String]
 
     /// Maximum number of ids that are named.
     private static let named = 20
 
-    init(_ count: Int, of submitted: SubmittedIDs, history: OutcomeHistory?) {
+    init(_ count: Int, deleted: Int, of submitted: SubmittedIDs, history: OutcomeHistory?) {
         self.count = count
+        self.deleted = min(deleted, count)
         // More than are missing may seem to be: their names would be wrong.
         let ids = history?.ids(missingFrom: submitted.all, limit: max(count, Self.named) + 1) ?? []
         self.ids = ids.count <= count ? Array(ids.prefix(Self.named)) : []
     }
 
     func report() {
+        var reasons: [String] = []
+        if deleted > 0 {
+            reasons.append(
+                "\(deleted) came faster than they were read, did not fit into Redis, or were taken by another program"
+            )
+        }
+        if deleted < count {
+            reasons.append(
+                "Redis has lost \(count - deleted), as a replica that lagged took over or it restarted from an older file"
+            )
+        }
         var text =
-            "megaton: Redis has lost \(Counted.of(count, "outcome")), which \(count == 1 ? "is" : "are") not in the "
-            + "ledger: a replica that lagged took over, or Redis restarted from an older file. The jobs may have run. "
+            "megaton: \(Counted.of(count, "outcome")) \(count == 1 ? "is" : "are") missing: "
+            + "\(reasons.joined(separator: "; ")). The jobs may have run. "
         if !ids.isEmpty {
             let rest = count - ids.count
             text += "Missing: \(ids.joined(separator: ", "))\(rest > 0 ? " and \(rest) more" : ""). "
