@@ -8,10 +8,8 @@ import MegatonCommandLine
 struct SubmittedIDs: Sendable {
     private let prefix: String
     private var text: [UInt8] = []
-    /// Whether the text has all ids. Those of more than `limit` bytes are only counted.
-    private(set) var isComplete = true
 
-    /// Maximum number of bytes of the text.
+    /// Maximum number of bytes of the text; later ids are left out, and cannot be named.
     private static let limit = 64 * 1024 * 1024
     /// Stands for the prefix of the ids that this program made; no id contains it.
     private static let mark: UInt8 = 1
@@ -21,10 +19,7 @@ struct SubmittedIDs: Sendable {
     /// - Parameter ids: nil for a line that is not a job.
     mutating func add(_ ids: [String?]) {
         for id in ids {
-            guard let id, text.count + id.utf8.count < Self.limit else {
-                isComplete = false
-                continue
-            }
+            guard let id, text.count + id.utf8.count < Self.limit else { continue }
             if id.hasPrefix(prefix) {
                 text.append(Self.mark)
                 text += id.utf8.dropFirst(prefix.utf8.count)
