@@ -32,6 +32,14 @@ extension BatchRun {
         }
     }
 
+    /// Reports jobs that are submitted again.
+    static func reportRestored(_ count: Int, _ batch: String) {
+        Terminal.error(
+            "megaton: Redis has returned to an earlier state and lost \(Counted.jobs(count)) of the batch \(batch), "
+                + "which \(count == 1 ? "is" : "are") submitted again."
+        )
+    }
+
     /// Reports cancelled jobs that have no outcome.
     ///
     /// - Returns: the number of these jobs.

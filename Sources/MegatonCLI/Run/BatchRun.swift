@@ -104,12 +104,7 @@ final class BatchRun: Sendable {
             batch: batch,
             policy: options.policy(keepsLedger: keepsOutcomes),
             onDelay: { Terminal.error("megaton: waiting for Redis, for up to a minute: \($0.message)") },
-            onRestore: {
-                Terminal.error(
-                    "megaton: Redis has returned to an earlier state and lost \(Counted.jobs($0)) of the batch \(batch), "
-                        + "which \($0 == 1 ? "is" : "are") submitted again."
-                )
-            }
+            onRestore: { Self.reportRestored($0, batch) }
         )
         monitor = BatchMonitor(queue: queue, batch: batch)
     }
@@ -138,10 +133,7 @@ final class BatchRun: Sendable {
         // Without a ledger, the counters have the results.
         let needsLines = ledger?.path != nil || counters.ended < progress.submitted
         let isFollowed = hasBegun && progress.isComplete && shutdown.level == .none
-        let deleted = counters["results_dropped"] + (progress.history?.deleted ?? 0)
-        let missing =
-            isFollowed && needsLines && lost > 0
-            ? MissingOutcomes(lost, deleted: deleted, of: progress.ids, history: progress.history) : nil
+        let missing = isFollowed && needsLines ? MissingOutcomes(lost, counters, progress.ids, progress.history) : nil
         let summary = RunSummary(
             batch: batch,
             counters: counters,

@@ -50,9 +50,11 @@ struct MissingOutcomes: Sendable, Equatable {
     /// Maximum number of ids that are named.
     private static let named = 20
 
-    init(_ count: Int, deleted: Int, of submitted: SubmittedIDs, history: OutcomeHistory?) {
+    /// Nil if none is missing.
+    init?(_ count: Int, _ counters: BatchCounters, _ submitted: SubmittedIDs, _ history: OutcomeHistory?) {
+        guard count > 0 else { return nil }
         self.count = count
-        self.deleted = min(deleted, count)
+        deleted = min(counters["results_dropped"] + (history?.deleted ?? 0), count)
         // More than are missing may seem to be: their names would be wrong.
         let ids = history?.ids(missingFrom: submitted.all, limit: max(count, Self.named) + 1) ?? []
         self.ids = ids.count <= count ? Array(ids.prefix(Self.named)) : []
