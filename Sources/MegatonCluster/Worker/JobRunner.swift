@@ -13,6 +13,8 @@ package struct JobRunner: JobRunning {
     var failOn = Rendition.FailOn.truncated
     /// The program's options by library setting, for messages.
     var optionNames: [String: String] = [:]
+    /// Whether another job names the source: see `Worker.Configuration.isSourceShared`.
+    var isSourceShared: @Sendable (Job) -> Bool = { _ in false }
 
     /// Result of an attempt.
     package enum Result: Sendable {
@@ -60,6 +62,8 @@ package struct JobRunner: JobRunning {
 
     private func imageRequest(for job: Job, at url: URL) throws(ImagePipeline.Error) -> ImageRequest {
         var request = try credentialedRequest(for: job, at: url)
+        // A job that only fetches does so for the jobs that follow.
+        request.expectsReuse = job.kind != .process || isSourceShared(job)
         if job.reload == true { request.options.insert(.reloadIgnoringCachedData) }
         return request
     }

@@ -175,7 +175,7 @@ import Testing
         try await RedisServerProcess.run(options) { (cache) async throws in
             try await FaultCluster.runWithOrigin(image: image) { (cluster, origin) async throws in
                 // Client buffers count as memory too: few jobs at a time, or there is no room for entries.
-                let options = ["--concurrency", "2", "--cache-redis", cache.url]
+                let options = ["--concurrency", "2", "--cache-redis", cache.url, "--cache-policy", "all"]
                 let workers = try await cluster.start(workers: [options, options])
                 let urls = (0..<200).map { origin.url("/\($0).png") }
                 try await requireSameOutputs(of: urls, ["--size", "48x48"], in: cluster)
