@@ -240,6 +240,9 @@ struct RunCommand: AsyncParsableCommand {
     ) async throws -> Value {
         var configuration = Coordinator.Configuration()
         configuration.keys = redis.keys
+        if worker.policy == .storeReused {
+            configuration.caches = redis.controlURL == nil ? [control] : try redis.caches()
+        }
         // On an existing cluster it leads only if no coordinator does, and yields to one that knows the presets.
         if redis.controlURL != nil { configuration.takeoverDelay = .zero }
         let coordinator = Coordinator(

@@ -69,9 +69,18 @@ package struct JobRunner: JobRunning {
     }
 
     private func credentialedRequest(for job: Job, at url: URL) throws(ImagePipeline.Error) -> ImageRequest {
-        guard let name = job.credential else { return ImageRequest(url: url) }
         // Before any cache lookup: access to a source must not depend on the content of the caches.
-        try credentials.check(name, for: url)
+        if let name = job.credential { try credentials.check(name, for: url) }
+        return Self.request(for: job, at: url)
+    }
+
+    /// The key of the original of a job; nil if its source is not a URL.
+    static func original(of job: Job) -> CacheKey? {
+        URL(string: job.source).map { CacheKey.original(of: request(for: job, at: $0)) }
+    }
+
+    private static func request(for job: Job, at url: URL) -> ImageRequest {
+        guard let name = job.credential else { return ImageRequest(url: url) }
         var urlRequest = URLRequest(url: url)
         urlRequest.credentialName = name
         var request = ImageRequest(urlRequest: urlRequest)

@@ -137,6 +137,7 @@ public final class Worker: Sendable {
             var settings = Coordinator.Configuration()
             settings.keys = configuration.keys
             settings.takeoverDelay = delay
+            if configuration.cachePolicy == .storeReused { settings.caches = configuration.caches }
             return Coordinator(settings, redis: configuration.control, group: group, name: name, logger: logger)
         }
         heartbeat = LeaseHeartbeat(

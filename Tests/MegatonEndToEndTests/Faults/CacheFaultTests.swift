@@ -51,6 +51,30 @@ import Testing
         }
     }
 
+    /// Jobs that name the same sources in other sizes, all of them admitted at the same time, share one request for
+    /// each source, although the workers are small; later ones cost at most one more.
+    @Test func repeatedSourcesOfAListAreFetchedOnce() async throws {
+        try await FaultCluster.runWithOrigin(delay: .milliseconds(100)) { (cluster, origin) async throws in
+            let options = ["--concurrency", "2"]
+            try await cluster.start(workers: [options, options])
+            func submit(_ sizes: [Int], _ name: String) async throws {
+                let lines = sizes.flatMap { size in
+                    (0..<8).map { number in
+                        let source = origin.url("/\(number).png")
+                        return #"{"source":"\#(source)","renditions":[{"width":\#(size)}]}"#
+                    }
+                }
+                let list = try cluster.directory.write(Data(lines.joined(separator: "\n").utf8), to: name)
+                let summary = try await cluster.summary(of: try cluster.submit(list: list))
+                #expect(summary.done == lines.count)
+            }
+            try await submit([16, 24, 32], "three.jsonl")
+            #expect(origin.total == 8)
+            try await submit([40], "later.jsonl")
+            #expect(origin.total == 8)
+        }
+    }
+
     @Test func aServerMayBeNamedOnceOnly() async throws {
         let twice = await
             (try ProgramUnderTest.megaton(
