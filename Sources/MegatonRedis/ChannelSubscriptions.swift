@@ -57,7 +57,8 @@ package final class ChannelSubscriptions: Sendable {
     private let hasChanged = AsyncSignal()
 
     /// - Parameters:
-    ///   - configuration: in a cluster any node is subscribed to, because each receives what is published at the others.
+    ///   - configuration: in a cluster any node is subscribed to, because each receives what is published at the
+    ///     others.
     ///   - onSubscribed: called each time a channel becomes active, on an event loop; must not block.
     ///   - onMessage: as `onSubscribed`.
     package init(
@@ -173,7 +174,8 @@ package final class ChannelSubscriptions: Sendable {
 
     private func receive(_ push: [RedisValue], on connection: RedisConnection) {
         if case .error(let text) = push.first {
-            // E.g. the ACL does not permit the channel. Close it: a connection that receives nothing would go unnoticed.
+            // E.g. the ACL does not permit the channel. Close it: a connection that receives nothing would go
+            // unnoticed.
             logger.warning("Redis refused a subscription", metadata: ["error": "\(text)"])
             connection.close()
             return

@@ -60,18 +60,6 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
         }
     }
 
-    /// Reads the URLs of the servers of a shared cache.
-    static func configurations(_ urls: [String]) throws(ClusterError) -> [RedisConfiguration] {
-        var servers: [RedisConfiguration] = []
-        for url in urls { servers.append(try configuration(url)) }
-        do {
-            try CacheNodes.check(servers)
-        } catch {
-            throw ClusterError(error)
-        }
-        return servers
-    }
-
     /// The keys of a queue.
     static func keys(_ queue: String) throws(ClusterError) -> QueueKeys {
         guard Job.isName(queue) else {

@@ -132,10 +132,13 @@ struct CacheGrowth {
     /// - Returns: nil if Redis evicts entries of the cache before it is full.
     init?(info: String) {
         // Unknown if the user may not ask.
-        guard let policy = Inspector.text("maxmemory_policy", in: info) else { return nil }
+        func value(_ name: String) -> Substring? {
+            info.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }?.dropFirst(name.count + 1)
+        }
+        guard let policy = value("maxmemory_policy") else { return nil }
         if policy == "noeviction" {
             message = "maxmemory-policy is noeviction, so that the entries of the cache fill the memory. \(Self.remedy)"
-        } else if Inspector.field("maxmemory", in: info) == 0 {
+        } else if value("maxmemory") == "0" {
             message = "maxmemory is not set, so that the cache grows until the machine has no memory. \(Self.remedy)"
         } else {
             return nil

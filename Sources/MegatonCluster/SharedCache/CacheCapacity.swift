@@ -5,10 +5,10 @@ import Synchronization
 
 /// Whether a cache Redis takes new entries: one that is full and may not evict refuses them (OOM).
 ///
-/// After a refusal it counts as full for a moment. Meanwhile nothing is uploaded only to be refused, and nobody waits
-/// for a flight whose entry cannot be stored: otherwise the waiters of a source would ask its origin one after the
-/// other, while without a cache all would ask at once. Entries that are in the cache are still found. After the moment
-/// one write is tried; the others follow if it succeeds.
+/// After a refusal it counts as full for a moment. Meanwhile nothing is uploaded only to be refused, and no caller
+/// waits for a flight whose entry cannot be stored: otherwise the waiters of a source would ask its origin one after
+/// the other, while without a cache all would ask at once. Entries that are in the cache are still found. After the
+/// moment one write is tried; the others follow if it succeeds.
 final class CacheCapacity: Sendable {
     private struct State {
         /// End of the moment after the last refusal; nil if the last write was accepted.

@@ -65,6 +65,18 @@ package struct CacheNodes: Sendable {
         }
     }
 
+    /// Reads the URLs of the servers.
+    static func servers(_ urls: [String]) throws(ClusterError) -> [RedisConfiguration] {
+        var servers: [RedisConfiguration] = []
+        for url in urls { servers.append(try ClusterError.configuration(url)) }
+        do {
+            try check(servers)
+        } catch {
+            throw ClusterError(error)
+        }
+        return servers
+    }
+
     /// Items in groups of one server each, with their positions.
     func groups<Item>(_ items: [Item], by digest: (Item) -> String) -> [(node: Node, indices: [Int])] {
         if all.count == 1 { return items.isEmpty ? [] : [(all[0], Array(items.indices))] }

@@ -69,7 +69,7 @@ extension InFlightLock {
         }
     }
 
-    /// Ends the flights that this process still leads, at its end, so that nobody waits for their leases.
+    /// Ends the flights that this process still leads, at its end, so that no waiter waits for their leases.
     func abandonLeads() async {
         for lead in leading.withLock({ $0.all }) {
             await end(lead, error: nil)

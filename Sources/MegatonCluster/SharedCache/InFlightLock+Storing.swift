@@ -8,10 +8,11 @@ internal import NIOCore
 extension InFlightLock {
     /// Minimum time for which an entry with a validator is kept beyond its freshness, seconds.
     private static let shortestRetention: Double = 24 * 3600
-    /// How long a fetch is remembered, so that the next one stores the original. A touch costs 136 bytes in Redis, where
-    /// a Bloom filter would need 4; in return there is none to be sized, rotated and kept in one piece, no original is
-    /// uploaded by mistake (which costs more than these bytes if one in 5,000 is), and a touch lies beside its flight,
-    /// so that one script reads both, in a cluster too. The renditions of a photo have a hundred times as many bytes.
+    /// How long a fetch is remembered, so that the next one stores the original. A touch costs 136 bytes in Redis,
+    /// where a Bloom filter would need 4; in return there is none to be sized, rotated and kept in one piece, no
+    /// original is uploaded by mistake (which costs more than these bytes if one in 5,000 is), and a touch lies beside
+    /// its flight, so that one script reads both, in a cluster too. The renditions of a photo have a hundred times as
+    /// many bytes.
     private static let touchLifetime: Duration = .seconds(48 * 3600)
     /// Largest entry that goes through the script that ends the flight, bytes. A larger one is written to a temporary
     /// key first, in the same round trip: Lua would copy it twice.

@@ -37,14 +37,15 @@ public final class RedisDataCache: DataCaching {
     /// Creates a cache on the Redis servers at some URLs; nothing is sent yet.
     ///
     /// - Parameter redis: URLs of the cache Redis, in any order, each of which holds a share of the entries; see
-    ///   ``ClusterClient/init(redis:queue:idleTimeout:logger:)``. All processes that share the cache name the same ones.
+    ///   ``ClusterClient/init(redis:queue:idleTimeout:logger:)``. All processes that share the cache name the same
+    ///   ones.
     /// - Throws: ``ClusterError`` if a URL is invalid or named twice, or if there is none.
     public convenience init(
         _ configuration: Configuration = Configuration(),
         redis: [String],
         logger: Logger = Logger(label: "megaton.cache")
     ) throws {
-        let servers = try ClusterError.configurations(redis)
+        let servers = try CacheNodes.servers(redis)
         if servers.isEmpty {
             throw ClusterError(.invalidConfiguration, "A shared cache needs the URL of at least one Redis.")
         }

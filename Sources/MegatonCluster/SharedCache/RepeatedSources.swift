@@ -49,7 +49,7 @@ final class RepeatedSources: Sendable {
         let sources = jobs.filter(Self.isRemote)
         let startsMarking = state.withLock { state in
             for job in sources where state.add(Self.hash(job), window: window) {
-                guard state.unmarked.count < Self.limit, let key = JobRunner.original(of: job) else { continue }
+                guard state.unmarked.count < Self.limit, let key = job.original else { continue }
                 state.unmarked.insert(key)
             }
             if state.unmarked.isEmpty || state.isMarking { return false }

@@ -1,5 +1,4 @@
 internal import Foundation
-internal import FoundationNetworking
 package import MegatonPipeline
 
 /// Runs a job: fetches its source, renders and delivers.
@@ -71,21 +70,7 @@ package struct JobRunner: JobRunning {
     private func credentialedRequest(for job: Job, at url: URL) throws(ImagePipeline.Error) -> ImageRequest {
         // Before any cache lookup: access to a source must not depend on the content of the caches.
         if let name = job.credential { try credentials.check(name, for: url) }
-        return Self.request(for: job, at: url)
-    }
-
-    /// The key of the original of a job; nil if its source is not a URL.
-    static func original(of job: Job) -> CacheKey? {
-        URL(string: job.source).map { CacheKey.original(of: request(for: job, at: $0)) }
-    }
-
-    private static func request(for job: Job, at url: URL) -> ImageRequest {
-        guard let name = job.credential else { return ImageRequest(url: url) }
-        var urlRequest = URLRequest(url: url)
-        urlRequest.credentialName = name
-        var request = ImageRequest(urlRequest: urlRequest)
-        request.credentialScope = name
-        return request
+        return job.request(at: url)
     }
 
     private func deliver(

@@ -114,7 +114,7 @@ extension Worker {
         /// - Throws: ``ClusterError`` if a URL or the name of the queue is invalid, or a cache Redis is named twice.
         public init(redis: String, cacheRedis: [String], queue: String = "default") throws {
             self.init(control: try ClusterError.configuration(redis))
-            caches = try ClusterError.configurations(cacheRedis)
+            caches = try CacheNodes.servers(cacheRedis)
             keys = try ClusterError.keys(queue)
         }
 

@@ -15,13 +15,13 @@ final class BackgroundUploads: Sendable {
     private let state = Mutex(State())
     private let isIdle = AsyncSignal()
 
-    /// - Parameter limit: maximum number of uploads that nobody waits for.
+    /// - Parameter limit: maximum number of uploads that no request waits for.
     init(limit: Int) { self.limit = limit }
 
     /// Number of uploads under way.
     var count: Int { state.withLock { $0.count } }
 
-    /// Returns at once if the original is being stored in a flight, where others who need it wait for that, and there is
+    /// Returns at once if the original is being stored in a flight, where other callers wait for that, and there is
     /// room; else when it is stored.
     func adopt(_ original: Original) async {
         let isAdopted =

@@ -61,7 +61,7 @@ struct Original: Sendable {
     /// Returns when the bytes are stored, or will not be.
     func isStored() async { await writer?.isDone() }
 
-    /// Whether others who need the bytes wait for a flight until they are stored.
+    /// Whether other callers wait for a flight until the bytes are stored.
     var isStoredInFlight: Bool { writer?.isCoordinated == true }
 
     /// Whether a rendition was made from these bytes, by the origin's validators (RFC 9110 section 8.8).

@@ -137,8 +137,8 @@ extension ImagePipeline {
         }
     }
 
-    /// Results that are stored in the data caches: Nuke's four policies, one for shared caches, and none. Originals of `file:` and `data:`
-    /// sources are never stored.
+    /// Results that are stored in the data caches: Nuke's four policies, one for shared caches, and none. Originals of
+    /// `file:` and `data:` sources are never stored.
     public enum DataCachePolicy: String, Sendable, CaseIterable {
         /// The requested result: the processed image, or the original if it is unchanged.
         case automatic

@@ -92,7 +92,7 @@ import Testing
             defer { client.close() }
             let led = try lead(await one.lock.begin([key]).first)
             let waiting = try wait(await two.lock.begin([key]).first)
-            #expect(try await client.send(["PUBSUB", "CHANNELS"]).array?.isEmpty == true, "nobody waits yet")
+            #expect(try await client.send(["PUBSUB", "CHANNELS"]).array?.isEmpty == true, "no waiter yet")
             async let woken: Void = two.lock.wait(for: waiting)
             try await server.waitForSubscriber(client)
             await one.lock.finish([(led, entry(1000))])
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    /// A flight may end before the subscription to its channel is active: no message tells of it.
+    /// A flight may end before the subscription to its channel is active, and is not announced again then.
     @Test func aLandingBeforeTheWaitIsNoticed() async throws {
         try await withPeers { (_, one, two) async throws in
             let running = Task { await two.lock.run() }  // Cancelled below.

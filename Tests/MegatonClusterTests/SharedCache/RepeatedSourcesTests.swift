@@ -32,7 +32,7 @@ import Testing
         Set((try await client.send(["KEYS", "megaton:s:*"]).array ?? []).compactMap(\.string))
     }
 
-    private func mark(_ job: Job) throws -> String { CacheKeys.touch(try #require(JobRunner.original(of: job))) }
+    private func mark(_ job: Job) throws -> String { CacheKeys.touch(try #require(job.original)) }
 
     @Test func onlyRepeatedRemoteSourcesAreMarked() async throws {
         try await withSources { sources, client in
@@ -74,7 +74,7 @@ import Testing
                 group: MultiThreadedEventLoopGroup.singleton,
                 logger: Self.logger
             )
-            let key = try #require(JobRunner.original(of: named))
+            let key = try #require(named.original)
             let lead = try #require(await lock.begin([key]).first?.leader)
             var entry = CachedData(data: Data("x".utf8), metadata: .init(lifetime: 60))
             entry.isStoredIfReused = true

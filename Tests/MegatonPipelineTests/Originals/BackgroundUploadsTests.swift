@@ -69,7 +69,7 @@ import Testing
         #expect(await uploads.finish(within: .seconds(30)) == 0)
     }
 
-    /// Without a flight nobody else waits for the entry, so that the next request must find it.
+    /// Without a flight no other caller waits for the entry, so that the next request must find it.
     @Test func anUploadWithoutAFlightIsWaitedFor() async {
         let (uploads, flights) = (BackgroundUploads(limit: 2), SlowFlights())
         flights.open()
