@@ -85,6 +85,9 @@ struct HistoryChecker {
             if event.result == "ok" {
                 landed += 1
                 landedByKey[key, default: 0] += 1
+            } else if event.result == "skipped" {
+                // Not stored, as nothing else needed it: it may be loaded once more.
+                landed += 1
             } else {
                 failed += 1
             }

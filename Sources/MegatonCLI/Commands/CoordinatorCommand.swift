@@ -76,6 +76,7 @@ struct CoordinatorCommand: AsyncParsableCommand {
             configuration.retention.deadLetters = .seconds(keepDead * 24 * 3600)
             configuration.retention.deadLetterBytes = deadLimit.map { $0 * 1024 * 1024 }
             configuration.retention.outcomeBytes = outcomeLimit.map { $0 * 1024 * 1024 }
+            configuration.caches = try redis.caches()
             let logger = log.logger("megaton.coordinator")
             let coordinator = Coordinator(configuration, redis: try redis.control(), logger: logger)
             try await ProcessSignals.forwarded(to: shutdown) {

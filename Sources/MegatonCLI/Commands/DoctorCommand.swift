@@ -24,8 +24,8 @@ struct DoctorCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            try await InspectorSession.connected(redis) { control, cache in
-                let doctor = Doctor(control: control, cache: cache, keys: redis.keys)
+            try await InspectorSession.connected(redis) { control, caches in
+                let doctor = Doctor(control: control, caches: caches, keys: redis.keys)
                 let findings = await doctor.examine(repair: repair)
                 if json {
                     Terminal.output(try JSONText.pretty(findings))

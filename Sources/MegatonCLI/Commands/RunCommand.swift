@@ -84,9 +84,9 @@ struct RunCommand: AsyncParsableCommand {
         try OptionRange.check("--workers", workers, 1...256)
         try OptionRange.check("--cache-size", cacheSize, 64...1_048_576, " MiB")
         if let logLevel { try LogOptions.check(logLevel) }
-        if redis.cacheURL != nil && redis.controlURL == nil {
+        if !redis.cacheURLs.isEmpty && redis.controlURL == nil {
             throw ValidationError(
-                redis.cacheRedis == nil
+                redis.cacheRedis.isEmpty
                     ? "MEGATON_CACHE_REDIS is set, but neither --redis nor MEGATON_REDIS: unset it for a private Redis."
                     : "--cache-redis needs --redis."
             )
@@ -120,7 +120,7 @@ struct RunCommand: AsyncParsableCommand {
                     shutdown: shutdown,
                     deadline: deadline
                 ).run { address in
-                    try await withHelpers(address, address, paths, defaultWorkers, shutdown, deadline) {
+                    try await withHelpers(address, paths, defaultWorkers, shutdown, deadline) {
                         try await batchRun(address, paths, ledger, shutdown, deadline).run()
                     }
                 }
@@ -163,7 +163,7 @@ struct RunCommand: AsyncParsableCommand {
         _ shutdown: ShutdownSignal,
         _ deadline: ContinuousClock.Instant?
     ) async throws -> BatchRun.Result {
-        let (control, cache) = (try redis.control(), try redis.cache())
+        let control = try redis.control()
         if redis.redis == nil { Terminal.note("megaton: using the cluster of MEGATON_REDIS, \(control).") }
         try await InspectorSession.run(redis) { inspector in
             let status = try await inspector.status()
@@ -194,7 +194,7 @@ struct RunCommand: AsyncParsableCommand {
             }
             return try await batchRun(control, paths, ledger, shutdown, deadline).run()
         }
-        return try await withHelpers(control, cache, paths, workers, shutdown, deadline) {
+        return try await withHelpers(control, paths, workers, shutdown, deadline) {
             try await batchRun(control, paths, ledger, shutdown, deadline).run()
         }
     }
@@ -232,7 +232,6 @@ struct RunCommand: AsyncParsableCommand {
     /// Runs the body with a coordinator in this process and workers in their own processes.
     private func withHelpers<Value: Sendable>(
         _ control: RedisConfiguration,
-        _ cache: RedisConfiguration,
         _ paths: RunPaths,
         _ count: Int,
         _ shutdown: ShutdownSignal,
@@ -241,6 +240,9 @@ struct RunCommand: AsyncParsableCommand {
     ) async throws -> Value {
         var configuration = Coordinator.Configuration()
         configuration.keys = redis.keys
+        if worker.policy == .storeReused {
+            configuration.caches = redis.controlURL == nil ? [control] : try redis.caches()
+        }
         // On an existing cluster it leads only if no coordinator does, and yields to one that knows the presets.
         if redis.controlURL != nil { configuration.takeoverDelay = .zero }
         let coordinator = Coordinator(
@@ -259,7 +261,7 @@ struct RunCommand: AsyncParsableCommand {
         )
         let queue = JobQueue(client, keys: redis.keys)
         defer { queue.close() }
-        let fleet = try fleet(control, cache, paths, count, queue)
+        let fleet = try fleet(control, paths, count, queue)
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
                 await coordinator.runUntilCancelled()
@@ -298,7 +300,6 @@ struct RunCommand: AsyncParsableCommand {
 
     private func fleet(
         _ control: RedisConfiguration,
-        _ cache: RedisConfiguration,
         _ paths: RunPaths,
         _ count: Int,
         _ queue: JobQueue
@@ -317,7 +318,7 @@ struct RunCommand: AsyncParsableCommand {
                 + ["--log-level", (shownLevel ?? .warning).rawValue],
             environment: [
                 "MEGATON_REDIS": redis.controlURL ?? control.description,
-                "MEGATON_CACHE_REDIS": redis.cacheURL ?? redis.controlURL ?? cache.description,
+                "MEGATON_CACHE_REDIS": redis.cacheURLs.joined(separator: " "),
             ].merging(redis.tlsEnvironment) { url, _ in url },
             keepsLogs: shownLevel == nil,
             report: { pid in

@@ -71,7 +71,8 @@ struct StatsCommand: AsyncParsableCommand {
             ("origin_fetches", statistics.originFetches), ("bytes_in", statistics.bytesIn),
             ("bytes_out", statistics.bytesOut), ("evictions", statistics.evictions),
             ("fail_open", statistics.failOpen), ("stale_writes_refused", statistics.staleWritesRefused),
-            ("damaged", statistics.damaged),
+            ("damaged", statistics.damaged), ("cache_full", statistics.cacheFull),
+            ("originals_skipped", statistics.originalsSkipped), ("flights_lost", statistics.flightsLost),
         ]
     }
 
@@ -94,11 +95,17 @@ struct StatsCommand: AsyncParsableCommand {
             let limit = statistics.memoryLimit == 0 ? "no limit" : bytes(statistics.memoryLimit)
             lines.append(row("memory", "\(bytes(statistics.memoryUsed)) of \(limit)"))
         }
+        if statistics.nodes.count > 1 {
+            for node in statistics.nodes {
+                let state = node.error ?? "\(bytes(node.memoryUsed)), \(Counted.of(node.evictions, "eviction"))"
+                lines.append("  \(node.address)  \(state)")
+            }
+        }
         for (kind, size) in statistics.kinds.sorted(by: { $0.key < $1.key }) {
             lines.append(row("  \(kind)", "\(Counted.of(size.keys, "key")), \(bytes(size.bytes))"))
         }
         if !statistics.scanIsComplete, statistics.refusedCommands?.contains("scan") != true {
-            lines.append("  (incomplete: --scan-seconds ended)")
+            lines.append("  (incomplete: --scan-seconds ended, or a server did not answer)")
         }
         for (host, count) in statistics.originFetchesByHost.sorted(by: { $0.value > $1.value }).prefix(20) {
             lines.append(row("  \(host.isEmpty ? "(no host)" : host)", Counted.fetches(count)))
@@ -114,6 +121,10 @@ struct StatsCommand: AsyncParsableCommand {
         // Zero would be taken for a measurement.
         if statistics.refusedCommands?.contains("info") != true {
             lines += ["# TYPE megaton_cache_memory_bytes gauge", "megaton_cache_memory_bytes \(statistics.memoryUsed)"]
+        }
+        lines += ["# TYPE megaton_cache_node_up gauge"]
+        for node in statistics.nodes {
+            lines.append("megaton_cache_node_up{node=\"\(node.address)\"} \(node.error == nil ? 1 : 0)")
         }
         lines += ["# TYPE megaton_cache_keys gauge"]
         for (kind, size) in statistics.kinds.sorted(by: { $0.key < $1.key }) {

@@ -23,7 +23,9 @@ struct StatusCommand: AsyncParsableCommand {
         try await reportingFailures {
             try await InspectorSession.run(redis) { inspector in
                 let status = try await inspector.status()
-                Terminal.output(json ? try JSONText.pretty(status) : Self.table(status))
+                let caches = await inspector.cacheServers()
+                let report = Report(status: status, caches: caches)
+                Terminal.output(json ? try JSONText.pretty(report) : Self.table(status, caches))
                 if !status.isKnown {
                     Terminal.error(
                         "megaton: no process has used the queue \"\(redis.queue)\" on this Redis; --queue names "
@@ -34,7 +36,23 @@ struct StatusCommand: AsyncParsableCommand {
         }
     }
 
-    static func table(_ status: ClusterStatus) -> String {
+    /// The status of the queue, and the servers of the cache.
+    private struct Report: Encodable {
+        let status: ClusterStatus
+        let caches: [Inspector.CacheServer]
+
+        private enum CodingKeys: CodingKey {
+            case caches
+        }
+
+        func encode(to encoder: any Encoder) throws {
+            try status.encode(to: encoder)
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(caches, forKey: .caches)
+        }
+    }
+
+    static func table(_ status: ClusterStatus, _ caches: [Inspector.CacheServer] = []) -> String {
         let rows: [(String, Int)] = [
             ("intake", status.intake), ("staged", status.staged), ("ready", status.ready),
             ("running", status.running), ("delayed", status.delayed), ("held", status.held), ("dead", status.dead),
@@ -50,6 +68,9 @@ struct StatusCommand: AsyncParsableCommand {
             lines.append("hosts       \(Counted.of(status.heldHosts, "host")) at a limit or not answering")
         }
         lines.append("leader      \(status.leader ?? "none")")
+        for cache in caches where caches.count > 1 || !cache.isReachable {
+            lines.append("cache       \(cache.address)\(cache.isReachable ? "" : ", unreachable")")
+        }
         lines.append("workers     \(status.workers.count)")
         for worker in status.workers {
             lines.append("  \(worker.name)  \(worker.running) running, silent for \(Int(worker.silent)) s")

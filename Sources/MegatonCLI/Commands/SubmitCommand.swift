@@ -70,10 +70,10 @@ struct SubmitCommand: AsyncParsableCommand {
             let shutdown = ShutdownSignal()
             let name = batch ?? ProcessIdentity.batch("submit")
             let control = try redis.control()
-            try await InspectorSession.connected(redis) { control, cache in
+            try await InspectorSession.connected(redis) { control, caches in
                 if let reason = try await EvictionPolicyCheck.run(control) { Terminal.note("megaton: \(reason)") }
                 let queue = JobQueue(control, keys: redis.keys)
-                let status = try await Inspector(queue: queue, cache: cache).status()
+                let status = try await Inspector(queue: queue, caches: caches).status()
                 for obstacle in [QueueObstacle.pause(status), QueueObstacle.missingWorker(status)] {
                     if let obstacle { Terminal.error("megaton: the jobs will wait: \(obstacle).") }
                 }

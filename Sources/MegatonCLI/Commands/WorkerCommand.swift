@@ -93,7 +93,7 @@ struct WorkerCommand: AsyncParsableCommand {
             let shutdown = ShutdownSignal()
             try await ProcessSignals.forwarded(to: shutdown) {
                 var configuration = Worker.Configuration(control: try redis.control())
-                configuration.cache = try redis.cache()
+                configuration.caches = try redis.caches()
                 configuration.keys = redis.keys
                 configuration.concurrency = concurrency
                 configuration.renderConcurrency = renderThreads

@@ -93,13 +93,30 @@ struct WorkerOptions: ParsableArguments {
     @Option(
         name: .customLong("cache-policy"),
         help: ArgumentHelp(
-            "Content of the shared cache: all, original (originals only), encoded (renditions only), automatic "
-                + "(renditions, and originals of fetch jobs) or none, with which each worker fetches and renders for "
-                + "itself.",
+            "Content of the shared cache. reused: the renditions, and the originals that other jobs need too or that are "
+                + "fetched a second time within two days. all: both always. encoded: the renditions. original: the "
+                + "originals. automatic: the results, as with encoded, and the originals of jobs that only fetch. none: "
+                + "nothing.",
             valueName: "policy"
         )
     )
-    var cachePolicy = "all"
+    var cachePolicy = ImagePipeline.DataCachePolicy.storeReused.rawValue
+
+    @Option(
+        name: .customLong("local-cache"),
+        help: ArgumentHelp(
+            "Directory for copies of entries of the shared cache, so that their bytes are read from it once. "
+                + "Created if missing. The workers of a machine may share it.",
+            valueName: "dir"
+        )
+    )
+    var localCache: String?
+
+    @Option(
+        name: .customLong("local-cache-size"),
+        help: ArgumentHelp("Size of --local-cache.", valueName: "mib")
+    )
+    var localCacheSize = 1024
 
     @Option(
         name: .customLong("heuristic-lifetime"),
@@ -176,9 +193,11 @@ struct WorkerOptions: ParsableArguments {
         try OptionRange.check("--connect-timeout", connectTimeout, 0.1...86_400, " seconds")
         if ImagePipeline.DataCachePolicy(rawValue: cachePolicy) == nil {
             throw ValidationError(
-                "--cache-policy must be all, automatic, original, encoded or none, not \"\(cachePolicy)\"."
+                "--cache-policy must be reused, all, automatic, original, encoded or none, not \"\(cachePolicy)\"."
             )
         }
+        if localCache?.isEmpty == true { throw ValidationError("--local-cache is empty; it must name a directory.") }
+        try OptionRange.check("--local-cache-size", localCacheSize, 16...67_108_864, " MiB")
         try OptionRange.check("--heuristic-lifetime", heuristicLifetime, 0...Self.longestHeuristic, " seconds")
         if RenderEngineChoice(rawValue: engine) == nil {
             throw ValidationError("--engine must be auto, vips or planes, not \"\(engine)\".")
@@ -257,6 +276,7 @@ struct WorkerOptions: ParsableArguments {
         ]
         configuration.addressPolicy = addressPolicy
         configuration.cachePolicy = policy
+        if let localCache { applyLocalCache(localCache, to: &configuration, logger: logger) }
         configuration.heuristicLifetime = .seconds(heuristicLifetime)
         configuration.renderEngine = RenderEngineChoice(rawValue: engine) ?? .auto
         configuration.hostLimits = hostLimits
@@ -282,6 +302,29 @@ struct WorkerOptions: ParsableArguments {
         }
     }
 
+    /// Time to live of a local copy. Deletions are reported to the worker, so that this limits only what a lost report
+    /// can cost; and no copy outlives the lifetime that the origin gave it.
+    private static let localCacheTTL: Duration = .seconds(600)
+
+    /// Adds the local cache. A directory that cannot be used does not stop the worker.
+    private func applyLocalCache(_ path: String, to configuration: inout Worker.Configuration, logger: Logger) {
+        var limits = DataCache.Configuration()
+        limits.sizeLimit = localCacheSize << 20
+        do throws(ImagePipeline.Error) {
+            configuration.dataCache = try DataCache(
+                path: URL(fileURLWithPath: FileNames.absolutePath(path), isDirectory: true),
+                configuration: limits,
+                logger: logger
+            )
+            configuration.nearCacheTTL = Self.localCacheTTL
+        } catch {
+            logger.warning(
+                "the worker works without --local-cache, which cannot be used",
+                metadata: ["error": "\(error.message)"]
+            )
+        }
+    }
+
     /// A text that is not a URL becomes one without a host here, which is refused later.
     private var s3: S3Endpoint {
         S3Endpoint(url: s3Endpoint.map { URL(string: $0) ?? URL(fileURLWithPath: $0) }, region: s3Region)
@@ -294,7 +337,7 @@ struct WorkerOptions: ParsableArguments {
         return limits
     }
 
-    var policy: ImagePipeline.DataCachePolicy { ImagePipeline.DataCachePolicy(rawValue: cachePolicy) ?? .storeAll }
+    var policy: ImagePipeline.DataCachePolicy { ImagePipeline.DataCachePolicy(rawValue: cachePolicy) ?? .storeReused }
 
     var roots: [String] { allowRoot.map(FileNames.absolutePath) }
 
@@ -304,6 +347,7 @@ struct WorkerOptions: ParsableArguments {
         guard let usual = try? Self.parse([]) else { return [] }
         let options: [(name: String, isGiven: Bool)] = [
             ("--memory", memory != nil), ("--cache-policy", cachePolicy != usual.cachePolicy),
+            ("--local-cache", localCache != nil), ("--local-cache-size", localCacheSize != usual.localCacheSize),
             ("--heuristic-lifetime", heuristicLifetime != usual.heuristicLifetime),
             ("--engine", engine != usual.engine), ("--host-concurrency", hostConcurrency != usual.hostConcurrency),
             ("--host-rate", hostRate != nil), ("--max-wait", maxWait != nil),
@@ -334,6 +378,10 @@ struct WorkerOptions: ParsableArguments {
         arguments += ["--max-wait", String(maxWait ?? Self.longestWaitOfRun), "--fetch-timeout", String(fetchTimeout)]
         arguments += ["--stall-timeout", String(stallTimeout), "--connect-timeout", String(connectTimeout)]
         arguments += ["--heuristic-lifetime", String(heuristicLifetime)]
+        if let localCache {
+            arguments += ["--local-cache", FileNames.absolutePath(localCache)]
+            arguments += ["--local-cache-size", String(localCacheSize)]
+        }
         return arguments
     }
 }

@@ -32,17 +32,18 @@ extension BatchRun {
         }
     }
 
-    /// Reports jobs that have no line in the ledger, for other reasons than a Redis that lost outcomes.
+    /// Reports jobs that are submitted again.
+    static func reportRestored(_ count: Int, _ batch: String) {
+        Terminal.error(
+            "megaton: Redis has returned to an earlier state and lost \(Counted.jobs(count)) of the batch \(batch), "
+                + "which \(count == 1 ? "is" : "are") submitted again."
+        )
+    }
+
+    /// Reports cancelled jobs that have no outcome.
     ///
     /// - Returns: the number of these jobs.
-    func reportUnwritten(_ counters: BatchCounters, _ tally: BatchTally, deleted: Int) -> Int {
-        let dropped = counters["results_dropped"] + deleted
-        if dropped > 0 {
-            Terminal.error(
-                "megaton: \(Counted.of(dropped, "outcome")) came faster than the ledger was written, or did not fit into "
-                    + "Redis, and \(dropped == 1 ? "is" : "are") not in it."
-            )
-        }
+    func reportUnwritten(_ counters: BatchCounters, _ tally: BatchTally) -> Int {
         let unwritten = max(counters["cancelled"] - tally.cancelled, 0)
         if keepsLedger && unwritten > 0 {
             Terminal.error(
@@ -51,6 +52,6 @@ extension BatchRun {
                     + "makes the missing ones."
             )
         }
-        return dropped + unwritten
+        return unwritten
     }
 }

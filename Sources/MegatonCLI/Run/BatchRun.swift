@@ -104,12 +104,7 @@ final class BatchRun: Sendable {
             batch: batch,
             policy: options.policy(keepsLedger: keepsOutcomes),
             onDelay: { Terminal.error("megaton: waiting for Redis, for up to a minute: \($0.message)") },
-            onRestore: {
-                Terminal.error(
-                    "megaton: Redis has returned to an earlier state and lost \(Counted.jobs($0)) of the batch \(batch), "
-                        + "which \($0 == 1 ? "is" : "are") submitted again."
-                )
-            }
+            onRestore: { Self.reportRestored($0, batch) }
         )
         monitor = BatchMonitor(queue: queue, batch: batch)
     }
@@ -131,11 +126,14 @@ final class BatchRun: Sendable {
         // A batch that has not begun may be another submitter's batch of the same name.
         let counters = hasBegun ? try await finalCounters() : BatchCounters.none
         let progress = progress.withLock { $0 }
-        let unwritten = reportUnwritten(counters, tally, deleted: progress.history?.deleted ?? 0)
+        let unwritten = reportUnwritten(counters, tally)
         // A signal after the last job ended has interrupted nothing.
         let isWhole = progress.isComplete && counters["cancelled"] == 0 && counters.ended >= progress.submitted
         let lost = progress.submitted - tally.ended - unwritten
+        // Without a ledger, the counters have the results.
+        let needsLines = ledger?.path != nil || counters.ended < progress.submitted
         let isFollowed = hasBegun && progress.isComplete && shutdown.level == .none
+        let missing = isFollowed && needsLines ? MissingOutcomes(lost, counters, progress.ids, progress.history) : nil
         let summary = RunSummary(
             batch: batch,
             counters: counters,
@@ -153,7 +151,7 @@ final class BatchRun: Sendable {
             ranOutOfTime: progress.ranOutOfTime && !isWhole,
             openJobs: progress.wasAbandoned ? 0 : summary.open,
             isReadWhole: progress.isComplete,
-            missing: isFollowed && lost > 0 ? MissingOutcomes(lost, of: progress.ids, history: progress.history) : nil
+            missing: missing
         )
     }
 

@@ -8,10 +8,8 @@ import MegatonCommandLine
 struct SubmittedIDs: Sendable {
     private let prefix: String
     private var text: [UInt8] = []
-    /// Whether the text has all ids. Those of more than `limit` bytes are only counted.
-    private(set) var isComplete = true
 
-    /// Maximum number of bytes of the text.
+    /// Maximum number of bytes of the text; later ids are left out, and cannot be named.
     private static let limit = 64 * 1024 * 1024
     /// Stands for the prefix of the ids that this program made; no id contains it.
     private static let mark: UInt8 = 1
@@ -21,10 +19,7 @@ struct SubmittedIDs: Sendable {
     /// - Parameter ids: nil for a line that is not a job.
     mutating func add(_ ids: [String?]) {
         for id in ids {
-            guard let id, text.count + id.utf8.count < Self.limit else {
-                isComplete = false
-                continue
-            }
+            guard let id, text.count + id.utf8.count < Self.limit else { continue }
             if id.hasPrefix(prefix) {
                 text.append(Self.mark)
                 text += id.utf8.dropFirst(prefix.utf8.count)
@@ -44,26 +39,42 @@ struct SubmittedIDs: Sendable {
     }
 }
 
-/// Jobs of an ended batch whose outcomes Redis has lost.
+/// Jobs of an ended batch whose outcomes its reader did not get.
 struct MissingOutcomes: Sendable, Equatable {
     let count: Int
+    /// How many of them were deleted before they were read; Redis has lost the others.
+    let deleted: Int
     /// The first ids, as far as known.
     let ids: [String]
 
     /// Maximum number of ids that are named.
     private static let named = 20
 
-    init(_ count: Int, of submitted: SubmittedIDs, history: OutcomeHistory?) {
+    /// Nil if none is missing.
+    init?(_ count: Int, _ counters: BatchCounters, _ submitted: SubmittedIDs, _ history: OutcomeHistory?) {
+        guard count > 0 else { return nil }
         self.count = count
+        deleted = min(counters["results_dropped"] + (history?.deleted ?? 0), count)
         // More than are missing may seem to be: their names would be wrong.
         let ids = history?.ids(missingFrom: submitted.all, limit: max(count, Self.named) + 1) ?? []
         self.ids = ids.count <= count ? Array(ids.prefix(Self.named)) : []
     }
 
     func report() {
+        var reasons: [String] = []
+        if deleted > 0 {
+            reasons.append(
+                "\(deleted) came faster than they were read, did not fit into Redis, or were taken by another program"
+            )
+        }
+        if deleted < count {
+            reasons.append(
+                "Redis has lost \(count - deleted), as a replica that lagged took over or it restarted from an older file"
+            )
+        }
         var text =
-            "megaton: Redis has lost \(Counted.of(count, "outcome")), which \(count == 1 ? "is" : "are") not in the "
-            + "ledger: a replica that lagged took over, or Redis restarted from an older file. The jobs may have run. "
+            "megaton: \(Counted.of(count, "outcome")) \(count == 1 ? "is" : "are") missing: "
+            + "\(reasons.joined(separator: "; ")). The jobs may have run. "
         if !ids.isEmpty {
             let rest = count - ids.count
             text += "Missing: \(ids.joined(separator: ", "))\(rest > 0 ? " and \(rest) more" : ""). "

@@ -32,6 +32,9 @@ public final class Coordinator: Sendable {
         /// Nil for a coordinator. Otherwise it is a worker's fallback: it leads only after the cluster has had no
         /// leader for this time, with the presets of the last one, and yields to any coordinator.
         package var takeoverDelay: Duration?
+        /// Servers of the shared cache, in which the leader marks the originals of sources that several admitted jobs
+        /// name; none for workers without a shared cache, or with a policy by which the marks have no effect.
+        package var caches: [RedisConfiguration] = []
 
         /// Creates the default configuration.
         public init() {}
@@ -48,6 +51,7 @@ public final class Coordinator: Sendable {
     private let queue: JobQueue
     private let sweeper: LeaseSweeper
     private let keeper: RetentionKeeper
+    private let repeats: RepeatedSources?
     private let logger: Logger
     let starting = ServiceStart()
     /// Time since which a fallback has seen no leader.
@@ -94,6 +98,14 @@ public final class Coordinator: Sendable {
             isFallback: configuration.takeoverDelay != nil,
             logger: logger
         )
+        repeats =
+            configuration.caches.isEmpty
+            ? nil
+            : RepeatedSources(
+                cache: RedisDataCache(.init(), servers: configuration.caches, group: group, logger: logger),
+                window: configuration.window,
+                logger: logger
+            )
         let isFallback = configuration.takeoverDelay != nil
         leadership = Leadership(queue: queue, name: name, lease: configuration.leaderLease, isFallback: isFallback)
     }
@@ -132,6 +144,7 @@ public final class Coordinator: Sendable {
     func close() {
         listener.close()
         queue.redis.close()
+        repeats?.close()
     }
 
     private func work() async {
@@ -228,7 +241,8 @@ public final class Coordinator: Sendable {
         let intake = Intake(
             queue: queue,
             name: leadership.holder,
-            validator: JobValidator(presets: try await presets())
+            validator: JobValidator(presets: try await presets()),
+            repeats: repeats
         )
         try await intake.replay(epoch: epoch)
         var window = AdmissionWindow(limit: configuration.window)

@@ -8,6 +8,8 @@ struct Intake: Sendable {
     /// The coordinator's name as in the leader's lease.
     let name: String
     let validator: JobValidator
+    /// Is notified of admitted jobs; nil without a shared cache.
+    var repeats: RepeatedSources?
 
     /// Result of one round.
     enum Round: Equatable {
@@ -275,6 +277,11 @@ struct Intake: Sendable {
         }
         staged.round += 1
         staged.validated = []
+        repeats?.note(
+            candidates.compactMap { candidate in
+                if case .valid(let job, _) = candidate.verdict { job } else { nil }
+            }
+        )
         return Counts(admitted: counts[0], invalid: counts[1], duplicates: counts[2], cancelled: counts[3])
     }
 }

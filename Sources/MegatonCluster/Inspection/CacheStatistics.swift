@@ -1,4 +1,4 @@
-/// Counters of the shared cache since the queue was created, and its memory.
+/// Counters of the shared cache since the queue was created, and the memory of its servers.
 package struct CacheStatistics: Sendable, Codable, Equatable {
     /// Memory of one kind of key.
     package struct Kind: Sendable, Codable, Equatable {
@@ -8,6 +8,26 @@ package struct CacheStatistics: Sendable, Codable, Equatable {
         mutating func add(_ size: Int) {
             keys += 1
             bytes += size
+        }
+    }
+
+    /// One server of the cache.
+    package struct Node: Sendable, Codable, Equatable {
+        /// URL without user and password.
+        package var address: String
+        /// Why it could not be read; nil if it was.
+        package var error: String?
+        package var evictions = 0
+        package var memoryUsed = 0
+        package var memoryLimit = 0
+        package var kinds: [String: Kind] = [:]
+        package var scanIsComplete = true
+        /// As `CacheStatistics.refusedCommands`.
+        package var refusedCommands: [String] = []
+
+        init(address: String, error: String? = nil) {
+            self.address = address
+            self.error = error
         }
     }
 
@@ -50,6 +70,12 @@ package struct CacheStatistics: Sendable, Codable, Equatable {
     package var staleWritesRefused: Int
     /// Entries that were deleted because their checksum was wrong.
     package var damaged: Int
+    /// Entries that were not stored because their server was full.
+    package var cacheFull: Int
+    /// Originals that were not stored because nothing else needed them.
+    package var originalsSkipped: Int
+    /// Flights that a living leader lost because it could not renew them in time.
+    package var flightsLost: Int
     /// Keys that Redis evicted since it started.
     package var evictions = 0
     /// Memory in use, bytes.
@@ -63,6 +89,8 @@ package struct CacheStatistics: Sendable, Codable, Equatable {
     /// Commands that the user of the cache Redis may not run, as in ACL rules: `info` (evictions and memory are
     /// unknown), `scan` and `memory|usage` (so are the kinds of keys and their sizes). Nil if nothing is missing.
     package var refusedCommands: [String]?
+    /// The servers; the numbers above are their sums.
+    package var nodes: [Node] = []
 
     /// Names in the JSON of `megaton stats`. Some are older than their properties and stay, as scripts read them.
     private enum CodingKeys: String, CodingKey {
@@ -70,6 +98,7 @@ package struct CacheStatistics: Sendable, Codable, Equatable {
         case originFetchesByHost, distinctOriginals, renders, rendersByPlanes, failOpen, staleWritesRefused, damaged
         case evictions, memoryUsed, memoryLimit, kinds, scanIsComplete
         case refusedCommands
+        case cacheFull, originalsSkipped, flightsLost, nodes
         case flightLeaders = "leads"
         case flightWaiters = "waits"
         case circuitOpen = "brokenOff"
@@ -95,6 +124,26 @@ package struct CacheStatistics: Sendable, Codable, Equatable {
         failOpen = counters["fail_open"] ?? 0
         staleWritesRefused = counters["stale_writes_refused"] ?? 0
         damaged = counters["damaged"] ?? 0
+        cacheFull = counters["cache_full"] ?? 0
+        originalsSkipped = counters["originals_skipped"] ?? 0
+        flightsLost = counters["flights_lost"] ?? 0
+    }
+
+    mutating func add(_ node: Node) {
+        nodes.append(node)
+        // A server without a limit has the memory of its machine: then there is no sum of limits.
+        let limits = nodes.filter { $0.error == nil }.map(\.memoryLimit)
+        memoryLimit = limits.contains(0) ? 0 : limits.reduce(0, +)
+        evictions += node.evictions
+        memoryUsed += node.memoryUsed
+        for (kind, size) in node.kinds {
+            kinds[kind, default: Kind()].keys += size.keys
+            kinds[kind, default: Kind()].bytes += size.bytes
+        }
+        if !node.refusedCommands.isEmpty {
+            refusedCommands = Array(Set((refusedCommands ?? []) + node.refusedCommands)).sorted()
+        }
+        scanIsComplete = scanIsComplete && node.scanIsComplete && node.error == nil
     }
 
     /// Fraction of lookups that were hits; nil before the first.

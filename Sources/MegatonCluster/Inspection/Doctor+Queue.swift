@@ -9,7 +9,7 @@ extension Doctor {
     /// Findings about the state of the queue.
     func state() async -> [Finding] {
         do {
-            let status = try await Inspector(queue: JobQueue(control, keys: keys), cache: cache).status()
+            let status = try await Inspector(queue: JobQueue(control, keys: keys), cache: control).status()
             var findings = status.isKnown ? [] : [unknownQueue()]
             findings += [coordinator(status), silentWorkers(status), workers(status), dead(status)]
             findings.append(try await damagedBatches())

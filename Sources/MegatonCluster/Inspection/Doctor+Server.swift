@@ -144,6 +144,13 @@ extension Doctor {
         if part == .control && policy.hasPrefix("allkeys") {
             return Finding(level: .error, subject: subject, message: "\(policy) evicts jobs. Set it to noeviction.")
         }
+        if part == .control, isShared, let risk = CacheGrowth(info: info) {
+            return Finding(
+                level: .warning,
+                subject: subject,
+                message: "the cache shares this Redis and can fill it; jobs are refused then: \(risk.message)"
+            )
+        }
         if part == .cache && policy == "noeviction" {
             return Finding(
                 level: .warning,

@@ -4,17 +4,18 @@ package import MegatonRedis
 /// Checks Redis, the queue and libvips for faults, and for settings that cause trouble later.
 package struct Doctor: Sendable {
     let control: RedisClient
-    let cache: RedisClient
-    /// Whether one Redis serves as both.
+    /// The servers of the cache.
+    let caches: [RedisClient]
+    /// Whether the cache is on the control Redis, or a part of it.
     let isShared: Bool
     let keys: QueueKeys
 
-    /// - Parameter cache: the same client as `control` if one Redis serves as both.
-    package init(control: RedisClient, cache: RedisClient, keys: QueueKeys) {
+    /// - Parameter caches: the servers of the cache, or the same client as `control` if one Redis serves as both.
+    package init(control: RedisClient, caches: [RedisClient], keys: QueueKeys) {
         self.control = control
-        self.cache = cache
+        self.caches = caches
         self.keys = keys
-        isShared = control.configuration == cache.configuration
+        isShared = caches.contains { $0.configuration == control.configuration }
     }
 
     /// Runs all checks and returns every finding, including the fine ones.
@@ -23,10 +24,13 @@ package struct Doctor: Sendable {
     package func examine(repair: Bool = false) async -> [Finding] {
         let (ofControl, controlClock) = await server(.control, at: control)
         var findings = ofControl
-        if !isShared {
-            let (ofCache, cacheClock) = await server(.cache, at: cache)
+        for cache in caches where cache.configuration != control.configuration {
+            var (ofCache, cacheClock) = await server(.cache, at: cache)
+            if let controlClock, let cacheClock { ofCache.append(Self.clocks(controlClock - cacheClock)) }
+            if caches.count > 1 {
+                for index in ofCache.indices { ofCache[index].subject += " (\(cache.configuration))" }
+            }
             findings += ofCache
-            if let controlClock, let cacheClock { findings.append(Self.clocks(controlClock - cacheClock)) }
         }
         findings.append(libvips())
         // A control Redis that cannot be reached is reported already, and it holds the queue.

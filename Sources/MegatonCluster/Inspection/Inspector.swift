@@ -5,14 +5,17 @@ package import MegatonRedis
 /// Reads the state of a queue and its cache, and changes nothing.
 package struct Inspector: Sendable {
     private let queue: JobQueue
-    private let cache: RedisClient
+    private let caches: [RedisClient]
 
     /// Maximum number of workers in one status.
     private static let shown = 1000
 
-    package init(queue: JobQueue, cache: RedisClient) {
+    package init(queue: JobQueue, cache: RedisClient) { self.init(queue: queue, caches: [cache]) }
+
+    /// - Parameter caches: the servers of the shared cache.
+    package init(queue: JobQueue, caches: [RedisClient]) {
         self.queue = queue
-        self.cache = cache
+        self.caches = caches
     }
 
     // MARK: - Status
@@ -77,10 +80,42 @@ package struct Inspector: Sendable {
 
     // MARK: - The cache
 
-    /// Counters and memory of the shared cache.
+    /// A server of the shared cache.
+    package struct CacheServer: Sendable, Codable, Equatable {
+        /// URL without user and password.
+        package var address: String
+        package var isReachable: Bool
+    }
+
+    /// Time in which a reachable server answers.
+    private static let pingLimit: Duration = .seconds(1)
+
+    /// The servers of the shared cache, and whether they answer.
+    package func cacheServers() async -> [CacheServer] {
+        await withTaskGroup(of: (Int, CacheServer).self) { group in
+            for (index, cache) in caches.enumerated() {
+                group.addTask {
+                    // It answers also if it refuses the user, which other commands report.
+                    let isReachable = await TimeLimit.run(Self.pingLimit) {
+                        do throws(RedisError) {
+                            try await cache.connect()
+                            return true
+                        } catch {
+                            return !error.isTransient
+                        }
+                    }
+                    return (index, CacheServer(address: "\(cache.configuration)", isReachable: isReachable ?? false))
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }.sorted { $0.0 < $1.0 }.map(\.1)
+        }
+    }
+
+    /// Counters and memory of the shared cache, summed over its servers.
     ///
     /// - Parameter budget: time limit for the scan that measures the memory of each kind of key. The scan proceeds in
-    ///   small steps, so that it never blocks the server.
+    ///   small steps, so that it never blocks a server.
+    /// - Throws: if the queue, or every server of the cache, cannot be read.
     package func cacheStatistics(budget: Duration = .seconds(2)) async throws(RedisError) -> CacheStatistics {
         let keys = queue.keys
         let replies = try await queue.redis.pipeline([
@@ -92,31 +127,59 @@ package struct Inspector: Sendable {
         var statistics = CacheStatistics(counters: stat)
         statistics.originFetchesByHost = replies[1].dictionary.compactMapValues(Int.init)
         statistics.distinctOriginals = replies[2].int ?? 0
-        var refused: [String] = []
-        if let nodes = try await Doctor.readable({ () async throws(RedisError) in
-            try await cache.sendToMasters(["INFO"])
-        }) {
-            let infos = nodes.map { $0.reply.string ?? "" }
-            func sum(_ field: String) -> Int { infos.reduce(0) { $0 + Self.field(field, in: $1) } }
-            statistics.evictions = sum("evicted_keys")
-            statistics.memoryUsed = sum("used_memory")
-            // One node without a limit may take all memory.
-            let isLimited = infos.allSatisfy { Self.field("maxmemory", in: $0) > 0 }
-            statistics.memoryLimit = isLimited ? sum("maxmemory") : 0
-        } else {
-            refused.append("info")
+        let nodes = await withTaskGroup(of: (Int, Result<CacheStatistics.Node, RedisError>).self) { group in
+            for (index, cache) in caches.enumerated() {
+                group.addTask { (index, await Self.node(cache, budget)) }
+            }
+            var all: [(Int, Result<CacheStatistics.Node, RedisError>)] = []
+            for await node in group { all.append(node) }
+            return all.sorted { $0.0 < $1.0 }.map(\.1)
         }
-        let scan = try await Doctor.readable { () async throws(RedisError) in try await memoryByKind(budget) }
-        if let scan {
-            statistics.kinds = scan.kinds
-            statistics.scanIsComplete = scan.isComplete
-            if !scan.hasSizes { refused.append("memory|usage") }
-        } else {
-            statistics.scanIsComplete = false
-            refused.append("scan")
+        var failure: RedisError?
+        for (cache, node) in zip(caches, nodes) {
+            switch node {
+            case .success(let node): statistics.add(node)
+            case .failure(let error):
+                failure = error
+                statistics.add(CacheStatistics.Node(address: "\(cache.configuration)", error: "\(error)"))
+            }
         }
-        if !refused.isEmpty { statistics.refusedCommands = refused }
+        if let failure, !statistics.nodes.contains(where: { $0.error == nil }) { throw failure }
         return statistics
+    }
+
+    private static func node(_ cache: RedisClient, _ budget: Duration) async -> Result<CacheStatistics.Node, RedisError>
+    {
+        do throws(RedisError) {
+            var node = CacheStatistics.Node(address: "\(cache.configuration)")
+            if let masters = try await Doctor.readable({ () async throws(RedisError) in
+                try await cache.sendToMasters(["INFO"])
+            }) {
+                let infos = masters.map { $0.reply.string ?? "" }
+                func sum(_ name: String) -> Int { infos.reduce(0) { $0 + field(name, in: $1) } }
+                node.evictions = sum("evicted_keys")
+                node.memoryUsed = sum("used_memory")
+                // One master without a limit may take all memory.
+                let isLimited = infos.allSatisfy { field("maxmemory", in: $0) > 0 }
+                node.memoryLimit = isLimited ? sum("maxmemory") : 0
+            } else {
+                node.refusedCommands.append("info")
+            }
+            let scan = try await Doctor.readable { () async throws(RedisError) in
+                try await memoryByKind(cache, budget)
+            }
+            if let scan {
+                node.kinds = scan.kinds
+                node.scanIsComplete = scan.isComplete
+                if !scan.hasSizes { node.refusedCommands.append("memory|usage") }
+            } else {
+                node.scanIsComplete = false
+                node.refusedCommands.append("scan")
+            }
+            return .success(node)
+        } catch {
+            return .failure(error)
+        }
     }
 
     /// Keys of the cache by their kind.
@@ -128,7 +191,10 @@ package struct Inspector: Sendable {
         var hasSizes = true
     }
 
-    private func memoryByKind(_ budget: Duration) async throws(RedisError) -> KindScan {
+    private static func memoryByKind(
+        _ cache: RedisClient,
+        _ budget: Duration
+    ) async throws(RedisError) -> KindScan {
         let deadline = ContinuousClock.now + budget
         var scan = KindScan()
         var cursor = "0"

@@ -4,7 +4,7 @@ package import MegatonRedis
 
 /// Clears remembered failures of a cluster, for example after an origin was repaired.
 package struct RememberedFailures: Sendable {
-    private let cache: RedisClient
+    private let caches: [RedisClient]
     private let queue: JobQueue
 
     /// Number of keys read in one round trip.
@@ -13,10 +13,10 @@ package struct RememberedFailures: Sendable {
     /// Creates an editor of remembered failures.
     ///
     /// - Parameters:
-    ///   - cache: the Redis that holds the failures.
+    ///   - caches: the Redis servers that hold the failures.
     ///   - queue: the queue that holds the states of hosts.
-    package init(cache: RedisClient, queue: JobQueue) {
-        self.cache = cache
+    package init(caches: [RedisClient], queue: JobQueue) {
+        self.caches = caches
         self.queue = queue
     }
 
@@ -45,7 +45,26 @@ package struct RememberedFailures: Sendable {
     }
 
     /// - Parameter isMeant: receives the source's URL without its query; nil for a source that has none.
+    /// - Throws: after all other servers, the error of one that could not be changed.
     private func forget(_ isMeant: (String?) -> Bool) async throws(RedisError) -> Int {
+        var (forgotten, failure): (Int, RedisError?) = (0, nil)
+        for cache in caches {
+            do throws(RedisError) {
+                forgotten += try await forget(at: cache, isMeant)
+            } catch {
+                failure = failure ?? error
+            }
+        }
+        guard let failure else { return forgotten }
+        if caches.count == 1 { throw failure }
+        throw RedisError(
+            failure.code,
+            "Not all servers of the cache could be changed (\(forgotten) failures were forgotten on the others): "
+                + "\(failure.message) Run the command again when it answers."
+        )
+    }
+
+    private func forget(at cache: RedisClient, _ isMeant: (String?) -> Bool) async throws(RedisError) -> Int {
         var (cursor, forgotten) = ("0", 0)
         repeat {
             let reply = try await cache.send([

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import FoundationNetworking
 internal import MegatonPipeline
 
 /// The readable fields of a job that cannot be accepted: its batch, id, labels and source, so that its outcome can be
@@ -82,4 +83,21 @@ struct JobID: Decodable {
             )
         }
     }
+}
+
+extension Job {
+    /// The request for the source, with the credential that the job names.
+    ///
+    /// - Parameter url: the source.
+    func request(at url: URL) -> ImageRequest {
+        guard let credential else { return ImageRequest(url: url) }
+        var urlRequest = URLRequest(url: url)
+        urlRequest.credentialName = credential
+        var request = ImageRequest(urlRequest: urlRequest)
+        request.credentialScope = credential
+        return request
+    }
+
+    /// The key of the original in the cache; nil if the source is not a URL.
+    var original: CacheKey? { URL(string: source).map { CacheKey.original(of: request(at: $0)) } }
 }

@@ -16,9 +16,13 @@ struct CacheEntry {
         var metadata = entry.metadata
         metadata.stored = stored
         // A checksum that a cache has just verified need not be computed again.
-        let sum = entry.checksum ?? (isRendition ? Checksum.sha256(entry.data) : Checksum.xxh3(entry.data))
+        let sum = entry.checksum ?? checksum(of: entry.data, isRendition: isRendition)
         let header = Header(length: entry.data.count, checksum: sum, metadata: metadata)
         return try header.plainJSON ?? JSONEncoder().encode(header)
+    }
+
+    static func checksum(of data: Data, isRendition: Bool) -> String {
+        isRendition ? Checksum.sha256(data) : Checksum.xxh3(data)
     }
 
     /// The chunks, copied once into the buffers that go to the socket.

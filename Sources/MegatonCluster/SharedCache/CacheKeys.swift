@@ -22,24 +22,18 @@ enum CacheKeys {
     /// HASH, like an entry: data under a name that the caller chose (`DataCaching`).
     static func data(_ digest: String) -> String { "megaton:d:{\(digest)}" }
 
-    /// Channels for the keys of flights that have ended and of entries that were deleted.
-    static let channels = (0..<16).map { "megaton:landed:\($0)" }
+    /// STRING: an original was fetched lately, and not stored because nothing else needed it.
+    static func touch(_ key: CacheKey) -> String { "megaton:s:{\(key.digest)}" }
 
-    /// The channel of a key.
-    static func channel(_ key: CacheKey) -> String {
-        channels[Int(key.digest.prefix(1), radix: 16) ?? 0]
-    }
+    /// Channel of a flight, whose waiters are notified of its end. Only they subscribe to it.
+    static func landing(_ key: CacheKey) -> String { "megaton:landed:{\(key.digest)}" }
 
-    /// The message that reports a deleted entry. No key begins with `-`.
-    static func deletion(of key: CacheKey) -> String { "-" + key.description }
-
-    /// The key of a deleted entry, if the message is about one.
-    static func deleted(_ message: String) -> String? {
-        message.hasPrefix("-") ? String(message.dropFirst()) : nil
-    }
+    /// Channel for the keys of deleted entries. Only processes with near caches subscribe to it.
+    static let deletions = "megaton:deleted"
 
     /// The kind of a key by its letter, for statistics.
     static let kinds = [
         "o": "originals", "r": "renditions", "f": "flights", "n": "negatives", "t": "incoming", "d": "data",
+        "s": "touches",
     ]
 }

@@ -1,4 +1,5 @@
 import MegatonPipeline
+internal import MegatonRedis
 import Synchronization
 
 /// Handlers that are notified of deleted entries: those of pipelines with near caches of their own, as long as they
@@ -40,4 +41,25 @@ final class DeletionObservers: Sendable {
 
     // The handler is released outside of the lock: its deinitialization may remove other handlers.
     private func remove(_ id: Int) { _ = state.withLock { $0.handlers.removeValue(forKey: id) } }
+}
+
+/// The observation of the deletions of a whole cache: the subscriptions at its servers end with it.
+final class DeletionObservation: Cancellable {
+    private let handle: any Cancellable
+    private let subscriptions: Mutex<[ChannelSubscriptions]>
+
+    init(handle: any Cancellable, subscriptions: [ChannelSubscriptions]) {
+        self.handle = handle
+        self.subscriptions = Mutex(subscriptions)
+    }
+
+    func cancel() {
+        handle.cancel()
+        // Only the first call ends anything.
+        let ended = subscriptions.withLock { subscriptions in
+            defer { subscriptions = [] }
+            return subscriptions
+        }
+        for subscription in ended { subscription.unsubscribe(from: CacheKeys.deletions) }
+    }
 }

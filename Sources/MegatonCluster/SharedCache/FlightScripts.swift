@@ -10,6 +10,11 @@ enum FlightScripts {
     static let lookUpEntry = RedisScript(name: "lookUpEntry", file: PackageResources.lookUpEntry_lua)
     static let dropEntry = RedisScript(name: "dropEntry", file: PackageResources.dropEntry_lua)
     static let rememberFailure = RedisScript(name: "rememberFailure", file: PackageResources.rememberFailure_lua)
+    static let discardEntry = RedisScript(name: "discardEntry", file: PackageResources.discardEntry_lua)
+    static let touchOriginal = RedisScript(name: "touchOriginal", file: PackageResources.touchOriginal_lua)
 
-    static let all = [beginFlight, renewFlight, finishFlight, failFlight, lookUpEntry, dropEntry, rememberFailure]
+    static let all = [
+        beginFlight, renewFlight, finishFlight, failFlight, lookUpEntry, dropEntry, rememberFailure, discardEntry,
+        touchOriginal,
+    ]
 }

@@ -8,25 +8,29 @@ internal import NIOCore
 extension InFlightLock {
     /// Ends a flight without an entry.
     ///
-    /// - Parameter error: nil if nothing failed; a remembered failure then stays.
-    func end(_ lead: SingleFlight.Leader, error: ImagePipeline.Error?) async {
+    /// - Parameters:
+    ///   - error: nil if nothing failed; a remembered failure then stays.
+    ///   - isFull: whether the flight ends because the cache is full: its waiters then lead in parallel, as the next
+    ///     entry could not be stored either.
+    func end(_ lead: SingleFlight.Leader, error: ImagePipeline.Error?, isFull: Bool = false) async {
         guard let token = lead.token, !lead.isUnlocked else { return }
         let memory = error.flatMap { RememberedFailure.memory(of: $0, for: lead.key, negatives) }
         do {
             let why = try error.map { try JSONEncoder().encode($0) } ?? Data()
-            try await cache.redis.run(
+            let milliseconds = memory?.lifetime.wholeMilliseconds ?? (isFull ? -2 : -1)
+            try await cache.nodes[lead.key].redis.run(
                 FlightScripts.failFlight,
                 keys: [
                     CacheKeys.flight(lead.key), CacheKeys.negative(lead.key), CacheKeys.entry(lead.key),
                 ],
                 arguments: [
-                    .string(owner), .int(token), .int(memory?.lifetime.wholeMilliseconds ?? -1),
-                    .buffer(ByteBuffer(bytes: why)), .string(CacheKeys.channel(lead.key)),
+                    .string(owner), .int(token), .int(milliseconds),
+                    .buffer(ByteBuffer(bytes: why)), .string(CacheKeys.landing(lead.key)),
                     .string(lead.key.description), error?.supersedesEntry == true ? "1" : "0",
-                    .string((memory?.kind ?? .usual).rawValue),
+                    .string((memory?.kind ?? .usual).rawValue), .string(CacheKeys.deletions),
                 ]
             )
-            await note(.land, of: lead, result: "failed")
+            await note(.land, of: lead, result: isFull ? "full" : "failed")
         } catch {
             // The flight ends when its lease expires.
             logger.debug("cannot end a flight; its lease will expire", metadata: [LogKey.error: "\(error)"])
@@ -40,7 +44,7 @@ extension InFlightLock {
         }
         do {
             let why = try error.map { try JSONEncoder().encode($0) } ?? Data()
-            try await cache.redis.run(
+            try await cache.nodes[key].redis.run(
                 FlightScripts.rememberFailure,
                 keys: [CacheKeys.negative(key)],
                 arguments: [
@@ -57,7 +61,7 @@ extension InFlightLock {
     package func bindingFailure(for key: CacheKey) async -> ImagePipeline.Error? {
         let name = RedisArgument.string(CacheKeys.negative(key))
         do {
-            let replies = try await cache.redis.pipeline([["GET", name], ["PTTL", name]])
+            let replies = try await cache.nodes[key].redis.pipeline([["GET", name], ["PTTL", name]])
             for case .error(let text) in replies { throw RedisError(reply: text) }
             guard replies.count == 2, RememberedFailure(replies[0])?.kind == .binding, let left = replies[1].int,
                 left > 0
@@ -73,11 +77,11 @@ extension InFlightLock {
 
     package func discard(_ key: CacheKey) async {
         do {
-            let replies = try await cache.redis.pipeline([
-                ["UNLINK", .string(CacheKeys.entry(key)), .string(CacheKeys.negative(key))],
-                ["PUBLISH", .string(CacheKeys.channel(key)), .string(CacheKeys.deletion(of: key))],
-            ])
-            for case .error(let text) in replies { throw RedisError(reply: text) }
+            try await cache.nodes[key].redis.run(
+                FlightScripts.discardEntry,
+                keys: [CacheKeys.entry(key), CacheKeys.negative(key)],
+                arguments: [.string(CacheKeys.deletions), .string(key.description)]
+            )
         } catch {
             statistics?.add("cache_errors", 1)
             logger.debug("cannot delete a cache entry", metadata: [LogKey.error: "\(error)"])

@@ -12,13 +12,19 @@ extension InFlightLock {
     package func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?] { await look(keys, findsStale: true) }
 
     private func look(_ keys: [CacheKey], findsStale: Bool) async -> [CachedData?] {
+        await cache.nodes.perform(keys, by: \.digest) { [self] node, keys in
+            await look(keys, findsStale: findsStale, at: node)
+        }
+    }
+
+    private func look(_ keys: [CacheKey], findsStale: Bool, at node: CacheNodes.Node) async -> [CachedData?] {
         do {
-            let replies = try await cache.redis.run(
+            let replies = try await node.redis.run(
                 FlightScripts.lookUpEntry,
                 calls: keys.map { ([CacheKeys.entry($0)], [findsStale ? "1" : "0"]) }
             )
             var found: [CachedData?] = []
-            for (key, reply) in zip(keys, replies) { found.append(try await entry(key, reply: reply)) }
+            for (key, reply) in zip(keys, replies) { found.append(try await entry(key, reply: reply, at: node)) }
             statistics?.add("hits", found.count { $0 != nil })
             statistics?.add("misses", found.count { $0 == nil })
             return found
@@ -29,10 +35,14 @@ extension InFlightLock {
         }
     }
 
-    private func entry(_ key: CacheKey, reply: RedisValue) async throws(RedisError) -> CachedData? {
+    private func entry(
+        _ key: CacheKey,
+        reply: RedisValue,
+        at node: CacheNodes.Node
+    ) async throws(RedisError) -> CachedData? {
         if case .error(let text) = reply { throw RedisError(reply: text) }
         guard let fields = reply.array, fields.count == 3 else { return nil }
-        var entry = try await cache.read(CacheKeys.entry(key), header: fields[1], first: fields[2])
+        var entry = try await cache.read(CacheKeys.entry(key), at: node, header: fields[1], first: fields[2])
         let left = Double(fields[0].int ?? 0) / 1000
         // A stale entry keeps its lifetime, as in `begin`.
         if left > 0 { entry?.metadata.lifetime = left } else { entry?.staleness = -left }
@@ -46,8 +56,7 @@ extension InFlightLock {
         // No remembered failure counts: the entry is newer.
         switch await begin([key], after: [], maximumFailureAge: .zero).first {
         case .lead(let lead)?, .stale(_, let lead?)?: return await finish([(lead, entry)]).contains(key)
-        case .wait(let flight)?: await abandon(flight)
-        case .hit, .stale, .failed, nil: break
+        case .wait, .hit, .stale, .failed, nil: break
         }
         return false
     }

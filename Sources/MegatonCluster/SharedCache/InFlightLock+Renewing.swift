@@ -3,18 +3,57 @@ internal import MegatonPipeline
 internal import MegatonRedis
 import Synchronization
 
+/// Flights that a process leads.
+struct LedFlights {
+    private var leaders: Set<SingleFlight.Leader> = []
+    /// Those of `leaders` whose end may have reached Redis already.
+    private var ending: Set<SingleFlight.Leader> = []
+
+    var all: [SingleFlight.Leader] { Array(leaders) }
+    var keys: Set<CacheKey> { Set(leaders.map(\.key)) }
+
+    mutating func add(_ new: [SingleFlight.Leader]) { leaders.formUnion(new) }
+
+    mutating func markEnding(_ leader: SingleFlight.Leader) {
+        if leaders.contains(leader) { ending.insert(leader) }
+    }
+
+    mutating func remove(_ leader: SingleFlight.Leader) {
+        leaders.remove(leader)
+        ending.remove(leader)
+    }
+
+    /// Removes flights whose renewal was refused.
+    ///
+    /// - Returns: the number of those that were lost: another process may lead them now. The others have ended.
+    mutating func removeRefused(_ refused: [SingleFlight.Leader]) -> Int {
+        let lost = refused.filter { leaders.contains($0) && !ending.contains($0) }
+        for leader in lost { remove(leader) }
+        return lost.count
+    }
+}
+
 // Heartbeat of the leases: a leader holds its flight as long as it renews it.
 extension InFlightLock {
     func renew() async {
         await every(lease / 3, startsAtOnce: false) { await renewLeads() }
     }
 
-    /// Renews all flights that this process leads, in one round trip.
+    /// Renews all flights that this process leads, in one round trip for each server.
     func renewLeads() async {
-        let leads = leading.withLock { Array($0) }
+        let leads = leading.withLock { $0.all }
         if leads.isEmpty { return }
+        let refused = await cache.nodes.perform(leads, by: \.key.digest) { [self] node, leads in
+            await renew(leads, at: node)
+        }
+        let lost = leading.withLock { $0.removeRefused(zip(leads, refused).filter(\.1).map(\.0)) }
+        if lost > 0 { statistics?.add("flights_lost", lost) }
+    }
+
+    /// - Returns: for each lead, whether the server has refused the renewal.
+    private func renew(_ leads: [SingleFlight.Leader], at node: CacheNodes.Node) async -> [Bool] {
         do {
-            let replies = try await cache.redis.run(
+            let replies = try await node.redis.run(
                 FlightScripts.renewFlight,
                 calls: leads.map { lead in
                     (
@@ -23,10 +62,18 @@ extension InFlightLock {
                     )
                 }
             )
-            let lost = replies.count { $0.int != 1 }
-            if lost > 0 { statistics?.add("flights_lost", lost) }
+            return zip(leads, replies).map { $1.int == 0 }
         } catch {
             logger.debug("cannot renew flights", metadata: [LogKey.error: "\(error)"])
+            return leads.map { _ in false }
+        }
+    }
+
+    /// Ends the flights that this process still leads, at its end, so that no waiter waits for their leases.
+    func abandonLeads() async {
+        for lead in leading.withLock({ $0.all }) {
+            await end(lead, error: nil)
+            leading.withLock { $0.remove(lead) }
         }
     }
 }

@@ -8,6 +8,12 @@ internal import NIOCore
 extension InFlightLock {
     /// Minimum time for which an entry with a validator is kept beyond its freshness, seconds.
     private static let shortestRetention: Double = 24 * 3600
+    /// How long a fetch is remembered, so that the next one stores the original. A touch costs 136 bytes in Redis,
+    /// where a Bloom filter would need 4; in return there is none to be sized, rotated and kept in one piece, no
+    /// original is uploaded by mistake (which costs more than these bytes if one in 5,000 is), and a touch lies beside
+    /// its flight, so that one script reads both, in a cluster too. The renditions of a photo have a hundred times as
+    /// many bytes.
+    private static let touchLifetime: Duration = .seconds(48 * 3600)
     /// Largest entry that goes through the script that ends the flight, bytes. A larger one is written to a temporary
     /// key first, in the same round trip: Lua would copy it twice.
     private static let scriptLimit = 8 * 1024
@@ -21,7 +27,24 @@ extension InFlightLock {
         entry.data.count <= cache.configuration.maximumEntrySize
     }
 
+    /// Ends the flight of an original that is stored only if it is needed again, if it is not.
+    ///
+    /// - Returns: the reply of the script; nil if the entry is to be stored.
+    func touched(_ entry: CachedData?, of lead: SingleFlight.Leader, token: Int) async throws(RedisError) -> String? {
+        // An original with an earlier entry was needed before.
+        guard let entry, entry.isStoredIfReused, lead.key.kind == .original, lead.stale == nil, !lead.isUnlocked else {
+            return nil
+        }
+        let reply = try await cache.nodes[lead.key].redis.run(
+            FlightScripts.touchOriginal,
+            keys: [CacheKeys.flight(lead.key), CacheKeys.negative(lead.key), CacheKeys.touch(lead.key)],
+            arguments: [.string(owner), .int(token), .int(Self.touchLifetime.wholeMilliseconds)]
+        )
+        return reply.string == "store" ? nil : reply.string ?? ""
+    }
+
     func store(_ entry: CachedData?, as lead: SingleFlight.Leader, token: Int) async throws -> String {
+        let node = cache.nodes[lead.key]
         let temporary = CacheKeys.temporary(lead.key, token: token)
         let kept = entry.flatMap { isKeepable($0) ? $0 : nil }
         var keep: RedisArgument = "0"
@@ -36,7 +59,7 @@ extension InFlightLock {
                 keep = "2"
                 let last = chunks.suffix((chunks.count - 1) % RedisDataCache.chunksAtOnce + 1)
                 if last.count < chunks.count {
-                    try await cache.writeChunks(Array(chunks.dropLast(last.count)), to: temporary)
+                    try await cache.writeChunks(Array(chunks.dropLast(last.count)), to: temporary, at: node)
                 }
                 before = RedisDataCache.writing(last, to: temporary)
             } else {
@@ -50,12 +73,12 @@ extension InFlightLock {
         let count = kept.map { CacheEntry.chunkCount($0.data.count) } ?? 0
         var arguments: [RedisArgument] = [.string(owner), .int(token), keep]
         arguments += times(kept?.metadata)
-        arguments += [.buffer(ByteBuffer(bytes: header)), .string(CacheKeys.channel(lead.key))]
-        arguments += [.string(lead.key.description), .int(count)]
+        arguments += [.buffer(ByteBuffer(bytes: header)), .string(CacheKeys.landing(lead.key))]
+        arguments += [.string(lead.key.description), .string(CacheKeys.deletions), .int(count)]
         let keys = [
             CacheKeys.entry(lead.key), CacheKeys.flight(lead.key), temporary, CacheKeys.negative(lead.key),
         ]
-        let replies = try await cache.redis.run(
+        let replies = try await node.redis.run(
             FlightScripts.finishFlight,
             after: before,
             calls: [(keys, arguments + pieces)]

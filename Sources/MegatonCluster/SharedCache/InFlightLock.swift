@@ -10,7 +10,20 @@ import Synchronization
 /// Redis. This is the single flight of the cluster; within a process, the pipeline coalesces requests itself.
 ///
 /// The lock saves work; correctness never depends on it. A write by a leader that has lost its flight is refused, and
-/// every caller leads if the cache Redis cannot be reached.
+/// every caller leads if the cache Redis of the key cannot be reached, or if it is full, so that a flight could have no
+/// result.
+///
+/// # Messages
+/// A process subscribes to the channel of a flight while it waits for it, and to the channel of deletions while near
+/// caches observe them (`observeDeletions`); one that does neither receives no message. The end of a flight without
+/// waiters is not published, and a deletion only if there was an entry. Messages may be lost, and what that costs is
+/// bounded:
+///
+/// - A waiter looks again after two seconds at most.
+/// - A near cache serves a copy after its entry was deleted until the copy is as old as the time to live of near
+///   caches, and never beyond the lifetime that the origin gave the response. That happens if the message is late or
+///   lost, and if the entry was evicted before it was deleted, because then nothing is published. After an interruption
+///   of the subscription, all copies count as deleted.
 public final class InFlightLock: SingleFlightCoordinating {
     let cache: RedisDataCache
     let owner: String
@@ -23,9 +36,10 @@ public final class InFlightLock: SingleFlightCoordinating {
     private let keepsPartials: Bool
     private let waiters = FlightWaiters()
     private let deletions = DeletionObservers()
-    private let subscriber: RedisSubscriber
-    /// Flights that this process leads, renewed until they land. Bounded by the jobs that run.
-    let leading = Mutex<Set<SingleFlight.Leader>>([])
+    /// Subscriptions at each server of the cache, in the order of the servers.
+    private let subscriptions: [ChannelSubscriptions]
+    /// Flights that this process leads, renewed until they land. Bounded by the jobs that run and the uploads.
+    let leading = Mutex(LedFlights())
 
     /// Longest sleep of a waiter before it looks again: the delay that a lost message causes at most.
     private static let longestSleep: Duration = .seconds(2)
@@ -95,25 +109,29 @@ public final class InFlightLock: SingleFlightCoordinating {
         self.statistics = statistics
         self.history = history
         let (waiters, deletions) = (waiters, deletions)
-        subscriber = RedisSubscriber(
-            cache.redis.configuration,
-            channels: CacheKeys.channels,
-            group: group,
-            logger: logger,
-            onSubscribed: {
-                waiters.wakeAll()
-                deletions.notify(nil)
-            },
-            onMessage: { _, message in
-                if let key = CacheKeys.deleted(message) { deletions.notify(key) } else { waiters.landed(message) }
-            }
-        )
+        subscriptions = cache.nodes.all.map { node in
+            ChannelSubscriptions(
+                node.redis.configuration,
+                group: group,
+                logger: logger,
+                onSubscribed: { channel in
+                    if channel == CacheKeys.deletions { deletions.notify(nil) } else { waiters.subscribed(to: channel) }
+                },
+                onMessage: { channel, message in
+                    if channel == CacheKeys.deletions {
+                        deletions.notify(message)
+                    } else {
+                        waiters.landed(on: channel)
+                    }
+                }
+            )
+        }
     }
 
     /// Listens for landings and renews the leases of the flights that this process leads, until the task is cancelled.
     public func run() async {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.subscriber.run() }
+            for subscriptions in subscriptions { group.addTask { await subscriptions.run() } }
             group.addTask { await self.renew() }
         }
     }
@@ -129,41 +147,70 @@ public final class InFlightLock: SingleFlightCoordinating {
         after waits: [SingleFlight.Waiter],
         maximumFailureAge: Duration?
     ) async -> [SingleFlight.Decision] {
-        let tickets = keys.map { waiters.register($0.description) }
+        await begin(keys, after: waits, maximumFailureAge: maximumFailureAge, known: [:])
+    }
+
+    package func begin(
+        _ keys: [CacheKey],
+        after waits: [SingleFlight.Waiter],
+        maximumFailureAge: Duration?,
+        known: [CacheKey: CachedData]
+    ) async -> [SingleFlight.Decision] {
+        let known = Dictionary(
+            uniqueKeysWithValues: known.map { key, copy -> (CacheKey, CachedData) in
+                var copy = copy
+                copy.checksum = CacheEntry.checksum(of: copy.data, isRendition: key.kind == .rendition)
+                return (key, copy)
+            }
+        )
         let awaited = Dictionary(waits.map { ($0.key, $0.token ?? 0) }, uniquingKeysWith: max)
-        let own = Set(leading.withLock { $0.map { $0.key } })
+        let own = leading.withLock { $0.keys }
+        return await cache.nodes.perform(keys, by: \.digest) { [self] node, keys in
+            let calls = keys.map { key -> (keys: [String], arguments: [RedisArgument]) in
+                (
+                    [CacheKeys.entry(key), CacheKeys.flight(key), CacheKeys.negative(key)],
+                    [
+                        .string(owner), .int(lease.wholeMilliseconds), .int(awaited[key] ?? 0),
+                        own.contains(key) ? "1" : "0", .int(maximumFailureAge?.wholeMilliseconds ?? -1),
+                        .string(known[key]?.checksum ?? ""),
+                    ]
+                )
+            }
+            return await begin(keys, calls, known: known, at: node)
+        }
+    }
+
+    /// Looks up the keys of one server.
+    private func begin(
+        _ keys: [CacheKey],
+        _ calls: [(keys: [String], arguments: [RedisArgument])],
+        known: [CacheKey: CachedData],
+        at node: CacheNodes.Node
+    ) async -> [SingleFlight.Decision] {
         do {
-            let originals = keepsPartials ? keys.filter { $0.kind == .original } : []
-            let (partials, replies) = try await cache.redis.run(
+            let originals = keepsPartials ? keys.filter { $0.kind == .original && hasPartials(of: $0, at: node) } : []
+            let (partials, replies) = try await node.redis.run(
                 FlightScripts.beginFlight,
-                after: originals.map { ["EXISTS", .string(RedisDataCache.name(ofPartial: $0))] },
-                calls: keys.map { key in
-                    (
-                        [CacheKeys.entry(key), CacheKeys.flight(key), CacheKeys.negative(key)],
-                        [
-                            .string(owner), .int(lease.wholeMilliseconds), .int(awaited[key] ?? 0),
-                            own.contains(key) ? "1" : "0", .int(maximumFailureAge?.wholeMilliseconds ?? -1),
-                        ]
-                    )
-                }
+                after: originals.map {
+                    ["EXISTS", .string(CacheKeys.data(RedisDataCache.digest(ofPartial: $0)))]
+                },
+                calls: calls
             )
             // All leads are registered before any entry is read: a stale entry may be large, and the other leases must
             // be renewed meanwhile. These leads lack the stale bytes, as they only serve for renewal.
             let leads = zip(keys, replies).compactMap { key, reply in
                 Self.token(reply).map { SingleFlight.Leader(key: key, token: $0) }
             }
-            leading.withLock { $0.formUnion(leads) }
+            leading.withLock { $0.add(leads) }
             var decisions: [SingleFlight.Decision] = []
             let hasPartial = Dictionary(zip(originals, partials.map { $0.int.map { $0 == 1 } })) { first, _ in first }
-            for ((key, ticket), reply) in zip(zip(keys, tickets), replies) {
-                let decision = await decide(key, ticket: ticket, reply: reply, hasPartial: hasPartial[key] ?? nil)
-                if case .wait = decision {} else { waiters.unregister(key.description, ticket: ticket) }
+            for (key, reply) in zip(keys, replies) {
+                let decision = await decide(key, reply: reply, hasPartial: hasPartial[key] ?? nil, known: known[key])
                 if let lead = decision.leader { await note(.lead, of: lead) }
                 decisions.append(decision)
             }
             return decisions
         } catch {
-            for (key, ticket) in zip(keys, tickets) { waiters.unregister(key.description, ticket: ticket) }
             statistics?.add("fail_open", keys.count)
             logger.debug(
                 "the cache failed; this lookup works without single flight",
@@ -175,16 +222,28 @@ public final class InFlightLock: SingleFlightCoordinating {
         }
     }
 
+    /// Whether partial downloads of the original are at the same server as the original, so that one lookup finds both.
+    private func hasPartials(of original: CacheKey, at node: CacheNodes.Node) -> Bool {
+        cache.nodes[RedisDataCache.digest(ofPartial: original)] === node
+    }
+
     package func wait(for flight: SingleFlight.Waiter) async {
         let random = Duration.seconds(Double.random(in: Self.jitter))
         let limit = min(.seconds(flight.remaining) + random, Self.longestSleep)
-        await waiters.wait(flight.key.description, ticket: flight.ticket, atMost: limit)
-    }
-
-    // `async` although nothing suspends: in an asynchronous context Swift would prefer the protocol's default, which is
-    // `async`.
-    package func abandon(_ flight: SingleFlight.Waiter) async {
-        waiters.unregister(flight.key.description, ticket: flight.ticket)
+        let node = cache.nodes[flight.key]
+        await waiters.wait(
+            on: CacheKeys.landing(flight.key),
+            of: subscriptions[node.index],
+            atMost: limit
+        ) { [logger] in
+            do throws(RedisError) {
+                let token = try await node.redis.send(["HGET", .string(CacheKeys.flight(flight.key)), "t"])
+                return token.int != flight.token
+            } catch {
+                logger.debug("cannot look at a flight; waiting for it", metadata: [LogKey.error: "\(error)"])
+                return false
+            }
+        }
     }
 
     @discardableResult
@@ -196,41 +255,67 @@ public final class InFlightLock: SingleFlightCoordinating {
             // stays.
             if lead.isUnlocked, entry.map(isKeepable) != true { continue }
             // Renewed until the entry is stored: writing many chunks takes time.
-            defer { leading.withLock { _ = $0.remove(lead) } }
-            do {
-                let answer = try await store(entry, as: lead, token: token)
-                await note(.land, of: lead, result: entry == nil ? "uncached" : answer)
-                switch answer {
-                case "ok":
-                    if entry.map(isKeepable) == true { kept.insert(lead.key) }
-                    if lead.key.kind == .original, Self.hasBytes(of: lead, entry: entry) {
-                        statistics?.add("revalidations", 1)
-                    }
-                case "stale": statistics?.add("stale_writes_refused", 1)
-                default: statistics?.add("cache_errors", 1)
-                }
-            } catch {
-                statistics?.add("cache_errors", 1)
-                logger.debug("a cache entry was not stored", metadata: [LogKey.error: "\(error)"])
-                // Redis is out of memory, for example: the flight must end all the same, or its waiters wait for the
-                // whole lease.
-                await end(lead, error: nil)
-            }
+            leading.withLock { $0.markEnding(lead) }
+            defer { leading.withLock { $0.remove(lead) } }
+            if await isAccepted(entry, of: lead, token: token) { kept.insert(lead.key) }
         }
         return kept
+    }
+
+    /// Ends a flight with an entry or without.
+    ///
+    /// - Returns: whether the entry was stored, or not stored because nothing else needs it.
+    private func isAccepted(_ entry: CachedData?, of lead: SingleFlight.Leader, token: Int) async -> Bool {
+        let capacity = cache.nodes[lead.key].capacity
+        let isUpload = entry.map(isKeepable) == true && !Self.hasBytes(of: lead, entry: entry)
+        do {
+            if isUpload, !capacity.admitsWrite() {
+                await end(lead, error: nil, isFull: true)
+                return false
+            }
+            var answer = try await touched(entry, of: lead, token: token)
+            if answer == nil { answer = try await store(entry, as: lead, token: token) }
+            if isUpload { capacity.noteSuccess() }
+            await note(.land, of: lead, result: entry == nil ? "uncached" : answer)
+            switch answer {
+            case "ok":
+                if lead.key.kind == .original, Self.hasBytes(of: lead, entry: entry) {
+                    statistics?.add("revalidations", 1)
+                }
+                return entry.map(isKeepable) == true
+            case "skipped":
+                statistics?.add("originals_skipped", 1)
+                return true
+            case "stale": statistics?.add("stale_writes_refused", 1)
+            default: statistics?.add("cache_errors", 1)
+            }
+        } catch {
+            let isFull = capacity.noteFailure(error)
+            if !isFull { statistics?.add("cache_errors", 1) }
+            logger.debug("a cache entry was not stored", metadata: [LogKey.error: "\(error)"])
+            // The flight must end all the same, or its waiters wait for the whole lease.
+            await end(lead, error: nil, isFull: isFull)
+        }
+        return false
     }
 
     package func fail(_ leads: [SingleFlight.Leader], error: ImagePipeline.Error) async {
         for lead in leads where lead.token != nil && !lead.isUnlocked {
             if lead.stale?.mayServe(after: error) == true { statistics?.add("stale_hits", 1) }
+            leading.withLock { $0.markEnding(lead) }
             await end(lead, error: error)
-            leading.withLock { _ = $0.remove(lead) }
+            leading.withLock { $0.remove(lead) }
         }
     }
 
     /// Reports deletions while `run` listens. Entries that an operator deletes in Redis by hand are not reported.
     package func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
-        deletions.add(handler)
+        let observation = deletions.add(handler)
+        for subscriptions in subscriptions {
+            // Active already, for another observer: from now on this one gets the messages too.
+            if subscriptions.subscribe(to: CacheKeys.deletions) { handler(nil) }
+        }
+        return DeletionObservation(handle: observation, subscriptions: subscriptions)
     }
 
     // MARK: -
@@ -239,12 +324,12 @@ public final class InFlightLock: SingleFlightCoordinating {
     /// stay valid.
     private func decide(
         _ key: CacheKey,
-        ticket: Int,
         reply: RedisValue,
-        hasPartial: Bool?
+        hasPartial: Bool?,
+        known: CachedData?
     ) async -> SingleFlight.Decision {
         do throws(RedisError) {
-            return try await decision(key, ticket: ticket, reply: reply, hasPartial: hasPartial)
+            return try await decision(key, reply: reply, hasPartial: hasPartial, known: known)
         } catch {
             statistics?.add("fail_open", 1)
             logger.debug("a lookup failed; the caller leads without a lock", metadata: [LogKey.error: "\(error)"])
@@ -254,17 +339,28 @@ public final class InFlightLock: SingleFlightCoordinating {
 
     private func decision(
         _ key: CacheKey,
-        ticket: Int,
         reply: RedisValue,
-        hasPartial: Bool?
+        hasPartial: Bool?,
+        known: CachedData?
     ) async throws(RedisError) -> SingleFlight.Decision {
         if case .error(let text) = reply { throw RedisError(reply: text) }
         guard let fields = reply.array, let word = fields.first?.string else {
             throw RedisError(.unexpectedReply, "The script beginFlight returned an unexpected reply.")
         }
+        let node = cache.nodes[key]
         switch word {
+        case "same" where fields.count == 3:
+            if var entry = known, let json = fields[2].buffer, let header = CacheEntry.Header(json: json) {
+                entry.metadata = header.metadata
+                entry.metadata.lifetime = Double(fields[1].int ?? 0) / 1000
+                statistics?.add("hits", 1)
+                return .hit(entry)
+            }
+            // Its metadata cannot be read: made again without a lock, as a damaged entry.
+            statistics?.add("misses", 1)
+            return .lead(SingleFlight.Leader(key: key, token: nil))
         case "hit" where fields.count == 4:
-            if var entry = try await cache.read(CacheKeys.entry(key), header: fields[2], first: fields[3]) {
+            if var entry = try await cache.read(CacheKeys.entry(key), at: node, header: fields[2], first: fields[3]) {
                 // Data derived from the entry must not outlive it.
                 entry.metadata.lifetime = Double(fields[1].int ?? 0) / 1000
                 statistics?.add("hits", 1)
@@ -291,9 +387,14 @@ public final class InFlightLock: SingleFlightCoordinating {
                 statistics?.add("stale_hits", 1)
                 return .stale(old, nil)
             }
+            // The flight cannot have a result that others see.
+            if node.capacity.isFull {
+                statistics?.add("misses", 1)
+                return .lead(SingleFlight.Leader(key: key, token: nil))
+            }
             statistics?.add("waits", 1)
             let remaining = Double(max(0, fields[1].int ?? 0)) / 1000
-            return .wait(SingleFlight.Waiter(key: key, remaining: remaining, ticket: ticket, token: fields[2].int))
+            return .wait(SingleFlight.Waiter(key: key, remaining: remaining, token: fields[2].int))
         case "uncacheable" where fields.count == 2:
             statistics?.add("misses", 1)
             return .lead(SingleFlight.Leader(unlocked: key, token: fields[1].int))
@@ -325,7 +426,12 @@ public final class InFlightLock: SingleFlightCoordinating {
         let fields = Array(fields)
         guard fields.count == 3 else { return nil }
         do throws(RedisError) {
-            var entry = try await cache.read(CacheKeys.entry(key), header: fields[1], first: fields[2])
+            var entry = try await cache.read(
+                CacheKeys.entry(key),
+                at: cache.nodes[key],
+                header: fields[1],
+                first: fields[2]
+            )
             entry?.staleness = Double(max(0, fields[0].int ?? 0)) / 1000
             return entry
         } catch {

@@ -5,10 +5,10 @@ package import MegatonRedis
 internal import NIOCore
 internal import NIOPosix
 
-/// A cache that all processes share: `DataCaching` on the cache Redis, and the storage of `InFlightLock`.
+/// A cache that all processes share: `DataCaching` on one or several cache Redis, and the storage of `InFlightLock`.
 ///
-/// If Redis cannot be reached, every lookup is a miss: work continues without the cache, and the statistics count the
-/// errors.
+/// If a Redis cannot be reached, every lookup of its entries is a miss: work continues without the cache, and the
+/// statistics count the errors. One that is full behaves in the same way, except that its entries are found.
 public final class RedisDataCache: DataCaching {
     /// Limits of the cache.
     public struct Configuration: Sendable {
@@ -25,7 +25,7 @@ public final class RedisDataCache: DataCaching {
     }
 
     let configuration: Configuration
-    let redis: RedisClient
+    let nodes: CacheNodes
     private let logger: Logger
     private let statistics: StatisticsRecorder?
 
@@ -33,6 +33,24 @@ public final class RedisDataCache: DataCaching {
     static let chunksAtOnce = 4
     /// Time after which a large entry that is not finished is dropped, ms.
     static let temporaryLifetime = 60_000
+
+    /// Creates a cache on the Redis servers at some URLs; nothing is sent yet.
+    ///
+    /// - Parameter redis: URLs of the cache Redis, in any order, each of which holds a share of the entries; see
+    ///   ``ClusterClient/init(redis:queue:idleTimeout:logger:)``. All processes that share the cache name the same
+    ///   ones.
+    /// - Throws: ``ClusterError`` if a URL is invalid or named twice, or if there is none.
+    public convenience init(
+        _ configuration: Configuration = Configuration(),
+        redis: [String],
+        logger: Logger = Logger(label: "megaton.cache")
+    ) throws {
+        let servers = try CacheNodes.servers(redis)
+        if servers.isEmpty {
+            throw ClusterError(.invalidConfiguration, "A shared cache needs the URL of at least one Redis.")
+        }
+        self.init(configuration, servers: servers, group: MultiThreadedEventLoopGroup.singleton, logger: logger)
+    }
 
     /// Creates a cache on the Redis server at a URL; nothing is sent yet.
     ///
@@ -43,26 +61,35 @@ public final class RedisDataCache: DataCaching {
         redis: String,
         logger: Logger = Logger(label: "megaton.cache")
     ) throws {
-        let client = RedisClient(
-            try ClusterError.configuration(redis),
-            role: "cache",
-            group: MultiThreadedEventLoopGroup.singleton,
-            logger: logger,
-            waitsForReconnect: false
-        )
-        self.init(configuration, redis: client, logger: logger)
+        try self.init(configuration, redis: [redis], logger: logger)
     }
 
-    /// Closes the connection: every later lookup is a miss.
-    public func close() { redis.close() }
+    /// Closes the connections: every later lookup is a miss.
+    public func close() { nodes.close() }
 
     package convenience init(_ configuration: Configuration = Configuration(), redis: RedisClient, logger: Logger) {
-        self.init(configuration, redis: redis, logger: logger, statistics: nil)
+        let nodes = CacheNodes([redis], logger: logger, statistics: nil)
+        self.init(configuration, nodes: nodes, logger: logger, statistics: nil)
     }
 
-    init(_ configuration: Configuration, redis: RedisClient, logger: Logger, statistics: StatisticsRecorder?) {
+    /// Creates a cache on some servers, with connections of its own.
+    convenience init(
+        _ configuration: Configuration,
+        servers: [RedisConfiguration],
+        group: any EventLoopGroup,
+        logger: Logger,
+        statistics: StatisticsRecorder? = nil
+    ) {
+        let clients = servers.map { server in
+            RedisClient(server, role: "cache", group: group, logger: logger, waitsForReconnect: false)
+        }
+        let nodes = CacheNodes(clients, logger: logger, statistics: statistics)
+        self.init(configuration, nodes: nodes, logger: logger, statistics: statistics)
+    }
+
+    private init(_ configuration: Configuration, nodes: CacheNodes, logger: Logger, statistics: StatisticsRecorder?) {
         self.configuration = configuration
-        self.redis = redis
+        self.nodes = nodes
         self.logger = logger
         self.statistics = statistics
     }
@@ -71,7 +98,7 @@ public final class RedisDataCache: DataCaching {
     func forPartials() -> RedisDataCache {
         var configuration = configuration
         configuration.lifetime = .seconds(24 * 3600)
-        return RedisDataCache(configuration, redis: redis, logger: logger, statistics: statistics)
+        return RedisDataCache(configuration, nodes: nodes, logger: logger, statistics: statistics)
     }
 
     // MARK: - DataCaching
@@ -83,27 +110,36 @@ public final class RedisDataCache: DataCaching {
         await cachedData(for: [key])[0]
     }
 
-    /// Loads entries in one round trip, and one more for every four chunks that an entry has beyond its first.
+    /// Loads entries in one round trip for each server, and one more for every four chunks that an entry has beyond its
+    /// first.
     public func cachedData(for keys: [String]) async -> [Data?] {
-        let names = keys.map(Self.name)
+        await nodes.perform(keys.map(Self.digest), by: { $0 }) { [self] node, digests in
+            await cachedData(digests, at: node)
+        }
+    }
+
+    private func cachedData(_ digests: [String], at node: CacheNodes.Node) async -> [Data?] {
+        let names = digests.map(CacheKeys.data)
         do {
-            let replies = try await redis.pipeline(names.map { ["HMGET", .string($0), "m", "0"] })
+            let replies = try await node.redis.pipeline(names.map { ["HMGET", .string($0), "m", "0"] })
             var found: [Data?] = []
             for (name, reply) in zip(names, replies) {
                 let fields = reply.array ?? []
-                let entry = fields.count == 2 ? try await read(name, header: fields[0], first: fields[1]) : nil
+                let entry =
+                    fields.count == 2 ? try await read(name, at: node, header: fields[0], first: fields[1]) : nil
                 found.append(entry?.data)
             }
             return found
         } catch {
             missed(error)
-            return keys.map { _ in nil }
+            return digests.map { _ in nil }
         }
     }
 
     public func containsData(for key: String) async -> Bool {
+        let digest = Self.digest(key)
         do {
-            return try await redis.send(["EXISTS", .string(Self.name(key))]).int == 1
+            return try await nodes[digest].redis.send(["EXISTS", .string(CacheKeys.data(digest))]).int == 1
         } catch {
             missed(error)
             return false
@@ -111,17 +147,18 @@ public final class RedisDataCache: DataCaching {
     }
 
     public func storeData(_ data: Data, for key: String) async {
+        let digest = Self.digest(key)
+        let (name, node) = (CacheKeys.data(digest), nodes[digest])
         guard data.count <= configuration.maximumEntrySize else {
             logger.debug(
                 "a cache entry was not stored: it is too large",
                 metadata: [
-                    "cache.key": "\(Self.name(key))", "bytes": "\(data.count)",
-                    "limit": "\(configuration.maximumEntrySize)",
+                    "cache.key": "\(name)", "bytes": "\(data.count)", "limit": "\(configuration.maximumEntrySize)",
                 ]
             )
             return
         }
-        let name = Self.name(key)
+        guard node.capacity.admitsWrite() else { return }
         let temporary = "\(name):\(UInt64.random(in: .min ... .max))"
         do {
             let entry = CachedData(data: data, metadata: .init(lifetime: configuration.lifetime.inSeconds))
@@ -130,22 +167,25 @@ public final class RedisDataCache: DataCaching {
                 isRendition: false,
                 stored: Date().timeIntervalSince1970
             )
-            try await writeChunks(CacheEntry.chunks(of: data), to: temporary)
+            try await writeChunks(CacheEntry.chunks(of: data), to: temporary, at: node)
             try await run(
                 Self.transaction([
                     ["HSET", .string(temporary), "m", .buffer(ByteBuffer(bytes: header))],
                     ["PEXPIRE", .string(temporary), .int(configuration.lifetime.wholeMilliseconds)],
                     ["RENAME", .string(temporary), .string(name)],
-                ])
+                ]),
+                at: node
             )
+            node.capacity.noteSuccess()
         } catch {
-            missed(error)
+            if !node.capacity.noteFailure(error) { missed(error) }
         }
     }
 
     public func removeData(for key: String) async {
+        let digest = Self.digest(key)
         do {
-            try await redis.send(["UNLINK", .string(Self.name(key))])
+            try await nodes[digest].redis.send(["UNLINK", .string(CacheKeys.data(digest))])
         } catch {
             missed(error)
         }
@@ -157,12 +197,17 @@ public final class RedisDataCache: DataCaching {
     /// a file, those of others in memory.
     ///
     /// - Returns: nil if there is no entry, or if it is damaged; a damaged one is deleted.
-    func read(_ name: String, header: RedisValue, first: RedisValue) async throws(RedisError) -> CachedData? {
+    func read(
+        _ name: String,
+        at node: CacheNodes.Node,
+        header: RedisValue,
+        first: RedisValue
+    ) async throws(RedisError) -> CachedData? {
         guard let bytes = header.buffer else { return nil }
         // An entry with an unreadable header is dropped, which logs it.
         guard let header = CacheEntry.Header(json: bytes),
             (0...configuration.maximumEntrySize).contains(header.length)
-        else { return try await drop(name, header: bytes, reason: "its metadata cannot be read") }
+        else { return try await drop(name, at: node, header: bytes, reason: "its metadata cannot be read") }
         var chunks = first.buffer.map { [$0] } ?? []
         var readCount = chunks.count
         let count = CacheEntry.chunkCount(header.length)
@@ -172,11 +217,11 @@ public final class RedisDataCache: DataCaching {
         while readCount < count {
             if isLarge, Task.isCancelled { return nil }
             let fields = (readCount..<min(count, readCount + Self.chunksAtOnce)).map { RedisArgument.int($0) }
-            let reply = try await redis.send(RedisCommand(["HMGET", .string(name)] + fields))
+            let reply = try await node.redis.send(RedisCommand(["HMGET", .string(name)] + fields))
             let next = (reply.array ?? []).compactMap(\.buffer)
             // Evicted, replaced during the read, or torn: a miss in each case.
             guard next.count == fields.count else {
-                return try await drop(name, header: bytes, reason: "chunks are missing")
+                return try await drop(name, at: node, header: bytes, reason: "chunks are missing")
             }
             chunks += next
             readCount += next.count
@@ -202,12 +247,17 @@ public final class RedisDataCache: DataCaching {
             statistics?.add("bytes_out", entry.data.count)
             return entry
         }
-        return try await drop(name, header: bytes, reason: "its checksum is wrong")
+        return try await drop(name, at: node, header: bytes, reason: "its checksum is wrong")
     }
 
     /// Deletes a damaged entry, unless it has been replaced since it was read.
-    private func drop(_ name: String, header: ByteBuffer, reason: String) async throws(RedisError) -> CachedData? {
-        if try await redis.run(FlightScripts.dropEntry, keys: [name], arguments: [.buffer(header)]).int == 1 {
+    private func drop(
+        _ name: String,
+        at node: CacheNodes.Node,
+        header: ByteBuffer,
+        reason: String
+    ) async throws(RedisError) -> CachedData? {
+        if try await node.redis.run(FlightScripts.dropEntry, keys: [name], arguments: [.buffer(header)]).int == 1 {
             logger.warning(
                 "a damaged cache entry was deleted",
                 metadata: ["cache.key": "\(name)", "reason": "\(reason)"]
@@ -217,15 +267,19 @@ public final class RedisDataCache: DataCaching {
         return nil
     }
 
-    func writeChunks(_ chunks: [ByteBuffer], to name: String) async throws(RedisError) {
+    func writeChunks(
+        _ chunks: [ByteBuffer],
+        to name: String,
+        at node: CacheNodes.Node
+    ) async throws(RedisError) {
         for start in stride(from: 0, to: max(1, chunks.count), by: Self.chunksAtOnce) {
             let some = chunks[start..<min(chunks.count, start + Self.chunksAtOnce)]
-            try await run(Self.writing(some, to: name))
+            try await run(Self.writing(some, to: name), at: node)
         }
     }
 
-    private func run(_ transaction: [RedisCommand]) async throws(RedisError) {
-        try Self.check(await redis.pipeline(transaction))
+    private func run(_ transaction: [RedisCommand], at node: CacheNodes.Node) async throws(RedisError) {
+        try Self.check(await node.redis.pipeline(transaction))
     }
 
     /// Checks the replies of a pipeline that may end with a transaction.
@@ -252,12 +306,10 @@ public final class RedisDataCache: DataCaching {
         [RedisCommand(["MULTI"])] + commands + [RedisCommand(["EXEC"])]
     }
 
-    /// The key of the partial download of an original.
-    static func name(ofPartial original: CacheKey) -> String { name(CacheKey.partial(of: original).description) }
+    /// The digest in the key of the partial download of an original.
+    static func digest(ofPartial original: CacheKey) -> String { digest(CacheKey.partial(of: original).description) }
 
-    private static func name(_ key: String) -> String {
-        CacheKeys.data(Checksum.sha256(Data(key.utf8)))
-    }
+    private static func digest(_ key: String) -> String { Checksum.sha256(Data(key.utf8)) }
 
     private func missed(_ error: any Error) {
         statistics?.add("cache_errors", 1)

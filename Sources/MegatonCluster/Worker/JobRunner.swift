@@ -1,5 +1,4 @@
 internal import Foundation
-internal import FoundationNetworking
 package import MegatonPipeline
 
 /// Runs a job: fetches its source, renders and delivers.
@@ -13,6 +12,8 @@ package struct JobRunner: JobRunning {
     var failOn = Rendition.FailOn.truncated
     /// The program's options by library setting, for messages.
     var optionNames: [String: String] = [:]
+    /// Whether another job names the source: see `Worker.Configuration.isSourceShared`.
+    var isSourceShared: @Sendable (Job) -> Bool = { _ in false }
 
     /// Result of an attempt.
     package enum Result: Sendable {
@@ -60,19 +61,16 @@ package struct JobRunner: JobRunning {
 
     private func imageRequest(for job: Job, at url: URL) throws(ImagePipeline.Error) -> ImageRequest {
         var request = try credentialedRequest(for: job, at: url)
+        // A job that only fetches does so for the jobs that follow.
+        request.expectsReuse = job.kind != .process || isSourceShared(job)
         if job.reload == true { request.options.insert(.reloadIgnoringCachedData) }
         return request
     }
 
     private func credentialedRequest(for job: Job, at url: URL) throws(ImagePipeline.Error) -> ImageRequest {
-        guard let name = job.credential else { return ImageRequest(url: url) }
         // Before any cache lookup: access to a source must not depend on the content of the caches.
-        try credentials.check(name, for: url)
-        var urlRequest = URLRequest(url: url)
-        urlRequest.credentialName = name
-        var request = ImageRequest(urlRequest: urlRequest)
-        request.credentialScope = name
-        return request
+        if let name = job.credential { try credentials.check(name, for: url) }
+        return job.request(at: url)
     }
 
     private func deliver(

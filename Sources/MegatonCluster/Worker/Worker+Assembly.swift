@@ -5,7 +5,7 @@ internal import MegatonRedis
 internal import NIOCore
 
 extension Worker {
-    /// Connection and single-flight lock of the shared cache; both nil without a cache Redis, or if nothing is stored.
+    /// Single-flight lock of the shared cache; nil without a cache Redis, or if nothing is stored.
     static func sharedCache(
         _ configuration: Configuration,
         owner: String,
@@ -13,13 +13,18 @@ extension Worker {
         logger: Logger,
         statistics: StatisticsRecorder,
         history: History
-    ) -> (RedisClient?, InFlightLock?) {
-        guard let address = configuration.cache, configuration.cachePolicy != .storeNothing else { return (nil, nil) }
-        let client = RedisClient(address, role: "cache", group: group, logger: logger, waitsForReconnect: false)
+    ) -> InFlightLock? {
+        if configuration.caches.isEmpty || configuration.cachePolicy == .storeNothing { return nil }
         var limits = RedisDataCache.Configuration()
         limits.temporaryDirectory = configuration.temporaryDirectory
-        let cache = RedisDataCache(limits, redis: client, logger: logger, statistics: statistics)
-        let lock = InFlightLock(
+        let cache = RedisDataCache(
+            limits,
+            servers: configuration.caches,
+            group: group,
+            logger: logger,
+            statistics: statistics
+        )
+        return InFlightLock(
             cache: cache,
             owner: owner,
             lease: configuration.flightLease,
@@ -30,7 +35,6 @@ extension Worker {
             history: history,
             keepsPartials: true
         )
-        return (client, lock)
     }
 
     static func pipeline(
@@ -57,6 +61,7 @@ extension Worker {
             pipeline.resumableDataCache = flights.cache.forPartials()
         }
         pipeline.dataCache = configuration.dataCache
+        pipeline.nearCacheTTL = configuration.nearCacheTTL
         pipeline.fileAccess = configuration.fileAccess
         pipeline.urlPolicy = urlPolicy
         pipeline.types = configuration.types

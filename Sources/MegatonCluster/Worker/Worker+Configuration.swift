@@ -8,11 +8,15 @@ extension Worker {
         package var keys = QueueKeys()
         /// Redis that holds the jobs.
         package var control: RedisConfiguration
-        /// Redis that holds the cached blobs and the single flights; nil works without a shared cache.
-        package var cache: RedisConfiguration?
+        /// Redis servers that hold the cached blobs and the single flights, each a share of the keys; none for work
+        /// without a shared cache.
+        package var caches: [RedisConfiguration]
         /// Memory or disk cache in front of the shared cache, which notifies it of deletions, or in its place; nil, the
         /// default, for neither.
         public var dataCache: (any DataCaching)?
+        /// Time to live of entries in `dataCache` before the shared cache is asked again: see
+        /// `ImagePipeline.Configuration.nearCacheTTL`.
+        package var nearCacheTTL: Duration = .seconds(60)
         /// Jobs in progress at a time, at least 1: most of them wait for an origin or for a render thread.
         public var concurrency = 16
         /// Number of threads that render, at least 1; nil for the pipeline's default.
@@ -50,7 +54,10 @@ extension Worker {
         /// Directories below which `file:` sources may be read, but no output is written.
         public var readRoots: [String] = []
         /// Which data the shared cache stores.
-        public var cachePolicy = ImagePipeline.DataCachePolicy.storeAll
+        public var cachePolicy = ImagePipeline.DataCachePolicy.storeReused
+        /// Whether another job, admitted and not ended, names the source of this one, whose original is then stored in
+        /// the shared cache although nothing has needed it twice. Jobs that fetch only store it in any case.
+        package var isSourceShared: @Sendable (Job) -> Bool = { _ in false }
         /// How long a response without an explicit lifetime is fresh: see
         /// `ImagePipeline.Configuration.heuristicLifetime`.
         public var heuristicLifetime: Duration = .seconds(24 * 3600)
@@ -94,14 +101,26 @@ extension Worker {
         ///   - queue: the queue's name.
         /// - Throws: ``ClusterError`` if a URL or the name of the queue is invalid.
         public init(redis: String, cacheRedis: String? = nil, queue: String = "default") throws {
+            try self.init(redis: redis, cacheRedis: [cacheRedis ?? redis], queue: queue)
+        }
+
+        /// Defaults for everything except the Redis servers, with a cache on several of them.
+        ///
+        /// - Parameters:
+        ///   - redis: URL of the control Redis.
+        ///   - cacheRedis: URLs of the cache Redis, in any order; each holds a share of the entries. All workers of the
+        ///     cache name the same ones. If empty, the workers share no cache.
+        ///   - queue: the queue's name.
+        /// - Throws: ``ClusterError`` if a URL or the name of the queue is invalid, or a cache Redis is named twice.
+        public init(redis: String, cacheRedis: [String], queue: String = "default") throws {
             self.init(control: try ClusterError.configuration(redis))
-            if let cacheRedis { cache = try ClusterError.configuration(cacheRedis) }
+            caches = try CacheNodes.servers(cacheRedis)
             keys = try ClusterError.keys(queue)
         }
 
         package init(control: RedisConfiguration) {
             self.control = control
-            cache = control
+            caches = [control]
         }
 
         /// The reason why no worker can run with these values; nil if one can.

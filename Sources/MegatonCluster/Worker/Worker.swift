@@ -4,6 +4,7 @@ internal import MegatonPipeline
 internal import MegatonRedis
 public import NIOCore
 public import NIOPosix
+import Synchronization
 
 /// Claims jobs, runs them and settles them until it is asked to stop.
 ///
@@ -18,7 +19,6 @@ public final class Worker: Sendable {
     /// Event loop of `leases`, if the worker has made it.
     private let ownGroup: MultiThreadedEventLoopGroup?
     private let wake: RedisClient
-    private let cacheClient: RedisClient?
     private let lock: InFlightLock?
     private let pipeline: ImagePipeline
     private let limiter: HostRateLimiter
@@ -33,10 +33,13 @@ public final class Worker: Sendable {
     private let running = RunningJobs()
     private let statistics = StatisticsRecorder()
     let starting = ServiceStart()
+    /// When the worker stopped claiming; nil while it does.
+    private let drainStart = Mutex<ContinuousClock.Instant?>(nil)
     private let logger: Logger
 
     private static let fileThreads = 2
-    private static let statisticsInterval: Duration = .seconds(5)
+    /// The counts that a killed worker takes with it. An idle worker sends none.
+    private static let statisticsInterval: Duration = .seconds(1)
 
     /// - Parameters:
     ///   - name: unique name; `host:pid:random` if nil.
@@ -67,7 +70,7 @@ public final class Worker: Sendable {
         wake = RedisClient(configuration.control, role: "wake", group: group, logger: logger)
         queue = JobQueue(control, keys: configuration.keys)
         let history = History(file: configuration.history, logger: logger)
-        let (cacheClient, lock) = Self.sharedCache(
+        lock = Self.sharedCache(
             configuration,
             owner: name,
             group: group,
@@ -75,8 +78,6 @@ public final class Worker: Sendable {
             statistics: statistics,
             history: history
         )
-        self.cacheClient = cacheClient
-        self.lock = lock
         limiter = HostRateLimiter(
             redis: control,
             keys: configuration.keys,
@@ -109,7 +110,8 @@ public final class Worker: Sendable {
                 output: FileOutput(access: configuration.fileAccess, threads: files),
                 statistics: statistics,
                 failOn: configuration.failOn,
-                optionNames: configuration.optionNames
+                optionNames: configuration.optionNames,
+                isSourceShared: configuration.isSourceShared
             ),
             running: running,
             statistics: statistics,
@@ -135,6 +137,7 @@ public final class Worker: Sendable {
             var settings = Coordinator.Configuration()
             settings.keys = configuration.keys
             settings.takeoverDelay = delay
+            if configuration.cachePolicy == .storeReused { settings.caches = configuration.caches }
             return Coordinator(settings, redis: configuration.control, group: group, name: name, logger: logger)
         }
         heartbeat = LeaseHeartbeat(
@@ -155,6 +158,9 @@ public final class Worker: Sendable {
     /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs.
     package func start(waitingForRedis limit: Duration = .zero) async throws {
         try await EvictionPolicyCheck.connect(queue.redis, waiting: limit, logger: logger)
+        if lock != nil, configuration.caches.contains(configuration.control) {
+            await EvictionPolicyCheck.warnIfCacheFillsQueue(queue.redis, logger: logger)
+        }
         starting.finish()
     }
 
@@ -189,16 +195,44 @@ public final class Worker: Sendable {
             if let fallback { group.addTask { await fallback.runUntilCancelled() } }
             group.addTask {
                 await signal.wait(for: .drain)
+                self.drainStart.withLock { $0 = .now }
                 // A worker that shuts down does not wait for an unreachable Redis: leases run out by themselves, and
                 // settlements are retried.
                 self.queue.redis.failFast()
                 self.leases.failFast()
             }
             await claims.run(until: signal)
+            // The lock still renews the flights of these uploads.
+            let drained = drainStart.withLock { $0 }?.duration(to: .now) ?? .zero
+            await finishUploads(within: max(.zero, configuration.drainTimeout - drained), unless: signal)
             group.cancelAll()
         }
         await signOff()
         logger.info("worker stopped")
+    }
+
+    /// Waits for originals that are being stored in the shared cache after their jobs have ended, until the second
+    /// signal.
+    private func finishUploads(within limit: Duration, unless signal: ShutdownSignal) async {
+        let left = await withTaskGroup(of: Int?.self) { group in
+            group.addTask { await self.pipeline.finishUploads(within: limit) }
+            group.addTask {
+                await signal.wait(for: .abort)
+                return nil
+            }
+            let first = await group.next() ?? nil
+            group.cancelAll()
+            var left = first
+            for await count in group { left = left ?? count }
+            return left ?? 0
+        }
+        if left > 0 {
+            logger.notice(
+                "originals were not stored in the cache: the drain timeout is over",
+                metadata: [LogKey.count: "\(left)"]
+            )
+        }
+        await lock?.abandonLeads()
     }
 
     // MARK: - Background tasks
@@ -252,7 +286,7 @@ public final class Worker: Sendable {
         queue.redis.close()
         leases.close()
         wake.close()
-        cacheClient?.close()
+        lock?.cache.close()
         files.stop()
         do {
             try await ownGroup?.shutdownGracefully()

@@ -17,9 +17,13 @@ package struct RedisOptions: ParsableArguments {
 
     @Option(
         name: .customLong("cache-redis"),
-        help: ArgumentHelp("Cache Redis; by default the control Redis.", valueName: "url")
+        help: ArgumentHelp(
+            "Cache Redis; by default the control Redis. Repeatable: each holds a share of the entries, and all processes "
+                + "name the same ones, in any order.",
+            valueName: "url"
+        )
     )
-    package var cacheRedis: String?
+    package var cacheRedis: [String] = []
 
     @Option(
         name: .customLong("redis-ca"),
@@ -48,13 +52,16 @@ package struct RedisOptions: ParsableArguments {
     package init() {}
 
     package static let environmentHelp =
-        "MEGATON_REDIS and MEGATON_CACHE_REDIS can have the URLs instead, which may contain passwords, and "
-        + "MEGATON_REDIS_CA, MEGATON_REDIS_CERT and MEGATON_REDIS_KEY the files."
+        "MEGATON_REDIS and MEGATON_CACHE_REDIS can have the URLs instead, which may contain passwords; several cache Redis "
+        + "with spaces in between. MEGATON_REDIS_CA, MEGATON_REDIS_CERT and MEGATON_REDIS_KEY can have the files."
 
     /// The URL from the command line or the environment.
     package var controlURL: String? { redis ?? Self.variable("MEGATON_REDIS") }
-    /// The URL from the command line or the environment.
-    package var cacheURL: String? { cacheRedis ?? Self.variable("MEGATON_CACHE_REDIS") }
+    /// The URLs from the command line or the environment.
+    package var cacheURLs: [String] {
+        if !cacheRedis.isEmpty { return cacheRedis }
+        return (Self.variable("MEGATON_CACHE_REDIS") ?? "").split(whereSeparator: \.isWhitespace).map(String.init)
+    }
 
     /// The variables with the files of TLS, for processes that this one starts.
     package var tlsEnvironment: [String: String] {
@@ -84,13 +91,11 @@ package struct RedisOptions: ParsableArguments {
         if !Job.isName(queue) {
             throw ValidationError("--queue must match [A-Za-z0-9._:-]{1,128}, not \"\(queue)\".")
         }
-        for url in [redis, cacheRedis] {
-            guard let url else { continue }
-            do {
-                _ = try configuration(url)
-            } catch {
-                throw ValidationError(error.message)
-            }
+        do {
+            if let redis { _ = try configuration(redis) }
+            _ = try servers(cacheRedis)
+        } catch {
+            throw ValidationError(error.message)
         }
         try checkTLSIsUsed()
     }
@@ -100,7 +105,8 @@ package struct RedisOptions: ParsableArguments {
         let given = [("ca", certificateAuthority), ("cert", clientCertificate), ("key", clientKey)].first {
             $0.1 != nil
         }
-        let configurations = [controlURL, cacheURL].compactMap { $0.flatMap { try? RedisConfiguration(url: $0) } }
+        let urls = [controlURL].compactMap { $0 } + cacheURLs
+        let configurations = urls.compactMap { try? RedisConfiguration(url: $0) }
         guard let given, !configurations.contains(where: \.usesTLS) else { return }
         throw ValidationError(
             "--redis-\(given.0) is for TLS, and no URL of Redis begins with rediss."
@@ -122,8 +128,16 @@ package struct RedisOptions: ParsableArguments {
         return try configuration(url)
     }
 
-    /// The address of the cache Redis; that of the control Redis if there is none.
-    package func cache() throws -> RedisConfiguration {
-        try cacheURL.map { url in try configuration(url) } ?? control()
+    /// The addresses of the cache Redis; that of the control Redis if there is none.
+    package func caches() throws -> [RedisConfiguration] {
+        let servers = try servers(cacheURLs)
+        return servers.isEmpty ? [try control()] : servers
+    }
+
+    private func servers(_ urls: [String]) throws(RedisError) -> [RedisConfiguration] {
+        var servers: [RedisConfiguration] = []
+        for url in urls { servers.append(try configuration(url)) }
+        try CacheNodes.check(servers)
+        return servers
     }
 }

@@ -72,6 +72,8 @@ package struct CachedData: Sendable, Equatable {
     package var staleness: Double?
     /// The ``DataCaching/layerName`` of the cache that returned the entry; nil if that is not known.
     package var layer: String?
+    /// Whether a shared cache is to store the entry only if others are known to need it, or have needed it.
+    package var isStoredIfReused = false
 
     package init(data: Data, metadata: Metadata, checksum: String? = nil, staleness: Double? = nil) {
         self.data = data

@@ -5,7 +5,7 @@ internal import Foundation
 /// The shared coordinator elects the leaders, and its cache is authoritative. A near cache holds copies of its entries:
 ///
 /// - A copy is served while it is fresh, for at most `ttl` after it was seen in the shared cache. Then the shared
-///   cache is asked again.
+///   cache is asked again, and sends the bytes only if they have changed.
 /// - A reported deletion (`observeDeletions`) invalidates the copy at once. After an unreported one, e.g. an
 ///   administrator's `DEL`, the copy is served for at most `ttl`.
 /// - An entry that the shared cache refused, because another flight of the same key is newer, is not copied.
@@ -73,14 +73,20 @@ package struct LayeredSingleFlight: SingleFlightCoordinating {
     ) async -> [SingleFlight.Decision] {
         // Only the shared cache knows the result of a flight.
         let awaited = Set(waits.map(\.key))
-        var decisions = zip(keys, await copies(of: keys)).map { key, entry in
+        let (valid, known) = await allCopies(of: keys)
+        var decisions = zip(keys, valid).map { key, entry in
             awaited.contains(key) ? nil : entry.map { SingleFlight.Decision.hit($0) }
         }
         let missing = decisions.indices.filter { decisions[$0] == nil }
         if !missing.isEmpty {
             let asked = validity.date()
             let asking = missing.map { keys[$0] }
-            let answers = await shared.begin(asking, after: waits, maximumFailureAge: maximumFailureAge)
+            let answers = await shared.begin(
+                asking,
+                after: waits,
+                maximumFailureAge: maximumFailureAge,
+                known: known
+            )
             for (index, decision) in zip(missing, answers) {
                 decisions[index] = decision
                 if case .hit(let entry) = decision { await copy(entry, keys[index], seen: asked) }
@@ -150,17 +156,24 @@ package struct LayeredSingleFlight: SingleFlightCoordinating {
     // MARK: - Copies
 
     /// Returns the copies that may be served.
-    private func copies(of keys: [CacheKey]) async -> [CachedData?] {
+    private func copies(of keys: [CacheKey]) async -> [CachedData?] { await allCopies(of: keys).valid }
+
+    /// Returns the copies that may be served, and the others, which the shared cache may confirm.
+    private func allCopies(of keys: [CacheKey]) async -> (valid: [CachedData?], others: [CacheKey: CachedData]) {
         let hits = await cache.hits(for: keys.map(\.description))
         let now = validity.date()
-        return zip(keys, hits).map { key, hit in
-            guard let hit, let copy = NearCacheEntry(encoded: hit.data),
-                validity.isValid(key.description, seen: copy.seen),
-                var entry = copy.entry(at: now)
-            else { return nil }
-            entry.layer = hit.layer
-            return entry
+        var others: [CacheKey: CachedData] = [:]
+        let valid = zip(keys, hits).map { key, hit -> CachedData? in
+            guard let hit, let copy = NearCacheEntry(encoded: hit.data) else { return nil }
+            if validity.isValid(key.description, seen: copy.seen), var entry = copy.entry(at: now) {
+                entry.layer = hit.layer
+                return entry
+            }
+            others[key] = copy.entry
+            others[key]?.layer = hit.layer
+            return nil
         }
+        return (valid, others)
     }
 
     /// Copies an entry of the shared cache, unless it may have changed since it was seen there.

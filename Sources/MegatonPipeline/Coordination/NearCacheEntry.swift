@@ -43,9 +43,12 @@ struct NearCacheEntry {
         blob = data.dropFirst(Self.headerSize)
     }
 
+    /// The entry as it was copied; nil if it is damaged.
+    var entry: CachedData? { CachedData(encoded: blob) }
+
     /// The entry with its remaining lifetime; nil if it is no longer fresh.
     func entry(at now: Int64) -> CachedData? {
-        guard now < freshUntil, var entry = CachedData(encoded: blob) else { return nil }
+        guard now < freshUntil, var entry else { return nil }
         entry.metadata.lifetime = Double(freshUntil - now) / 1_000_000_000
         return entry
     }

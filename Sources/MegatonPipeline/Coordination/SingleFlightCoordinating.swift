@@ -25,6 +25,18 @@ package protocol SingleFlightCoordinating: Sendable {
         maximumFailureAge: Duration?
     ) async -> [SingleFlight.Decision]
 
+    /// Like `begin(_:after:maximumFailureAge:)`, for a caller that has copies of entries and does not know whether they
+    /// are still current.
+    ///
+    /// - Parameter known: the copies. If the entry of a key has the same bytes, the result has those of the copy, and
+    ///   they need not be sent.
+    func begin(
+        _ keys: [CacheKey],
+        after waits: [SingleFlight.Waiter],
+        maximumFailureAge: Duration?,
+        known: [CacheKey: CachedData]
+    ) async -> [SingleFlight.Decision]
+
     /// Replaces the remembered failure of a key after the origin was asked without a flight.
     ///
     /// - Parameter error: nil clears the remembered failure.
@@ -44,8 +56,9 @@ package protocol SingleFlightCoordinating: Sendable {
     ///
     /// - Parameter entries: nil ends the flight without storing an entry, and the stale entry is removed. An entry with
     ///   the checksum of the leader's stale entry has the same bytes; only its metadata has changed.
-    /// - Returns: keys whose entry was stored and is visible to others. A key is missing if its entry was refused, e.g.
-    ///   because another flight was newer.
+    /// - Returns: keys whose entry was accepted: it was stored and is visible to others, or need not be stored
+    ///   (`CachedData.isStoredIfReused`). A key is missing if its entry was refused, e.g. because another flight was
+    ///   newer.
     @discardableResult
     func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey>
 
@@ -95,6 +108,16 @@ extension SingleFlightCoordinating {
         maximumFailureAge: Duration?
     ) async -> [SingleFlight.Decision] {
         await begin(keys, after: waits)
+    }
+
+    /// Ignores the copies, for coordinators that send no bytes.
+    package func begin(
+        _ keys: [CacheKey],
+        after waits: [SingleFlight.Waiter],
+        maximumFailureAge: Duration?,
+        known: [CacheKey: CachedData]
+    ) async -> [SingleFlight.Decision] {
+        await begin(keys, after: waits, maximumFailureAge: maximumFailureAge)
     }
 
     /// Does nothing, for coordinators that remember no failures.

@@ -40,6 +40,8 @@ public struct ImageRequest: Sendable {
     /// Nil, the default, accepts any remembered failure. `.zero` accepts only failures of concurrent requests.
     /// `Cache-Control: no-cache` and `max-age` limit the age too.
     package var maximumFailureAge: Duration?
+    /// Whether other requests are known to need the original too, so that `DataCachePolicy.storeReused` stores it.
+    package var expectsReuse = false
     private var customID: String?
     /// The revision of a local file, once a pipeline has checked it: part of its keys.
     var revision: String?

@@ -61,6 +61,9 @@ struct Original: Sendable {
     /// Returns when the bytes are stored, or will not be.
     func isStored() async { await writer?.isDone() }
 
+    /// Whether other callers wait for a flight until the bytes are stored.
+    var isStoredInFlight: Bool { writer?.isCoordinated == true }
+
     /// Whether a rendition was made from these bytes, by the origin's validators (RFC 9110 section 8.8).
     func isSource(of rendition: CachedData?) -> Bool {
         guard let metadata, let other = rendition?.metadata else { return false }

@@ -94,6 +94,9 @@ final class OriginalCacheWriter: Sendable {
         }
     }
 
+    /// Whether a flight ends when the entry is stored.
+    var isCoordinated: Bool { leader?.token != nil }
+
     /// Returns when everything requested so far is stored.
     func isDone() async { await state.withLock { $0.task }.value }
 }

@@ -195,7 +195,9 @@ extension OriginalLoader {
         var metadata = metadata
         if metadata?.vary != nil { metadata?.generation = generation(load) }
         let isWorthIt = AssetType(data).map(configuration.types.contains) == true
-        let entry = isWorthIt ? metadata.map { CachedData(data: data, metadata: $0, checksum: stale?.checksum) } : nil
+        let key = OriginalLoadKey(load.source)
+        var entry = isWorthIt ? metadata.map { CachedData(data: data, metadata: $0, checksum: stale?.checksum) } : nil
+        entry?.isStoredIfReused = configuration.dataCachePolicy == .storeReused && !reuse.contains(key)
         let writer = OriginalCacheWriter(
             load.source.flights,
             load.source.key,
@@ -203,7 +205,7 @@ extension OriginalLoader {
             entry,
             shared: storageKeys(of: metadata, load),
             isReplacing: load.shared?.entry != nil,
-            isWanted: demand.contains(OriginalLoadKey(load.source)),
+            isWanted: demand.contains(key),
             // The delegate was asked about confirmed bytes when they were first stored.
             willCache: stale == nil ? load.source.hooks?.willCache : nil,
             copies: copies

@@ -25,6 +25,10 @@ final class OriginalLoader: Sendable {
     private let revalidator: BackgroundRevalidator
     /// Originals that a waiting request wants stored.
     let demand = OriginalDemand()
+    /// Originals that other requests are known to need too.
+    let reuse = OriginalDemand()
+    /// Uploads of originals that their requests do not wait for.
+    let uploads: BackgroundUploads
     /// Originals of which a waiting request wants previews.
     let previews = OriginalDemand()
     /// Loads that ended recently.
@@ -37,6 +41,7 @@ final class OriginalLoader: Sendable {
     init(_ configuration: ImagePipeline.Configuration, _ revalidator: BackgroundRevalidator) {
         self.configuration = configuration
         self.revalidator = revalidator
+        uploads = BackgroundUploads(limit: configuration.uploadConcurrency)
         files = ThreadPool(name: "megaton-file", count: Self.fileThreads)
         fetches = TaskQueue(maxConcurrentOperationCount: configuration.fetchConcurrency)
         pool = WorkPool(isCoalescingEnabled: configuration.isTaskCoalescingEnabled)
@@ -143,6 +148,8 @@ final class OriginalLoader: Sendable {
         var key = OriginalLoadKey(source)
         let claim = demand.claim(key, if: options.storesOriginal)
         defer { claim?.end() }
+        let reuseClaim = reuse.claim(key, if: source.request.expectsReuse)
+        defer { reuseClaim?.end() }
         var outcome = await join(key, source, options, metrics, lookup, parent, onPartial)
         if !options.readsCaches, case .success(let found) = outcome.result, found.isFromCache {
             // The load that was joined had started with a cache lookup and found an entry. This request bypasses

@@ -31,7 +31,7 @@ extension ImagePipeline.DataCachePolicy {
     func storesOriginal(of request: ImageRequest) -> Bool {
         if request.options.contains(.disableDiskCacheWrites) || request.isLocal { return false }
         return switch self {
-        case .storeAll, .storeOriginalData: true
+        case .storeAll, .storeReused, .storeOriginalData: true
         case .automatic: request.processors.isEmpty
         case .storeEncodedImages, .storeNothing: false
         }

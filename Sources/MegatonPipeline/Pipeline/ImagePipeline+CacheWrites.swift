@@ -56,7 +56,7 @@ extension ImagePipeline {
         }
         if let provenance = response.container.provenance, !provenance.allowsEncoding { return false }
         return switch configuration.dataCachePolicy {
-        case .automatic, .storeAll: request.changesOriginal
+        case .automatic, .storeAll, .storeReused: request.changesOriginal
         case .storeEncodedImages: request.changesOriginal || response.cacheType == nil
         case .storeOriginalData, .storeNothing: false
         }

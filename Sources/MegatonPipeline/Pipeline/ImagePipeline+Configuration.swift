@@ -84,6 +84,9 @@ extension ImagePipeline {
         /// Maximum number of background tasks, which revalidate stale entries and store images after the response was
         /// returned. Work beyond that is dropped and left to a later request.
         public var refreshConcurrency = 16
+        /// Maximum number of originals that are being stored in the cache of `flights` after their requests were
+        /// answered. Beyond it, or without single flight, a request waits until its original is stored.
+        package var uploadConcurrency = 16
         /// Whether concurrent requests for the same work share it.
         public var isTaskCoalescingEnabled = true
         /// Whether interrupted downloads are resumed (RFC 9110 section 14), if the origin supports it.
@@ -134,8 +137,8 @@ extension ImagePipeline {
         }
     }
 
-    /// Results that are stored in the data caches: Nuke's four policies, and none. Originals of `file:` and `data:`
-    /// sources are never stored.
+    /// Results that are stored in the data caches: Nuke's four policies, one for shared caches, and none. Originals of
+    /// `file:` and `data:` sources are never stored.
     public enum DataCachePolicy: String, Sendable, CaseIterable {
         /// The requested result: the processed image, or the original if it is unchanged.
         case automatic
@@ -144,9 +147,13 @@ extension ImagePipeline {
         case storeEncodedImages = "encoded"
         /// Originals and the images made from them, so that a later request for another size finds the original.
         case storeAll = "all"
+        /// Images made from originals, and in a cache that several processes share the originals that are needed again:
+        /// another request waits for the original, is known to follow, or came before. Other caches store as with
+        /// `storeAll`.
+        case storeReused = "reused"
         case storeNothing = "none"
 
-        var storesOriginals: Bool { self == .storeAll || self == .storeOriginalData }
-        var storesRenditions: Bool { self == .storeAll || self == .automatic || self == .storeEncodedImages }
+        var storesOriginals: Bool { [.storeAll, .storeReused, .storeOriginalData].contains(self) }
+        var storesRenditions: Bool { [.storeAll, .storeReused, .automatic, .storeEncodedImages].contains(self) }
     }
 }

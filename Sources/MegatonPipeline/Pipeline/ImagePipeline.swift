@@ -73,6 +73,12 @@ public final class ImagePipeline: Sendable {
 
     deinit { revalidator.stop() }
 
+    /// Waits for originals that are being stored although their requests were answered.
+    ///
+    /// - Parameter limit: how long to wait; cancellation ends the wait too.
+    /// - Returns: the number of those that are not stored yet.
+    package func finishUploads(within limit: Duration) async -> Int { await originals.uploads.finish(within: limit) }
+
     /// Running time of the longest render under way; nil if there is none.
     package var longestRunningRender: Duration? { renderer.longestRunning }
 

@@ -123,8 +123,9 @@ final class RenditionProducer: Sendable {
                 if error.code == .corruptImage { await request.source.flights.discard(source.key) }
                 throw error
             }
-            // The original was being stored during the render. Its flight, and any wait for it, ends when that is done.
-            await original.isStored()
+            // The original was being stored during the render. Its flight, and any wait for it, ends when that is done;
+            // this request need not wait for that.
+            await originals.uploads.adopt(original)
             note(images, request)
             let old = pending.filter { original.isSource(of: $0.leader.stale) }
             return await finish(Array(zip(new, images)), old, original, request)

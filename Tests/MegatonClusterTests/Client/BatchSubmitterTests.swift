@@ -30,8 +30,7 @@ import Testing
             try await fixture.redis.send(["SAVE"])
             for job in jobs(700..<1900) { try await submitter.add(job) }
             try await submitter.flush()
-            await fixture.server.crash()
-            try await fixture.server.startAgain()
+            try await fixture.restart()
             #expect(try await fixture.batch("b")["submitted"] == 700)
             // The next push notices it.
             for job in jobs(1900..<2000) { try await submitter.add(job) }
@@ -41,8 +40,7 @@ import Testing
             #expect(try await pushed(fixture) == (0..<2000).map { "j\($0)" })
             #expect(try await fixture.batch("b")["closed"] == 1)
             // And so does a submitter that waits.
-            await fixture.server.crash()
-            try await fixture.server.startAgain()
+            try await fixture.restart()
             try await submitter.restore()
             try await submitter.restore()
             #expect(restored.withLock { $0 } == 2500)

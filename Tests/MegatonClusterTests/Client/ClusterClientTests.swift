@@ -266,7 +266,7 @@ import Testing
             try await redis.send(["HSET", .string(keys.batch("b")), "total", "2", "own", "2", "done", "2"])
             var ids: [String?] = []
             await #expect {
-                for try await outcome in client.batch("b").outcomes { ids.append(outcome.id) }
+                for try await outcome in client.batch("b").outcomes { ids.append(outcome.id ?? "") }
             } throws: {
                 ($0 as? ClusterError)?.code == .notClosed
             }

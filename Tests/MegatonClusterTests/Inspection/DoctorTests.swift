@@ -13,7 +13,7 @@ import Testing
         cache: RedisClient? = nil,
         repair: Bool = false
     ) async -> [Doctor.Finding] {
-        let doctor = Doctor(control: fixture.redis, cache: cache ?? fixture.redis, keys: fixture.keys)
+        let doctor = Doctor(control: fixture.redis, caches: [cache ?? fixture.redis], keys: fixture.keys)
         return await doctor.examine(repair: repair)
     }
 
@@ -36,7 +36,8 @@ import Testing
     // MARK: - Servers
 
     @Test func aFitRedisAndAnEmptyQueueGiveNoComplaint() async throws {
-        try await QueueFixture.run(.init(settings: ["appendonly yes"])) { (fixture) async throws in
+        let settings = ["appendonly yes", "maxmemory 1gb", "maxmemory-policy volatile-lru"]
+        try await QueueFixture.run(.init(settings: settings)) { (fixture) async throws in
             #expect(await complaints(examine(fixture)) == ["workers"], "no job would be done")
             let seconds = try await fixture.redis.send(["TIME"]).array?.first?.int ?? 0
             try await fixture.redis.send(["ZADD", .string(fixture.keys.workers), .int(seconds * 1000), "here"])
@@ -56,6 +57,35 @@ import Testing
         try await QueueFixture.run(.init(settings: ["maxmemory-policy allkeys-lru"])) { (fixture) async throws in
             let policy = try await finding("control Redis: maxmemory-policy", examine(fixture))
             #expect(policy.level == .error && policy.message.contains("noeviction"))
+        }
+    }
+
+    @Test(arguments: [["maxmemory 1gb"], ["maxmemory-policy volatile-lru"]])
+    func aCacheThatCanFillTheRedisOfTheJobsIsWorthAWarning(settings: [String]) async throws {
+        try await QueueFixture.run(.init(settings: settings)) { (fixture) async throws in
+            let shared = try await finding("control Redis: maxmemory-policy", examine(fixture))
+            #expect(shared.level == .warning && shared.message.contains("--cache-redis"), "\(shared)")
+            try await RedisServerProcess.run { (server) async throws in
+                let cache = server.client()
+                defer { cache.close() }
+                let apart = try await finding("control Redis: maxmemory-policy", examine(fixture, cache: cache))
+                #expect(apart.level == .ok)
+            }
+        }
+    }
+
+    /// Each server of the cache is looked at, under its address.
+    @Test func everyServerOfTheCacheIsExamined() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await RedisServerProcess.run { (server) async throws in
+                let missing = "\(server.directory.path)/none.sock"
+                let clients = [server.client(), try RedisServerProcess.client(ofSocket: missing)]
+                defer { for client in clients { client.close() } }
+                let doctor = Doctor(control: fixture.redis, caches: clients, keys: fixture.keys)
+                let all = await doctor.examine()
+                #expect(findings("cache Redis: role (\(server.url))", all).map(\.level) == [.ok])
+                #expect(findings("cache Redis (unix://\(missing))", all).map(\.level) == [.error])
+            }
         }
     }
 

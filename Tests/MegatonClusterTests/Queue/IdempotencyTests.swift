@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    private func outcomes(_ batch: String = "b", _ fixture: QueueFixture) async throws -> [String?: JobOutcome] {
+    private func outcomes(_ fixture: QueueFixture, of batch: String = "b") async throws -> [String?: JobOutcome] {
         let lines = try await fixture.results(of: batch, kept: 0)
         let outcomes = try lines.map { try JSONDecoder().decode(JobOutcome.self, from: $0) }
         return Dictionary(uniqueKeysWithValues: outcomes.map { ($0.id, $0) })
@@ -73,7 +73,7 @@ import Testing
             #expect(try await fixture.batch("b").isFinished)
             // After its end too, in another batch, with the outputs of the first.
             try await submit([job("d", batch: "later", key: key)], to: "later", fixture)
-            let later = try #require(try await outcomes("later", fixture)["d"])
+            let later = try #require(try await outcomes(fixture, of: "later")["d"])
             #expect(later.status == .deduplicated && later.error == nil && later.source.hasSuffix("/d.jpg"))
             #expect(later.outputs.map(\.path) == ["/srv/a]\"b.jpg"] && later.labels == ["seconds": .integer(0)])
             #expect(try await fixture.batch("later").isFinished)
@@ -103,7 +103,7 @@ import Testing
             try await submit([job("a", key: "k")], fixture)
             try await end(fixture, .failed, failure: failure)
             try await submit([job("c", batch: "second", key: "k")], to: "second", fixture)
-            let second = try await outcomes("second", fixture)["c"]
+            let second = try await outcomes(fixture, of: "second")["c"]
             #expect(second?.status == .deduplicated && second?.error == failure && second?.outputs == [])
             // A repetition by an operator is run.
             #expect(try await fixture.queue.requeue(try await fixture.queue.deadLetters(offset: 0, limit: 9)) == 1)

@@ -45,8 +45,7 @@ import Testing
             try await end(10..<20, of: fixture)
             read += try ids(try await cursor.next())
             #expect(read.count == 20)
-            await fixture.server.crash()
-            try await fixture.server.startAgain()
+            try await fixture.restart()
             #expect(try await fixture.batch("b").ended == 10)
             // What was running runs again, in another order, and more ends than the reader has seen.
             try await end((5..<10).map { 2 * $0 + 1 } + (20..<28), of: fixture, worker: "w2")
@@ -162,7 +161,7 @@ import Testing
                 retention: Retention(),
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             )
-            try await keeper.tidy(limits)
+            try await keeper.tidy(Retention.Limits(deadLetters: 1_000_000, outcomes: 100))
             #expect(try await fixture.queue.outcomeBytes() == 0)
             #expect(try await fixture.batch("b")["results_deleted"] == kept)
             var cursor = OutcomeCursor(queue: fixture.queue, batch: "b")

@@ -88,19 +88,36 @@ import Testing
     @Test func oneLeadsTheOtherWaitsAndThenFindsTheEntry() async throws {
         try await withPeers { server, one, two in
             let running = Task { await two.lock.run() }  // Cancelled below.
-            // Subscribed before the lookup, so that the message cannot be missed.
             let client = server.client()
             defer { client.close() }
-            try await server.waitForSubscriber(client)
             let led = try lead(await one.lock.begin([key]).first)
             let waiting = try wait(await two.lock.begin([key]).first)
+            #expect(try await client.send(["PUBSUB", "CHANNELS"]).array?.isEmpty == true, "no waiter yet")
             async let woken: Void = two.lock.wait(for: waiting)
+            try await server.waitForSubscriber(client)
             await one.lock.finish([(led, entry(1000))])
             await woken
             let found = try hit(await two.lock.begin([key]).first)
             #expect(found.data == entry(1000).data)
             #expect(found.metadata.width == 3 && found.metadata.etag == "\"e\"")
             #expect(found.checksum == Checksum.sha256(found.data))
+            while try await client.send(["PUBSUB", "CHANNELS"]).array?.isEmpty == false { await Task.yield() }
+            running.cancel()
+            await running.value
+        }
+    }
+
+    /// A flight may end before the subscription to its channel is active, and is not announced again then.
+    @Test func aLandingBeforeTheWaitIsNoticed() async throws {
+        try await withPeers { (_, one, two) async throws in
+            let running = Task { await two.lock.run() }  // Cancelled below.
+            let led = try lead(await one.lock.begin([key]).first)
+            let waiting = try wait(await two.lock.begin([key]).first)
+            await one.lock.finish([(led, entry(1000))])
+            let start = ContinuousClock.now
+            await two.lock.wait(for: waiting)
+            #expect(start.duration(to: .now) < .seconds(1), "otherwise it looks again after two seconds")
+            _ = try hit(await two.lock.begin([key]).first)
             running.cancel()
             await running.value
         }

@@ -1,11 +1,13 @@
 import Foundation
 import Logging
-import MegatonPipeline
 import MegatonRedis
 import MegatonTestSupport
+import Synchronization
 import Testing
 
 @testable import MegatonCluster
+@testable import MegatonCore
+@testable import MegatonPipeline
 
 /// Near caches of processes in front of Redis: the lock still works, and Redis is authoritative.
 @Suite(.timeLimit(.minutes(2))) struct LayeredSingleFlightTests {
@@ -45,8 +47,8 @@ import Testing
             #expect(await messages.next() == .some(nil), "it listens")
             await flights.finish([(try #require(await lead(flights)), entry)])
             #expect(await hit(flights) == entry.data)
-            // A deletion without a notification: only the near-cache copy can answer.
-            try await client.send(["DEL", .string(CacheKeys.entry(key))])
+            // A change without a notification: only the near-cache copy can answer, and the other process leads.
+            try await client.send(["HSET", .string(CacheKeys.entry(key)), "x", "1", "s", "1"])
             #expect(await hit(flights) == entry.data)
             let led = try #require(await lead(two.lock))
             switch how {
@@ -58,6 +60,76 @@ import Testing
             #expect(await hit(flights) == nil)
             running.cancel()
             await running.value
+        }
+    }
+
+    /// The limit of what a deletion can miss: an entry that was evicted is deleted without a message, and a copy of it
+    /// is served until its time to live is over.
+    @Test func aCopyOfAnEvictedEntryLastsNoLongerThanItsTimeToLive() async throws {
+        try await withPeers { client, one, two in
+            let clock = SteppedDate()
+            let flights = LayeredSingleFlight(
+                MemoryDataCache(),
+                over: one.lock,
+                ttl: .seconds(60),
+                time: TimeSource(ContinuousClock(), date: { clock.nanoseconds })
+            )
+            await flights.finish([(try #require(await lead(flights)), entry)])
+            try await client.send(["DEL", .string(CacheKeys.entry(key))])
+            await two.lock.discard(key)
+            #expect(try await client.calls("publish") == 0)
+            clock.advance(by: 59)
+            #expect(await hit(flights) == entry.data)
+            clock.advance(by: 2)
+            #expect(await hit(flights) == nil)
+        }
+    }
+
+    /// A copy whose time to live is over is confirmed without its bytes, and replaced if they have changed.
+    @Test func aConfirmedCopyIsNotSentAgain() async throws {
+        try await withPeers { client, one, two in
+            let clock = SteppedDate()
+            let flights = LayeredSingleFlight(
+                MemoryDataCache(),
+                over: one.lock,
+                ttl: .seconds(60),
+                time: TimeSource(ContinuousClock(), date: { clock.nanoseconds })
+            )
+            let large = CachedData(data: Data(count: 200_000), metadata: .init(etag: "\"a\"", lifetime: 3600))
+            await flights.finish([(try #require(await lead(flights)), large)])
+            clock.advance(by: 61)
+            let before = try await bytesSent(client)
+            #expect(await hit(flights) == large.data)
+            #expect(try await bytesSent(client) - before < 20_000)
+            try await client.send(["DEL", .string(CacheKeys.entry(key))])
+            #expect(await hit(flights) == large.data, "it was confirmed a moment ago")
+            let other = CachedData(data: Data(count: 100_000), metadata: .init(lifetime: 3600))
+            await two.lock.store(other, for: key)
+            clock.advance(by: 61)
+            #expect(await hit(flights) == other.data)
+        }
+    }
+
+    private func bytesSent(_ client: RedisClient) async throws -> Int {
+        Inspector.field("total_net_output_bytes", in: try await client.send(["INFO", "stats"]).string ?? "")
+    }
+
+    /// A worker without a near cache hears of no deletions.
+    @Test func onlyObserversSubscribeToDeletions() async throws {
+        try await withPeers { client, one, two in
+            let (heard, continuation) = AsyncStream.makeStream(of: String?.self)
+            let running = [one, two].map { peer in Task { await peer.lock.run() } }  // Cancelled below.
+            let observation = one.lock.observeDeletions { continuation.yield($0) }
+            var messages = heard.makeAsyncIterator()
+            #expect(await messages.next() == .some(nil))
+            #expect(try await client.send(["PUBSUB", "NUMSUB", "megaton:deleted"]).array?.last?.int == 1)
+            observation.cancel()
+            observation.cancel()
+            while try await client.send(["PUBSUB", "CHANNELS"]).array?.isEmpty == false { await Task.yield() }
+            for task in running {
+                task.cancel()
+                await task.value
+            }
         }
     }
 
@@ -138,4 +210,13 @@ import Testing
             }
         }
     }
+}
+
+/// A date that a test sets.
+private final class SteppedDate: Sendable {
+    private let value = Mutex<Int64>(1_700_000_000_000_000_000)
+
+    var nanoseconds: Int64 { value.withLock { $0 } }
+
+    func advance(by seconds: Int64) { value.withLock { $0 += seconds * 1_000_000_000 } }
 }

@@ -95,12 +95,16 @@ import Testing
             defer { client.close() }
             try await client.send(["SET", "piece", "no hash"])
             let cache = RedisDataCache(redis: client, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-            await #expect { try await cache.writeChunks([ByteBuffer(string: "one")], to: "piece") } throws: {
+            await #expect {
+                try await cache.writeChunks([ByteBuffer(string: "one")], to: "piece", at: cache.nodes.all[0])
+            } throws: {
                 "\($0)".contains("WRONGTYPE")
             }
             try await client.send(["DEL", "piece"])
             try await client.send(["CONFIG", "SET", "maxmemory", "1"])
-            await #expect { try await cache.writeChunks([ByteBuffer(string: "one")], to: "piece") } throws: {
+            await #expect {
+                try await cache.writeChunks([ByteBuffer(string: "one")], to: "piece", at: cache.nodes.all[0])
+            } throws: {
                 ($0 as? RedisError)?.code == .outOfMemory
             }
             #expect(try await client.send(["EXISTS", "piece"]).int == 0)

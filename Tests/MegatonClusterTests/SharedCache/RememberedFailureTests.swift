@@ -329,7 +329,7 @@ import Testing
     @Test func failuresAreForgottenByURLByHostOrAll() async throws {
         try await withPeers(Site(404)) { (origin, one, two, client) async throws in
             let queue = JobQueue(client, keys: QueueKeys(queue: "test"))
-            let failures = RememberedFailures(cache: client, queue: queue)
+            let failures = RememberedFailures(caches: [client], queue: queue)
             let (port, key) = (origin.port, RedisArgument.string(queue.keys.rate))
             func set() async throws {
                 await client.empty()

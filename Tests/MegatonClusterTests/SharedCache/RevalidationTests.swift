@@ -86,6 +86,8 @@ import Testing
                 logger: logger
             )
             configuration.didRefresh = { _, cost in continuation.yield(cost) }
+            // The next request finds the original, instead of waiting for it.
+            configuration.uploadConcurrency = 0
             pipeline = ImagePipeline(configuration: configuration)
         }
 

@@ -141,6 +141,17 @@ struct QueueFixture: Sendable {
             .compactMap { $0.string.flatMap(HoldingEntry.init) }
     }
 
+    /// Kills the server and starts it again from its last file.
+    func restart() async throws {
+        await server.crash()
+        try await server.startAgain()
+        // The client may still have the old connection.
+        while (try? await redis.send(["PING"])) == nil {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
+    }
+
     /// The outcomes behind the first `kept`, for a reader that does not know their digests.
     func results(of batch: String, kept: Int, limit: Int = 1000) async throws -> [Data] {
         try await queue.results(of: batch, after: kept, digest: "", limit: limit).lines

@@ -83,14 +83,15 @@ import Testing
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             let options = ["--concurrency", "32"]
             try await cluster.start(workers: [options, options])
-            _ = try await cluster.poll { _ -> Bool? in
-                let reply = try await cluster.client.send(["PUBSUB", "NUMSUB", "megaton:landed:0"])
-                return reply.array?.last?.int == 2 ? true : nil
-            }
             origin.hold()
             let submit = try cluster.submit((0..<60).map { _ in origin.url("/one.png") })
             await origin.waitForRequests("/one.png", count: 1)
             try await cluster.wait(untilRunning: 60)
+            // One process leads; the other waits for it.
+            _ = try await cluster.poll { _ -> Bool? in
+                let reply = try await cluster.client.send(["PUBSUB", "CHANNELS", "megaton:landed:*"])
+                return reply.array?.isEmpty == false ? true : nil
+            }
             try await cluster.client.send(["CLIENT", "KILL", "TYPE", "pubsub"])
             // The notification of the landing may arrive while no worker is subscribed.
             origin.release()

@@ -66,6 +66,30 @@ import Testing
         }
     }
 
+    /// Fault: the ledger lacked lines, and the exit code was 0.
+    @Test func jobsWithoutAnOutcomeAreNamed() async throws {
+        try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
+            try await cluster.start(workers: [FaultCluster.hasty])
+            origin.hold()
+            let ledger = cluster.directory.path + "/ledger.jsonl"
+            let urls = (0..<4).map { origin.url("/\($0).png") }
+            let submit = try cluster.submit(urls, ["--batch", "b", "--ledger", ledger])
+            try await cluster.wait(untilRunning: 4)
+            // Its reader sleeps while another program takes an outcome.
+            submit.send(SIGSTOP)
+            origin.release()
+            try await cluster.wait(untilDone: 4)
+            let taken = try await cluster.client.send(["LPOP", "megaton:{default}:results:b"]).string ?? ""
+            let id = try #require(JSONDecoder().decode(JobOutcome.self, from: Data(taken.utf8)).id)
+            submit.send(SIGCONT)
+            let ending = await submit.ending()
+            #expect(ending.code == 69, "\(ending.errors)")
+            #expect(ending.errors.contains("1 outcome is missing") && ending.errors.contains("Missing: \(id)."))
+            let ids = try cluster.lines(of: "ledger.jsonl", as: JobOutcome.self).compactMap(\.id)
+            #expect(ids.count == 3 && !ids.contains(id))
+        }
+    }
+
     // All connections are cut repeatedly.
     @Test func aBatchSurvivesThatItsConnectionsAreCutAgainAndAgain() async throws {
         try await FaultCluster.runWithOrigin(delay: .milliseconds(20)) { (cluster, origin) async throws in
@@ -151,7 +175,7 @@ import Testing
         try await RedisServerProcess.run(options) { (cache) async throws in
             try await FaultCluster.runWithOrigin(image: image) { (cluster, origin) async throws in
                 // Client buffers count as memory too: few jobs at a time, or there is no room for entries.
-                let options = ["--concurrency", "2", "--cache-redis", cache.url]
+                let options = ["--concurrency", "2", "--cache-redis", cache.url, "--cache-policy", "all"]
                 let workers = try await cluster.start(workers: [options, options])
                 let urls = (0..<200).map { origin.url("/\($0).png") }
                 try await requireSameOutputs(of: urls, ["--size", "48x48"], in: cluster)

@@ -120,7 +120,7 @@ import Testing
             let probe = PipelineProbe { $0.dataCachePolicy = policy }
             let request = probe.request(origin.url("/a"))
             try await probe.pipeline.prefetch(request)
-            let keeps = [.automatic, .storeAll, .storeOriginalData].contains(policy)
+            let keeps = [.automatic, .storeAll, .storeReused, .storeOriginalData].contains(policy)
             #expect(probe.cache.writes == (keeps ? [probe.original(request)] : []))
         }
     }
@@ -202,7 +202,7 @@ import Testing
         _ = try await probe.pipeline.image(for: probe.request(url, ["1"]))
         _ = try await probe.pipeline.data(for: probe.request(url))
         await probe.settle()
-        let keeps = [.automatic, .storeAll, .storeEncodedImages].contains(policy)
+        let keeps = [.automatic, .storeAll, .storeReused, .storeEncodedImages].contains(policy)
         #expect(probe.cache.writes == (keeps ? [probe.image(probe.request(url, ["1"]))] : []))
     }
 

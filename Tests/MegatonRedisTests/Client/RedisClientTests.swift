@@ -287,31 +287,4 @@ import Testing
             #expect(replies.map(\.int) == [22, 33])
         }
     }
-
-    @Test func listensAgainAfterItsConnectionWasCut() async throws {
-        try await RedisServerProcess.run { server in
-            let client = server.client()
-            defer { client.close() }
-            let (events, continuation) = AsyncStream.makeStream(of: String.self)
-            let subscriber = RedisSubscriber(
-                server.configuration,
-                channels: ["a", "b"],
-                group: MultiThreadedEventLoopGroup.singleton,
-                logger: Logger(label: "test"),
-                onSubscribed: { continuation.yield("subscribed") },
-                onMessage: { continuation.yield("\($0): \($1)") }
-            )
-            let listening = Task { await subscriber.run() }  // Cancelled below.
-            var iterator = events.makeAsyncIterator()
-            #expect(await iterator.next() == "subscribed")
-            try await client.send(["PUBLISH", "b", "one"])
-            #expect(await iterator.next() == "b: one")
-            try await client.send(["CLIENT", "KILL", "TYPE", "pubsub"])
-            #expect(await iterator.next() == "subscribed")
-            try await client.send(["PUBLISH", "a", "two"])
-            #expect(await iterator.next() == "a: two")
-            listening.cancel()
-            await listening.value
-        }
-    }
 }

@@ -127,15 +127,15 @@ import Testing
 
     private func hearsMessagesOfOtherNodes(_ client: RedisClient, _ cluster: RedisClusterProcesses) async throws {
         let (events, continuation) = AsyncStream.makeStream(of: String.self)
-        let subscriber = RedisSubscriber(
+        let subscriptions = ChannelSubscriptions(
             client.configuration,
-            channels: ["a", "b"],
             group: MultiThreadedEventLoopGroup.singleton,
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            onSubscribed: { continuation.yield("subscribed") },
+            onSubscribed: { _ in continuation.yield("subscribed") },
             onMessage: { continuation.yield("\($0): \($1)") }
         )
-        let listening = Task { await subscriber.run() }  // Cancelled below.
+        _ = subscriptions.subscribe(to: "b")
+        let listening = Task { await subscriptions.run() }  // Cancelled below.
         var iterator = events.makeAsyncIterator()
         #expect(await iterator.next() == "subscribed")
         for port in cluster.ports {

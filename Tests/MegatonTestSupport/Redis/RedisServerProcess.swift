@@ -127,6 +127,17 @@ package final class RedisServerProcess: Sendable {
         )
     }
 
+    /// A client of a server that may not exist, and that commands do not wait for.
+    package static func client(ofSocket path: String) throws -> RedisClient {
+        RedisClient(
+            try RedisConfiguration(url: "unix://\(path)"),
+            role: "test",
+            group: MultiThreadedEventLoopGroup.singleton,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            waitsForReconnect: false
+        )
+    }
+
     private func waitUntilReady() async throws {
         // The socket file appears once the server listens; the directory is watched for it.
         try await directory.waitForFile(named: "redis.sock")
@@ -174,16 +185,16 @@ package final class RedisServerProcess: Sendable {
         let client = client("watch")
         defer { client.close() }
         let (changes, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let subscriber = RedisSubscriber(
+        let subscriptions = ChannelSubscriptions(
             configuration,
-            channels: keys.map { "__keyspace@0__:\($0)" },
             group: MultiThreadedEventLoopGroup.singleton,
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            onSubscribed: { continuation.yield() },
+            onSubscribed: { _ in continuation.yield() },
             onMessage: { _, _ in continuation.yield() }
         )
+        for key in keys { _ = subscriptions.subscribe(to: "__keyspace@0__:\(key)") }
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { await subscriber.run() }
+            group.addTask { await subscriptions.run() }
             group.addTask {
                 for await _ in changes where try await condition(client) { return }
             }
@@ -194,9 +205,9 @@ package final class RedisServerProcess: Sendable {
 }
 
 extension RedisServerProcess {
-    /// Returns once a client is subscribed to the ends of flights.
+    /// Returns once a client waits for the end of a flight.
     package func waitForSubscriber(_ client: RedisClient) async throws {
-        while try await client.send(["PUBSUB", "NUMSUB", "megaton:landed:0"]).array?.last?.int ?? 0 == 0 {
+        while try await client.send(["PUBSUB", "CHANNELS", "megaton:landed:*"]).array?.isEmpty != false {
             await Task.yield()
         }
     }

@@ -160,16 +160,16 @@ package final class SentinelTrio: Sendable {
         after action: () async throws -> Void
     ) async throws {
         let (events, continuation) = AsyncStream.makeStream(of: Event.self)
-        let subscriber = RedisSubscriber(
+        let subscriptions = ChannelSubscriptions(
             Self.configuration(sentinelPorts[0]),
-            channels: ["+switch-master"],
             group: MultiThreadedEventLoopGroup.singleton,
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            onSubscribed: { continuation.yield(.subscribed) },
+            onSubscribed: { _ in continuation.yield(.subscribed) },
             onMessage: { _, _ in continuation.yield(.switched) }
         )
+        _ = subscriptions.subscribe(to: "+switch-master")
         // Unstructured, so that the action runs in the caller's isolation; cancelled when this method returns.
-        let listening = Task { await subscriber.run() }
+        let listening = Task { await subscriptions.run() }
         defer { listening.cancel() }
         let alarm = MultiThreadedEventLoopGroup.singleton.next().scheduleTask(in: .seconds(60)) {
             continuation.finish()

@@ -295,6 +295,7 @@ local function trimDeadLetters(deadKey, deadInfoKey, statKey, time, most)
   local bytes, limit, oldest = tonumber(v[1]) or 0, tonumber(v[2]) or 33554432, {}
   while #oldest < most do
     local isOver = count - #oldest > 100000 or bytes > limit and count - #oldest > 1
+    if not isOver and time <= 0 then break end
     local first = redis.call('ZRANGE', deadKey, #oldest, #oldest, 'WITHSCORES')
     if #first == 0 or not isOver and tonumber(first[2]) >= time then break end
     oldest[#oldest + 1] = first[1]

@@ -5,9 +5,10 @@
 -- KEYS 1 entry · 2 flight · 3 negative
 -- ARGV 1 owner · 2 lease, ms · 3 token of the flight that the caller has waited for, or 0 · 4 `1` if the owner is
 --      working on its own flight of this key, `0` if it knows of none · 5 maximum age of a remembered failure that is
---      returned, ms; -1 for any age
--- Returns {`hit`, ms for which the entry is still fresh, m, chunk 0} · {`failed`, error, ms left, old…} · {`shared`,
---      error, ms left, old…}: the failure of the flight that the caller has waited for, or of a later one, at any age ·
+--      returned, ms; -1 for any age · 6 checksum of a copy of the entry that the caller has, or empty
+-- Returns {`hit`, ms for which the entry is still fresh, m, chunk 0} · {`same`, ms, m}: a hit whose bytes are those of
+--      the copy · {`failed`, error, ms left, old…} · {`shared`, error, ms left, old…}: the failure of the flight that
+--      the caller has waited for, or of a later one, at any age ·
 --      {`uncacheable`, token}: all callers may lead in parallel, and call `finishFlight` with such a token if they have
 --      an entry · {`wait`, ms left, token, old…} · {`lead`, token, old…}. The fields old… are absent, or describe the
 --      stale entry: ms since it became stale, m, chunk 0; `wait` has them only while that entry may be served.
@@ -19,7 +20,7 @@
 
 local entryKey, flightKey, negativeKey = KEYS[1], KEYS[2], KEYS[3]
 local owner, leaseTime, awaited, ownsFlight = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local maximumAge = tonumber(ARGV[5])
+local maximumAge, copied = tonumber(ARGV[5]), ARGV[6] or ''
 
 local t = redis.call('TIME')
 local us = t[1] * 1000000 + t[2]
@@ -32,7 +33,11 @@ local function add(reply, ms)
   return reply
 end
 local stored = tonumber(e[3] or '0')
-if left > 0 or (awaited > 0 and stored >= awaited) then return add({'hit'}, math.max(0, left)) end
+if left > 0 or (awaited > 0 and stored >= awaited) then
+  local header = copied ~= '' and redis.call('HGET', entryKey, 'm')
+  if header and string.find(header, copied, 1, true) then return {'same', math.max(0, left), header} end
+  return add({'hit'}, math.max(0, left))
+end
 local failed = redis.call('GET', negativeKey)
 if failed == 'U' then return {'uncacheable', string.format('%.0f', math.max(us, stored + 1))} end
 if failed then

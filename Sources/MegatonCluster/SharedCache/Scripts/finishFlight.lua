@@ -6,19 +6,20 @@
 -- KEYS 1 entry · 2 flight · 3 temporary · 4 negative
 -- ARGV 1 owner · 2 token · 3 keep: `0` nothing, `1` the chunks given here, `2` those in the temporary key, `3` those of
 --      the existing entry · 4 ms until Redis deletes the entry · 5 ms for which it is fresh · 6 ms for which it may be
---      served while it is revalidated, including the fresh ones · 7 m · 8 channel · 9 message · 10 number of chunks ·
---      11… the chunks, or for `3` the checksum that the entry's m must have
+--      served while it is revalidated, including the fresh ones · 7 m · 8 channel of the flight · 9 message
+--      · 10 channel of deletions · 11 number of chunks
+--      · 12… the chunks, or for `3` the checksum that the entry's m must have
 -- Returns `ok`, or `stale`: a newer flight has begun or ended, and nothing but the temporary key has changed; or
 --      `torn`: chunks of the temporary key are missing, or the entry whose chunks were to be kept is gone, so that the
 --      flight has ended without an entry of its own.
 -- After keeping nothing, the entry of an earlier flight is deleted too, and for ten seconds a mark lets the waiters
--- lead in parallel instead of one after the other. The deletion is published as `-` and the message, for near caches
--- that hold a copy.
+-- lead in parallel instead of one after the other. The deletion is published, for near caches that hold a copy, if
+-- there was an entry.
 
 local entryKey, flightKey, temporaryKey, negativeKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, token, keep, lifetime, freshTime = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local staleTime, header, channel, message, chunkCount = ARGV[6], ARGV[7], ARGV[8], ARGV[9], tonumber(ARGV[10])
-local firstChunk, checksum = 11, ARGV[11]
+local staleTime, header, channel, message, deletions = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+local chunkCount, firstChunk, checksum = tonumber(ARGV[11]), 12, ARGV[12]
 
 local f = redis.call('HMGET', flightKey, 'o', 't', 'w')
 local stored = redis.call('HGET', entryKey, 't')
@@ -28,13 +29,14 @@ if (f[1] and (f[1] ~= owner or f[2] ~= token)) or
   return 'stale'
 end
 local answer = 'ok'
+local hadEntry = 0
 if keep == '2' and redis.call('HLEN', temporaryKey) ~= chunkCount then
   redis.call('UNLINK', temporaryKey)
   answer = 'torn'
 elseif keep == '3' and not string.find(redis.call('HGET', entryKey, 'm') or '', checksum, 1, true) then
   answer = 'torn'
 else
-  if keep ~= '3' then redis.call('UNLINK', entryKey) end
+  if keep ~= '3' then hadEntry = redis.call('UNLINK', entryKey) end
   if keep == '2' then redis.call('RENAME', temporaryKey, entryKey) end
   if keep == '1' then
     for i = firstChunk, #ARGV do redis.call('HSET', entryKey, i - firstChunk, ARGV[i]) end
@@ -50,7 +52,7 @@ end
 redis.call('UNLINK', flightKey, negativeKey)
 if keep == '0' then
   redis.call('SET', negativeKey, 'U', 'PX', 10000)
-  redis.call('PUBLISH', channel, '-' .. message)
+  if hadEntry == 1 then redis.call('PUBLISH', deletions, message) end
 end
 if f[3] or not f[1] then redis.call('PUBLISH', channel, message) end
 return answer

@@ -8,7 +8,7 @@ extension CacheKey {
     ///
     /// - Parameter revision: the size and modification time of a local file, which has no validators. Defaults to the
     ///   revision in the request; pass a value if the file has just been checked.
-    static func original(of request: ImageRequest, revision: String? = nil) -> CacheKey {
+    package static func original(of request: ImageRequest, revision: String? = nil) -> CacheKey {
         original(of: request, sending: VaryKey.lines(request.sentFields), revision: revision)
     }
 
