@@ -13,7 +13,8 @@ import uuid
 
 import redis
 
-PREFIX = "megaton:{default}:"
+QUEUE = "megaton:{default}:"
+PREFIX = QUEUE + "2:"  # The keys of protocol 2; the intake is the same in each.
 TIMEOUT = 60  # Seconds without an outcome.
 
 
@@ -23,7 +24,7 @@ def main(url, output, *sources):
     # Before the first job, so that every outcome is kept.
     client.hset(f"{PREFIX}batch:{batch}", "ledger", 1)
     jobs = [{"source": source, "output": output, "batch": batch} for source in sources]
-    client.lpush(f"{PREFIX}jobs", *map(json.dumps, jobs))
+    client.lpush(f"{QUEUE}jobs", *map(json.dumps, jobs))
     failed = 0
     for _ in sources:  # Each job has exactly one outcome.
         reply = client.blpop(f"{PREFIX}results:{batch}", timeout=TIMEOUT)

@@ -14,9 +14,9 @@ struct Stage: Sendable {
     let clock = ContinuousClock()
 
     /// Key of the leases of running jobs: id to the lease's expiry.
-    let lease = "megaton:{default}:lease"
+    let lease = "megaton:{default}:2:lease"
     /// Key of each job's state.
-    let meta = "megaton:{default}:meta"
+    let meta = "megaton:{default}:2:meta"
 
     /// A client for checks and pushes, connected directly to a server.
     func client(_ url: String, timeout: Duration = .seconds(5)) throws -> RedisClient {
@@ -75,8 +75,8 @@ struct Stage: Sendable {
     /// Waits until `workers` workers have registered and a coordinator leads.
     func ready(_ client: RedisClient, workers: Int) async throws {
         try await reach("a leader and \(workers) workers", within: .seconds(60)) {
-            let count = try await client.send(["ZCARD", "megaton:{default}:workers"]).int ?? 0
-            let leads = try await client.send(["EXISTS", "megaton:{default}:leader"]).int ?? 0
+            let count = try await client.send(["ZCARD", "megaton:{default}:2:workers"]).int ?? 0
+            let leads = try await client.send(["EXISTS", "megaton:{default}:2:leader"]).int ?? 0
             return count >= workers && leads == 1
         }
     }

@@ -162,11 +162,12 @@ struct Intake: Sendable {
             QueueScripts.stage,
             keys: [
                 keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.stages, keys.intakes, keys.credit,
-                keys.control, keys.round, keys.jobs,
+                keys.control, keys.round,
             ]
-                + batches.map(keys.jobs(batch:)),
-            arguments: [.string(name), .int(epoch), .int(limit), .int(staged.count), .int(staged.round), "", "1"]
-                + batches.flatMap { [.string($0), .int(Self.weight(weights[$0]))] }
+                + Job.Priority.allCases.map(keys.jobs) + batches.map(keys.jobs(batch:)),
+            arguments: [.string(name), .int(epoch), .int(limit), .int(staged.count), .int(staged.round)]
+                + Job.Priority.allCases.flatMap { [.string(PublicIntake.name(of: $0)), .int($0.weight)] }
+                + batches.flatMap { [.string($0), .int(Self.weight(weights[$0]) * Job.Priority.normal.weight)] }
         )
         staged.round += 1
         staged.raw += (reply.array ?? []).compactMap { entry in
@@ -299,4 +300,26 @@ struct StagedJobs: Sendable {
 
     var count: Int { validated.count + raw.count }
     var isEmpty: Bool { count == 0 }
+}
+
+/// The names that the public intakes have among those of batches in the stage. No batch has one of them.
+enum PublicIntake {
+    /// The normal one has the empty name.
+    static func name(of priority: Job.Priority) -> String { priority == .normal ? "" : "!\(priority.rawValue)" }
+
+    /// The priority of the jobs of a public intake; nil for the name of a batch.
+    static func priority(of name: String) -> Job.Priority? {
+        Job.Priority.allCases.first { Self.name(of: $0) == name }
+    }
+}
+
+extension Job.Priority {
+    /// Shares of what leaves full intakes and full lists; `claim` has the same numbers.
+    var weight: Int {
+        switch self {
+        case .high: 16
+        case .normal: 4
+        case .bulk: 1
+        }
+    }
 }

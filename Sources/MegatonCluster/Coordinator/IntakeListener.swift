@@ -6,52 +6,59 @@ internal import NIOCore
 /// Waits until jobs are pushed, without taking them.
 ///
 /// A client's LPUSH is detected by moving the public list's last element to its own position: the command blocks while
-/// the list is empty and changes nothing. The intakes of batches announce themselves with a token. Each of the two is
-/// watched on its own connection, and only while the coordinator waits.
+/// the list is empty and changes nothing. The intakes of batches announce themselves with a token. Each list is watched
+/// on its own connection, and only while the coordinator waits.
 final class IntakeListener: Sendable {
-    private let jobs: RedisClient
-    private let batches: RedisClient
-    private let commands: (jobs: RedisCommand, batches: RedisCommand)
-    private let armed: (jobs: AsyncSignal, batches: AsyncSignal) = (AsyncSignal(), AsyncSignal())
+    private let watches: [Watch]
     private let pushed = AsyncSignal()
+
+    /// A connection that waits for one kind of announcement whenever it is armed.
+    private struct Watch {
+        let redis: RedisClient
+        let command: RedisCommand
+        let armed = AsyncSignal()
+    }
 
     /// How long one command blocks; after that the coordinator looks by itself.
     private static let block: Duration = .seconds(1)
 
     init(_ redis: RedisConfiguration, keys: QueueKeys, group: any EventLoopGroup, logger: Logger) {
-        jobs = RedisClient(redis, role: "intake", group: group, logger: logger)
-        batches = RedisClient(redis, role: "intakewake", group: group, logger: logger)
         let seconds = RedisArgument.string(String(Int(Self.block.inSeconds)))
-        commands = (
-            ["BLMOVE", .string(keys.jobs), .string(keys.jobs), "RIGHT", "RIGHT", seconds],
-            ["BLPOP", .string(keys.intakeWake), seconds]
+        let lists = Job.Priority.allCases.map { priority in
+            let list = RedisArgument.string(keys.jobs(priority))
+            return Watch(
+                redis: RedisClient(redis, role: "intake", group: group, logger: logger),
+                command: ["BLMOVE", list, list, "RIGHT", "RIGHT", seconds]
+            )
+        }
+        let batches = Watch(
+            redis: RedisClient(redis, role: "intakewake", group: group, logger: logger),
+            command: ["BLPOP", .string(keys.intakeWake), seconds]
         )
+        watches = lists + [batches]
     }
 
     /// Watches whenever a caller waits, until the task is cancelled.
     func run() async {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.listen(on: self.jobs, with: self.commands.jobs, when: self.armed.jobs) }
-            group.addTask { await self.listen(on: self.batches, with: self.commands.batches, when: self.armed.batches) }
+            for watch in watches { group.addTask { await self.listen(watch) } }
         }
     }
 
     /// Returns when jobs may have been pushed, and after little more than a second in any case.
     func wait() async {
-        armed.jobs.signal()
-        armed.batches.signal()
+        for watch in watches { watch.armed.signal() }
         await pushed.wait()
     }
 
     func close() {
-        jobs.close()
-        batches.close()
+        for watch in watches { watch.redis.close() }
     }
 
-    private func listen(on client: RedisClient, with command: RedisCommand, when armed: AsyncSignal) async {
+    private func listen(_ watch: Watch) async {
         var backoff = Backoff()
-        await armed.serve {
-            try await client.send(command, timeout: Self.block + .seconds(2))
+        await watch.armed.serve {
+            try await watch.redis.send(watch.command, timeout: Self.block + .seconds(2))
             backoff.reset()
         } pauseAfter: { error in
             // The coordinator's own commands meet the same failure and log it; here it only causes a back-off.

@@ -96,9 +96,11 @@ struct JobValidator: Sendable {
 
     /// Validates a pushed job.
     ///
-    /// - Parameter batch: the batch through whose intake it came; empty for the public intake, whose jobs name their
-    ///   batch themselves.
-    func validate(_ json: Data, batch: String) -> Candidate {
+    /// - Parameter intake: the batch through whose intake it came, or the name of a public intake, whose jobs name their
+    ///   batch themselves. Its priority is that of the jobs that do not ask for another one than `normal`.
+    func validate(_ json: Data, batch intake: String) -> Candidate {
+        let priority = PublicIntake.priority(of: intake)
+        let batch = priority == nil ? intake : ""
         let isOwn = !batch.isEmpty
         do throws(JobError) {
             if json.first == Self.tooLargeMark {
@@ -112,7 +114,11 @@ struct JobValidator: Sendable {
                 job.batch = batch
             }
             // Most jobs arrive in their full form: the pushed JSON is then kept, and nothing is encoded again.
-            let isFull = job.id != nil && job.preset == nil && (job.kind == .fetch || job.renditions != nil)
+            var isFull = job.id != nil && job.preset == nil && (job.kind == .fetch || job.renditions != nil)
+            if let priority, priority != .normal, job.priority == .normal {
+                job.priority = priority
+                isFull = false
+            }
             job.renditions = try renditions(of: job)
             try requireOwnPaths(job)
             job.preset = nil

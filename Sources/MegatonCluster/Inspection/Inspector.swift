@@ -26,7 +26,8 @@ package struct Inspector: Sendable {
         let intakes = (try await queue.redis.send(["ZRANGE", .string(keys.intakes), "0", "-1"]).array ?? [])
             .compactMap(\.string)
         let commands: [RedisCommand] =
-            ([keys.stage(epoch: epoch)] + keys.ready + [keys.jobs] + intakes.map(keys.jobs(batch:))).map {
+            ([keys.stage(epoch: epoch)] + keys.ready + Job.Priority.allCases.map(keys.jobs)
+            + intakes.map(keys.jobs(batch:))).map {
                 ["LLEN", .string($0)]
             } + [keys.lease, keys.delay, keys.dead, keys.batches].map { ["ZCARD", .string($0)] } + [
                 ["HGETALL", .string(keys.stat)], ["GET", .string(keys.leader)], ["TIME"],
@@ -38,7 +39,7 @@ package struct Inspector: Sendable {
         let replies = try await queue.redis.pipeline(commands)
         for case .error(let text) in replies { throw RedisError(reply: text) }
         guard replies.count == commands.count else { throw JobQueue.unexpected("status") }
-        let lists = 5 + intakes.count
+        let lists = 7 + intakes.count
         var status = ClusterStatus()
         status.staged = replies[0].int ?? 0
         status.ready = replies[1...3].reduce(0) { $0 + ($1.int ?? 0) } + (replies[lists + 10].int ?? 0)

@@ -29,9 +29,11 @@ extension JobQueue {
         return replies.reduce(0) { $0 + ($1.int ?? 0) }
     }
 
-    /// Number of jobs in the public list.
+    /// Number of jobs in the public lists.
     package func intakeCount() async throws(RedisError) -> Int {
-        try await redis.send(["LLEN", .string(keys.jobs)]).int ?? 0
+        let replies = try await redis.pipeline(Job.Priority.allCases.map { ["LLEN", .string(keys.jobs($0))] })
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        return replies.reduce(0) { $0 + ($1.int ?? 0) }
     }
 
     /// Milliseconds since 1970, by Redis' clock.

@@ -1,15 +1,21 @@
 /// Names of all keys that one queue uses in the control Redis.
 ///
-/// Each contains the queue as a hash tag, so that the keys of a script share a slot of a Redis Cluster.
+/// Each contains the queue as a hash tag, so that the keys of a script share a slot of a Redis Cluster. All except the
+/// public intakes contain the version of the protocol: processes of another version find none of its jobs.
 package struct QueueKeys: Sendable, Hashable {
     /// The queue's name.
     package let queue: String
     private let prefix: String
+    private let publicPrefix: String
+
+    /// Version of the protocol: of the keys, of what they hold and of the scripts.
+    package static let version = 2
 
     /// - Parameter queue: the queue's name, of letters, digits, `.`, `_` and `-`.
     package init(queue: String = "default") {
         self.queue = queue
-        prefix = "megaton:{\(queue)}:"
+        publicPrefix = "megaton:{\(queue)}:"
+        prefix = publicPrefix + "\(Self.version):"
     }
 
     /// Pattern of the keys of all queues, for SCAN; keys of the cache have no brace at this position.
@@ -18,7 +24,11 @@ package struct QueueKeys: Sendable, Hashable {
     // MARK: Intake
 
     /// LIST, public: clients `LPUSH` a job's JSON; the coordinator takes from the right.
-    package var jobs: String { prefix + "jobs" }
+    package var jobs: String { publicPrefix + "jobs" }
+    /// The public intake for jobs of a priority: `jobs`, `jobs:high` and `jobs:bulk`.
+    package func jobs(_ priority: Job.Priority) -> String {
+        priority == .normal ? jobs : publicPrefix + "jobs:\(priority.rawValue)"
+    }
     /// LIST, a batch's own intake.
     package func jobs(batch: String) -> String { prefix + "jobs:\(batch)" }
     /// ZSET, batches that have an intake of their own, by their weight.

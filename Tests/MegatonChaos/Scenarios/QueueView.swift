@@ -5,7 +5,7 @@ import MegatonRedis
 struct QueueView {
     let redis: RedisClient
 
-    private static let prefix = "megaton:{default}:"
+    private static let prefix = "megaton:{default}:2:"
 
     var queue: JobQueue { JobQueue(redis, keys: QueueKeys()) }
 
@@ -62,7 +62,7 @@ struct QueueView {
 
     /// Inconsistent jobs: each must have a body, a meta and exactly one place. Checked atomically.
     func misplaced() async throws -> [String] {
-        let keys = ["body", "meta", "ready:high", "ready:normal", "ready:bulk", "lease", "delay", "suspects"]
+        let keys = ["body", "meta", "ready:high", "ready:normal", "ready:bulk", "lease", "delay", "suspects", "holding"]
         let reply = try await redis.run(Self.misplacedScript, keys: keys.map { Self.prefix + $0 }, arguments: [])
         return (reply.array ?? []).compactMap(\.string)
     }

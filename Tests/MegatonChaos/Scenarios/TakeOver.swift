@@ -50,7 +50,7 @@ struct TakeOver: Scenario {
         try await stage.reach("a leader that admits", within: .seconds(30)) {
             try await cluster.view.batch(Self.batch)["total"] > 1000
         }
-        let leader = try await cluster.client.send(["GET", "megaton:{default}:leader"]).string ?? ""
+        let leader = try await cluster.client.send(["GET", "megaton:{default}:2:leader"]).string ?? ""
         for (index, process) in cluster.fleet.coordinators.enumerated() where leader.contains(":\(process.pid):") {
             process.send(SIGKILL)
             _ = await process.ending()

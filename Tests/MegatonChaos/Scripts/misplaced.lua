@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- misplaced: finds jobs that are inconsistent: each must have a body, a meta and exactly one place.
 --
--- KEYS 1 body · 2 meta · 3-5 ready · 6 lease · 7 delay · 8 suspects
+-- KEYS 1 body · 2 meta · 3-5 ready · 6 lease · 7 delay · 8 suspects · 9 holding
 -- ARGV none
 -- Returns a sentence for each inconsistent job, at most twenty. Changes nothing.
 
@@ -18,6 +18,11 @@ end
 for _, key in ipairs(readyKeys) do put(redis.call('LRANGE', key, 0, -1)) end
 put(redis.call('LRANGE', suspectsKey, 0, -1))
 for _, key in ipairs({leaseKey, delayKey}) do put(redis.call('ZRANGE', key, 0, -1)) end
+local held = {}
+for _, entry in ipairs(redis.call('ZRANGE', KEYS[9], 0, -1)) do
+  held[#held + 1] = string.match(entry, '^[^%z]*%z[^%z]*%z(.*)$')
+end
+put(held)
 for _, id in ipairs(redis.call('HKEYS', bodyKey)) do
   if redis.call('HEXISTS', metaKey, id) == 0 then report(id, 'has a body and no meta') end
   if places[id] ~= 1 then report(id, 'is in ' .. (places[id] or 0) .. ' places') end

@@ -38,8 +38,8 @@ import Testing
     }
 
     private func count(_ field: String, is number: Int, _ server: RedisServerProcess) async throws {
-        try await server.wait(forChangesOf: ["megaton:{default}:stat"]) { client in
-            try await client.send(["HGET", "megaton:{default}:stat", .string(field)]).int == number
+        try await server.wait(forChangesOf: ["megaton:{default}:2:stat"]) { client in
+            try await client.send(["HGET", "megaton:{default}:2:stat", .string(field)]).int == number
         }
     }
 
@@ -94,8 +94,8 @@ import Testing
             let written = write(pipe, line, line.count)
             try #require(written == line.count)
             let run = try ProgramUnderTest.megaton(["submit", list, "--batch", "b", "--redis", server.url])
-            try await server.wait(forChangesOf: ["megaton:{default}:jobs:b"]) { client in
-                try await client.send(["LLEN", "megaton:{default}:jobs:b"]).int == 1
+            try await server.wait(forChangesOf: ["megaton:{default}:2:jobs:b"]) { client in
+                try await client.send(["LLEN", "megaton:{default}:2:jobs:b"]).int == 1
             }
             run.send(SIGINT)
             let ending = await run.ending()
@@ -105,7 +105,7 @@ import Testing
             )
             let client = server.client()
             defer { client.close() }
-            #expect(try await client.send(["SISMEMBER", "megaton:{default}:cancelled", "b"]).int == 1)
+            #expect(try await client.send(["SISMEMBER", "megaton:{default}:2:cancelled", "b"]).int == 1)
         }
     }
 
@@ -115,8 +115,8 @@ import Testing
             defer { client.close() }
             let letter = #"{"code":"not_found","message":"404","attempts":1,"job":"{\"source\":\"data:,x\"}"}"#
             for id in 0..<7 {
-                try await client.send(["ZADD", "megaton:{default}:dead", .int(1_700_000_000_000 + id), .int(id)])
-                try await client.send(["HSET", "megaton:{default}:deadinfo", .int(id), .string(letter)])
+                try await client.send(["ZADD", "megaton:{default}:2:dead", .int(1_700_000_000_000 + id), .int(id)])
+                try await client.send(["HSET", "megaton:{default}:2:deadinfo", .int(id), .string(letter)])
             }
             let short = try await megaton(["dead", "list", "--limit", "5"], server)
             #expect(short.output.split(separator: "\n").count == 5)
@@ -143,8 +143,8 @@ import Testing
             let client = server.client()
             defer { client.close() }
             let letter = "{\"code\":\"not_found\",\"message\":\"a\u{202E}b\u{7F}c\",\"attempts\":1,\"job\":\"{}\"}"
-            try await client.send(["ZADD", "megaton:{default}:dead", "1700000000000", "x"])
-            try await client.send(["HSET", "megaton:{default}:deadinfo", "x", .string(letter)])
+            try await client.send(["ZADD", "megaton:{default}:2:dead", "1700000000000", "x"])
+            try await client.send(["HSET", "megaton:{default}:2:deadinfo", "x", .string(letter)])
             for command in [["dead", "list", "--json"], ["dead", "show", "x"]] {
                 let ending = try await megaton(command, server)
                 #expect(ending.code == 0 && !ending.output.contains("\u{202E}"), "\(ending.errors)")
@@ -229,8 +229,8 @@ import Testing
                 #expect(try await megaton(["queue", "pause"], server).code == 0)
                 #expect(try await megaton(["status"], server).output.contains("pauses      paused"))
                 try await push("a", origin.url("/a.png"), client)
-                try await server.wait(forChangesOf: ["megaton:{default}:ready:normal"]) { client in
-                    try await client.send(["LLEN", "megaton:{default}:ready:normal"]).int == 1
+                try await server.wait(forChangesOf: ["megaton:{default}:2:ready:normal"]) { client in
+                    try await client.send(["LLEN", "megaton:{default}:2:ready:normal"]).int == 1
                 }
                 #expect(try await megaton(["queue", "drain"], server).output.contains("1 admitted job left"))
                 #expect(try await megaton(["queue", "drain", "--wait", "--timeout", "0"], server).code == 75)

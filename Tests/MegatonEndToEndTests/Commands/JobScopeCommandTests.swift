@@ -91,8 +91,8 @@ import Testing
                 let job = #"{"id":5,"batch":"\#(batch)",\#(fields)}"#
                 try await client.send(["LPUSH", "megaton:{default}:jobs", .string(job)])
             }
-            try await server.wait(forChangesOf: ["megaton:{default}:dead"]) { client in
-                try await client.send(["ZCARD", "megaton:{default}:dead"]).int == 2
+            try await server.wait(forChangesOf: ["megaton:{default}:2:dead"]) { client in
+                try await client.send(["ZCARD", "megaton:{default}:2:dead"]).int == 2
             }
             let list = try await megaton(["dead", "list"], server)
             #expect(list.output.contains("5 (batch one)") && list.output.contains("5 (batch two)"), "\(list.output)")

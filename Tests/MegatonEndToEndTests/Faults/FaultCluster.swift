@@ -120,8 +120,8 @@ final class FaultCluster: Sendable {
     /// Waits for a leader and `count` workers.
     func waitUntilReady(workers count: Int) async throws {
         try await wait(for: ["workers", "leader"]) { client in
-            let workers = try await client.send(["ZCARD", "megaton:{default}:workers"]).int
-            let leaders = try await client.send(["EXISTS", "megaton:{default}:leader"]).int
+            let workers = try await client.send(["ZCARD", "megaton:{default}:2:workers"]).int
+            let leaders = try await client.send(["EXISTS", "megaton:{default}:2:leader"]).int
             return workers == count && leaders == 1
         }
     }
@@ -166,20 +166,20 @@ final class FaultCluster: Sendable {
         for keys: [String],
         until condition: @escaping @Sendable (RedisClient) async throws -> Bool
     ) async throws {
-        try await server.wait(forChangesOf: keys.map { "megaton:{default}:\($0)" }, until: condition)
+        try await server.wait(forChangesOf: keys.map { "megaton:{default}:2:\($0)" }, until: condition)
     }
 
     /// Waits until `count` jobs are done.
     func wait(untilDone count: Int) async throws {
         try await wait(for: ["stat"]) { client in
-            try await client.send(["HGET", "megaton:{default}:stat", "done"]).int ?? 0 >= count
+            try await client.send(["HGET", "megaton:{default}:2:stat", "done"]).int ?? 0 >= count
         }
     }
 
     /// Waits until `count` jobs are claimed.
     func wait(untilRunning count: Int) async throws {
         try await wait(for: ["lease"]) { client in
-            try await client.send(["ZCARD", "megaton:{default}:lease"]).int == count
+            try await client.send(["ZCARD", "megaton:{default}:2:lease"]).int == count
         }
     }
 
@@ -194,7 +194,7 @@ final class FaultCluster: Sendable {
 
     /// A counter of the queue; 0 if it was never written.
     func statistic(_ name: String) async throws -> Int {
-        try await client.send(["HGET", "megaton:{default}:stat", .string(name)]).int ?? 0
+        try await client.send(["HGET", "megaton:{default}:2:stat", .string(name)]).int ?? 0
     }
 
     /// Number of late completions that were refused or held back. Workers add their counters when they end.
@@ -207,15 +207,16 @@ final class FaultCluster: Sendable {
     /// Keys that still hold a job; none once all have ended.
     func leftovers() async throws -> [String] {
         var found: [String] = []
-        for key in ["lease", "delay", "ready:high", "ready:normal", "ready:bulk", "suspects", "body", "meta", "jobs"] {
-            if try await client.send(["EXISTS", .string("megaton:{default}:\(key)")]).int == 1 { found.append(key) }
+        if try await client.send(["EXISTS", "megaton:{default}:jobs"]).int == 1 { found.append("jobs") }
+        for key in ["lease", "delay", "holding", "ready:high", "ready:normal", "ready:bulk", "suspects", "body", "meta"] {
+            if try await client.send(["EXISTS", .string("megaton:{default}:2:\(key)")]).int == 1 { found.append(key) }
         }
         return found
     }
 
     /// The meta of each live job: attempt, stalls, worker, priority and batch, separated by bars.
     static func metas(_ client: RedisClient) async throws -> [String] {
-        (try await client.send(["HVALS", "megaton:{default}:meta"]).array ?? []).compactMap(\.string)
+        (try await client.send(["HVALS", "megaton:{default}:2:meta"]).array ?? []).compactMap(\.string)
     }
 
     /// Whether a job is claimed by no worker, and neither an attempt nor a stall counts against it.
@@ -235,15 +236,15 @@ final class FaultCluster: Sendable {
 
     /// Expires all leases now, as if their workers had been dead for long enough.
     func expireLeases() async throws {
-        let ids = (try await client.send(["ZRANGE", "megaton:{default}:lease", "0", "-1"]).array ?? [])
+        let ids = (try await client.send(["ZRANGE", "megaton:{default}:2:lease", "0", "-1"]).array ?? [])
             .compactMap(\.string)
         // Makes the workers' last heartbeats old as well.
-        let workers = (try await client.send(["ZRANGE", "megaton:{default}:workers", "0", "-1"]).array ?? [])
+        let workers = (try await client.send(["ZRANGE", "megaton:{default}:2:workers", "0", "-1"]).array ?? [])
             .compactMap(\.string)
         for worker in workers {
-            try await client.send(["ZADD", "megaton:{default}:workers", "XX", "0", .string(worker)])
+            try await client.send(["ZADD", "megaton:{default}:2:workers", "XX", "0", .string(worker)])
         }
-        for id in ids { try await client.send(["ZADD", "megaton:{default}:lease", "XX", "0", .string(id)]) }
+        for id in ids { try await client.send(["ZADD", "megaton:{default}:2:lease", "XX", "0", .string(id)]) }
     }
 
     // MARK: - Files

@@ -24,8 +24,8 @@ import Testing
                     try await cluster.push(origin.url("/\(id).png"), id: id, attempts: 1)
                     // A job's completion follows the report about its host.
                     try await cluster.wait(for: ["dead", "delay"]) { client in
-                        let dead = try await client.send(["ZCARD", "megaton:{default}:dead"]).int ?? 0
-                        let delayed = try await client.send(["ZCARD", "megaton:{default}:delay"]).int ?? 0
+                        let dead = try await client.send(["ZCARD", "megaton:{default}:2:dead"]).int ?? 0
+                        let delayed = try await client.send(["ZCARD", "megaton:{default}:2:delay"]).int ?? 0
                         return dead + delayed > number
                     }
                 }
@@ -96,7 +96,7 @@ import Testing
                     try await cluster.push(origin.url("/\(name).png"), id: name, attempts: 1)
                 }
                 try await cluster.wait(for: ["dead"]) { client in
-                    try await client.send(["ZCARD", "megaton:{default}:dead"]).int == 3
+                    try await client.send(["ZCARD", "megaton:{default}:2:dead"]).int == 3
                 }
                 #expect(try await cluster.deathCode("truncated") == "incomplete_body")
                 #expect(try await cluster.deathCode("cut") == "unsupported_format")

@@ -52,7 +52,7 @@ import Testing
             let urls = (0..<4).map { origin.url("/\($0).png") }
             let submit = try cluster.submit(urls, ["--batch", "lost"])
             try await cluster.wait(untilRunning: 4)
-            let batch = "megaton:{default}:batch:lost"
+            let batch = "megaton:{default}:2:batch:lost"
             try await cluster.wait(for: ["batch:lost"]) { client in
                 try await client.send(["HGET", .string(batch), "closed"]).int == 1
             }
@@ -79,7 +79,7 @@ import Testing
             submit.send(SIGSTOP)
             origin.release()
             try await cluster.wait(untilDone: 4)
-            let taken = try await cluster.client.send(["LPOP", "megaton:{default}:results:b"]).string ?? ""
+            let taken = try await cluster.client.send(["LPOP", "megaton:{default}:2:results:b"]).string ?? ""
             let id = try #require(JSONDecoder().decode(JobOutcome.self, from: Data(taken.utf8)).id)
             submit.send(SIGCONT)
             let ending = await submit.ending()
@@ -162,7 +162,7 @@ import Testing
             try await cluster.push(origin.url("/late.png"), id: "late")
             try await cluster.wait(untilDone: 5)
             #expect(try await cluster.leftovers() == [])
-            #expect(try await cluster.client.send(["EXISTS", "megaton:{default}:dead"]).int == 0)
+            #expect(try await cluster.client.send(["EXISTS", "megaton:{default}:2:dead"]).int == 0)
         }
     }
 

@@ -81,16 +81,16 @@ import Testing
             let urls = (0..<20).map { origin.url("/\($0).png") }
             let submit = try cluster.submit(urls, ["--ledger", cluster.directory.path + "/ledger.jsonl"])
             try await cluster.wait(for: ["body", "lease"]) { client in
-                let alive = try await client.send(["HLEN", "megaton:{default}:body"]).int
-                let running = try await client.send(["ZCARD", "megaton:{default}:lease"]).int
+                let alive = try await client.send(["HLEN", "megaton:{default}:2:body"]).int
+                let running = try await client.send(["ZCARD", "megaton:{default}:2:lease"]).int
                 return alive == 20 && running == 8
             }
             worker.send(SIGTERM)
             #expect(await worker.ending().code == 0, "\(worker.errors)")
             let metas = try await FaultCluster.metas(cluster.client)
             #expect(metas.count == 20 && metas.allSatisfy(FaultCluster.isAsNew), "\(metas)")
-            #expect(try await cluster.client.send(["LLEN", "megaton:{default}:ready:normal"]).int == 20)
-            #expect(try await cluster.client.send(["ZCARD", "megaton:{default}:lease"]).int == 0)
+            #expect(try await cluster.client.send(["LLEN", "megaton:{default}:2:ready:normal"]).int == 20)
+            #expect(try await cluster.client.send(["ZCARD", "megaton:{default}:2:lease"]).int == 0)
             origin.release()
             try cluster.worker()
             let summary = try await cluster.summary(of: submit)
@@ -117,8 +117,8 @@ import Testing
             #expect(await worker.ending().code == 0, "\(worker.errors)")
             let metas = try await FaultCluster.metas(cluster.client)
             #expect(metas.count == 8 && metas.allSatisfy(FaultCluster.isAsNew), "\(metas)")
-            #expect(try await cluster.client.send(["LLEN", "megaton:{default}:ready:normal"]).int == 8)
-            #expect(try await cluster.client.send(["ZCARD", "megaton:{default}:lease"]).int == 0)
+            #expect(try await cluster.client.send(["LLEN", "megaton:{default}:2:ready:normal"]).int == 8)
+            #expect(try await cluster.client.send(["ZCARD", "megaton:{default}:2:lease"]).int == 0)
             origin.release()
             try cluster.worker()
             try await cluster.wait(untilDone: 8)
@@ -156,7 +156,7 @@ import Testing
                 #expect(summary.jobs == 6 && summary.done == 5 && summary.failed == 1)
                 #expect(try await cluster.deathCode("poison.png") == "poison")
                 #expect(worker.isRunning)
-                #expect(try await cluster.client.send(["ZCARD", "megaton:{default}:dead"]).int == 1)
+                #expect(try await cluster.client.send(["ZCARD", "megaton:{default}:2:dead"]).int == 1)
                 #expect(try await cluster.leftovers() == [])
             }
         }

@@ -25,9 +25,9 @@ import Testing
                         + options
                 )
             }
-            try await server.wait(forChangesOf: ["megaton:{default}:workers", "megaton:{default}:leader"]) { client in
-                let workers = try await client.send(["ZCARD", "megaton:{default}:workers"]).int
-                let leaders = try await client.send(["EXISTS", "megaton:{default}:leader"]).int
+            try await server.wait(forChangesOf: ["megaton:{default}:2:workers", "megaton:{default}:2:leader"]) { client in
+                let workers = try await client.send(["ZCARD", "megaton:{default}:2:workers"]).int
+                let leaders = try await client.send(["EXISTS", "megaton:{default}:2:leader"]).int
                 return workers == count && leaders == 1
             }
             try await body(server, directory, workers)
@@ -54,8 +54,8 @@ import Testing
                 )
                 #expect(await push.ending().code == 0)
             }
-            try await server.wait(forChangesOf: ["megaton:{default}:stat"]) { client in
-                try await client.send(["HGET", "megaton:{default}:stat", "done"]).int == 1
+            try await server.wait(forChangesOf: ["megaton:{default}:2:stat"]) { client in
+                try await client.send(["HGET", "megaton:{default}:2:stat", "done"]).int == 1
             }
             #expect(directory.files.contains("out/a-256x256.jpg"))
             let status = try await megaton(["status", "--json"], server)
@@ -66,7 +66,7 @@ import Testing
             #expect((json["workers"] as? [Any])?.count == 2)
             let client = server.client()
             defer { client.close() }
-            let dead = try await client.send(["HVALS", "megaton:{default}:deadinfo"]).array?.first?.string ?? ""
+            let dead = try await client.send(["HVALS", "megaton:{default}:2:deadinfo"]).array?.first?.string ?? ""
             #expect(dead.contains("invalid_job") && dead.contains("{nonsense"))
             let table = try await megaton(["status"], server)
             #expect(table.code == 0 && table.output.contains("done        1"))
@@ -130,8 +130,8 @@ import Testing
                 ])
                 // Some jobs are waiting for their origin.
                 await origin.waitForRequests("/0.png", count: 1)
-                try await server.wait(forChangesOf: ["megaton:{default}:lease"]) { client in
-                    try await client.send(["ZCARD", "megaton:{default}:lease"]).int == 32
+                try await server.wait(forChangesOf: ["megaton:{default}:2:lease"]) { client in
+                    try await client.send(["ZCARD", "megaton:{default}:2:lease"]).int == 32
                 }
                 workers[0].send(SIGKILL)
                 origin.release()
@@ -144,10 +144,10 @@ import Testing
                 #expect(directory.files.count { $0.hasPrefix("out/") } == 100)
                 let client = server.client()
                 defer { client.close() }
-                #expect(try await client.send(["HGET", "megaton:{default}:stat", "done"]).int == 100)
-                #expect(try await client.send(["HGET", "megaton:{default}:stat", "stalled"]).int ?? 0 > 0)
+                #expect(try await client.send(["HGET", "megaton:{default}:2:stat", "done"]).int == 100)
+                #expect(try await client.send(["HGET", "megaton:{default}:2:stat", "stalled"]).int ?? 0 > 0)
                 for key in ["lease", "delay", "dead", "ready:normal", "body", "meta"] {
-                    #expect(try await client.send(["EXISTS", .string("megaton:{default}:\(key)")]).int == 0, "\(key)")
+                    #expect(try await client.send(["EXISTS", .string("megaton:{default}:2:\(key)")]).int == 0, "\(key)")
                 }
             }
         }
@@ -167,12 +167,12 @@ import Testing
                 workers[0].send(SIGTERM)
                 #expect(await workers[0].ending().code == 0)
                 #expect(
-                    try await client.send(["LRANGE", "megaton:{default}:ready:normal", "0", "-1"]).array?.count == 1
+                    try await client.send(["LRANGE", "megaton:{default}:2:ready:normal", "0", "-1"]).array?.count == 1
                 )
                 #expect(
-                    try await client.send(["HGET", "megaton:{default}:meta", "a"]).string?.hasPrefix("1+1|0||") == true
+                    try await client.send(["HGET", "megaton:{default}:2:meta", "a"]).string?.hasPrefix("1+1|0||") == true
                 )
-                #expect(try await client.send(["ZCARD", "megaton:{default}:workers"]).int == 0)
+                #expect(try await client.send(["ZCARD", "megaton:{default}:2:workers"]).int == 0)
             }
         }
     }
@@ -185,8 +185,8 @@ import Testing
             let submit = try ProgramUnderTest.megaton([
                 "submit", list, "--wait", "--batch", "spring", "--output", directory.path, "--redis", server.url,
             ])
-            try await server.wait(forChangesOf: ["megaton:{default}:ready:normal"]) { client in
-                try await client.send(["LLEN", "megaton:{default}:ready:normal"]).int == 3
+            try await server.wait(forChangesOf: ["megaton:{default}:2:ready:normal"]) { client in
+                try await client.send(["LLEN", "megaton:{default}:2:ready:normal"]).int == 3
             }
             submit.send(SIGINT)
             let ending = await submit.ending()
@@ -196,7 +196,7 @@ import Testing
             )
             let client = server.client()
             defer { client.close() }
-            #expect(try await client.send(["SISMEMBER", "megaton:{default}:cancelled", "spring"]).int == 1)
+            #expect(try await client.send(["SISMEMBER", "megaton:{default}:2:cancelled", "spring"]).int == 1)
         }
     }
 

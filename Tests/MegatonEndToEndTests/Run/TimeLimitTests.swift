@@ -64,8 +64,8 @@ import Testing
             #expect(ending.code == 75 && ending.errors.contains("megaton batch wait b"), "\(ending.errors)")
             let client = server.client()
             defer { client.close() }
-            #expect(try await client.send(["LLEN", "megaton:{default}:jobs:b"]).int == 1)
-            #expect(try await client.send(["SISMEMBER", "megaton:{default}:cancelled", "b"]).int == 0)
+            #expect(try await client.send(["LLEN", "megaton:{default}:2:jobs:b"]).int == 1)
+            #expect(try await client.send(["SISMEMBER", "megaton:{default}:2:cancelled", "b"]).int == 0)
         }
     }
 

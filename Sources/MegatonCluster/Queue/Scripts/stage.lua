@@ -2,10 +2,10 @@
 -- stage: moves jobs from the intakes into the leader's stage, which only the leader touches.
 --
 -- KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 stages · 5 intakes · 6 credit · 7 control · 8 round · 9… intakes, the
---      public one first
+--      three public ones first
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of jobs · 4 number of jobs at the front of the stage that the
---      caller has already · 5 the round that the caller knows; then two for each intake: its batch, `` for the public
---      one · its weight
+--      caller has already · 5 the round that the caller knows; then two for each intake: its batch, or ``, `!high` or
+--      `!bulk` for the public ones · its weight
 -- Returns the jobs that are then in the stage behind those, oldest first, each `<batch>\0<json>`; or the error
 --      NOTLEADER or STALEROUND.
 --
@@ -80,7 +80,7 @@ for k = publicIntake, #KEYS do
   local batch = ARGV[position(k)]
   if redis.call('EXISTS', KEYS[k]) == 0 then
     redis.call('HDEL', creditKey, batch)
-    if k > publicIntake then redis.call('ZREM', intakesKey, batch) end
+    if k > publicIntake + 2 then redis.call('ZREM', intakesKey, batch) end
   end
 end
 local staged, bytes, start, last = {}, 0, alreadyHeld, alreadyHeld + limit - 1
