@@ -244,6 +244,36 @@ import Testing
         }
     }
 
+    @Test func outcomesAreReadFromANumber() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let batch = try await client(server).submit((0..<5).map { Job(id: "j\($0)", source: image) })
+            let redis = server.client()
+            defer { redis.close() }
+            try await end(batch, with: 5, redis)
+            let ids: [String?] = try await batch.outcomes(from: 4).reduce(into: []) { $0.append($1.id) }
+            #expect(ids == ["j3", "j4"])
+            #expect(try await stored(batch, redis) == 0, "those before that number are deleted too")
+        }
+    }
+
+    /// Jobs of the public list never close the batch that they name.
+    @Test func aBatchIsClosedByAnyClient() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let client = try client(server)
+            let redis = server.client()
+            defer { redis.close() }
+            await #expect { try await client.batch("b").close() } throws: {
+                ($0 as? ClusterError)?.code == .unknownBatch
+            }
+            try await redis.send(["HSET", .string(keys.batch("b")), "ledger", "1"])
+            try await client.batch("b").close(expected: 1)
+            #expect(try await !client.batch("b").counters().isFinished, "one job is still to come")
+            try await client.batch("b").close(expected: 0)
+            #expect(try await client.batch("b").counters().isFinished)
+            #expect(try await all(client.batch("b")).isEmpty)
+        }
+    }
+
     @Test func anIterationWithoutWorkersEndsWithAnError() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let batch = try await client(server, idleTimeout: .milliseconds(100)).submit([Job(source: image)])

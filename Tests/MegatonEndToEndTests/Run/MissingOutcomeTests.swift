@@ -1,0 +1,48 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCLI
+@testable import MegatonCluster
+
+/// Names of jobs without an outcome, and ledgers that are continued.
+@Suite(.timeLimit(.minutes(1))) struct MissingOutcomeTests {
+    private func line(_ id: String) -> Data { JobOutcome(id: id, source: "s", status: .done).json() }
+
+    private func history(_ ids: String...) -> OutcomeHistory {
+        var lines = ids.map(line)[...]
+        return OutcomeHistory(lines: { lines.popFirst() })
+    }
+
+    @Test func theFirstMissingJobsAreNamed() {
+        var ids = SubmittedIDs(batch: "b")
+        ids.add(["b.1", "own", nil])
+        ids.add(["b.22", "b.x"])
+        #expect(Array(ids.all) == ["b.1", "own", "b.22", "b.x"])
+        #expect(MissingOutcomes(0, .none, ids, history()) == nil)
+        let missing = MissingOutcomes(2, .none, ids, history("b.1", "b.x"))
+        #expect(missing?.ids == ["own", "b.22"] && missing?.deleted == 0)
+        #expect(
+            MissingOutcomes(1, .none, ids, history("b.1", "b.x"))?.ids == [],
+            "two seem to be missing: none is named"
+        )
+        #expect(MissingOutcomes(5, BatchCounters(["results_dropped": "3"]), ids, nil)?.deleted == 3)
+        ids.add((0..<50).map { "c\($0)" })
+        #expect(MissingOutcomes(54, .none, ids, history())?.ids.count == 20)
+    }
+
+    @Test func aLedgerIsContinuedBehindItsLastWholeLine() async throws {
+        let directory = try TestDirectory()
+        defer { directory.remove() }
+        let whole = line("a") + Data("\n\n".utf8) + line("b") + Data("\n".utf8)
+        let path = try directory.write(whole + Data(#"{"attempts":1,"id":"c"#.utf8), to: "ledger.jsonl")
+        let ledger = try await Ledger.open(path) { false }
+        #expect(try await ledger.resume().number == 2)
+        try await ledger.append([line("c")])
+        ledger.close()
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == whole + line("c") + Data("\n".utf8))
+        let empty = try await Ledger.open(directory.path + "/new.jsonl") { false }
+        #expect(try await empty.resume().number == 0)
+        empty.close()
+    }
+}
