@@ -155,6 +155,15 @@ struct WorkerOptions: ParsableArguments {
     var hostRate: Double?
 
     @Option(
+        name: .customLong("host-patience"),
+        help: ArgumentHelp(
+            "Fail the jobs of a host once its circuit breaker has been open for this time; until then they wait.",
+            valueName: "seconds"
+        )
+    )
+    var hostPatience: Double = 60
+
+    @Option(
         name: .customLong("max-wait"),
         help: ArgumentHelp(
             "Fail a job at once if its origin demands a longer wait (Retry-After). By default 120 in a run, 3600 in a "
@@ -186,6 +195,7 @@ struct WorkerOptions: ParsableArguments {
         if credentials?.isEmpty == true { throw ValidationError("--credentials is empty; it must name a file.") }
         try OptionRange.check("--memory", memory, 1...1_048_576, " MiB")
         try OptionRange.check("--host-concurrency", hostConcurrency, 1...100_000)
+        try OptionRange.check("--host-patience", hostPatience, 0...86_400, " s")
         try OptionRange.check("--host-rate", hostRate, 0.001...1e6, " a second")
         try OptionRange.check("--max-wait", maxWait, 0...31_536_000, " seconds")
         try OptionRange.check("--fetch-timeout", fetchTimeout, 0.1...86_400, " seconds")
@@ -334,6 +344,7 @@ struct WorkerOptions: ParsableArguments {
         var limits = HostLimits()
         limits.concurrency = hostConcurrency
         limits.rate = hostRate
+        limits.patience = .seconds(hostPatience)
         return limits
     }
 
@@ -350,7 +361,8 @@ struct WorkerOptions: ParsableArguments {
             ("--local-cache", localCache != nil), ("--local-cache-size", localCacheSize != usual.localCacheSize),
             ("--heuristic-lifetime", heuristicLifetime != usual.heuristicLifetime),
             ("--engine", engine != usual.engine), ("--host-concurrency", hostConcurrency != usual.hostConcurrency),
-            ("--host-rate", hostRate != nil), ("--max-wait", maxWait != nil),
+            ("--host-rate", hostRate != nil), ("--host-patience", hostPatience != usual.hostPatience),
+            ("--max-wait", maxWait != nil),
             ("--fetch-timeout", fetchTimeout != usual.fetchTimeout),
             ("--stall-timeout", stallTimeout != usual.stallTimeout),
             ("--connect-timeout", connectTimeout != usual.connectTimeout),
@@ -375,6 +387,7 @@ struct WorkerOptions: ParsableArguments {
         arguments += ["--s3-region", s3Region]
         arguments += ["--cache-policy", cachePolicy, "--engine", engine, "--host-concurrency", String(hostConcurrency)]
         if let hostRate { arguments += ["--host-rate", String(hostRate)] }
+        arguments += ["--host-patience", String(hostPatience)]
         arguments += ["--max-wait", String(maxWait ?? Self.longestWaitOfRun), "--fetch-timeout", String(fetchTimeout)]
         arguments += ["--stall-timeout", String(stallTimeout), "--connect-timeout", String(connectTimeout)]
         arguments += ["--heuristic-lifetime", String(heuristicLifetime)]

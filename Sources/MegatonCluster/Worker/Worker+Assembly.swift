@@ -51,6 +51,8 @@ extension Worker {
         loader.credentials = configuration.credentials
         loader.s3 = configuration.s3
         loader.timeout = configuration.fetchTimeout
+        // As many as the worker fetches at a time: a request that waits for a connection could time out.
+        loader.maximumHostConnections = max(loader.maximumHostConnections, configuration.concurrency)
         loader.lowSpeedTime = configuration.stallTimeout
         loader.connectTimeout = configuration.connectTimeout
         var pipeline = ImagePipeline.Configuration(dataLoader: DataLoader(loader))

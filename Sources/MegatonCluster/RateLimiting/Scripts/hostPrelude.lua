@@ -15,21 +15,40 @@ local function now()
   return us, math.floor(us / 1000)
 end
 
--- The state of a host, which is new if nothing is known of it.
-local function readHost(rateKey, host)
+-- The state of a host from its text.
+local function parseHost(text)
   local s = {}
-  for number in string.gmatch(redis.call('HGET', rateKey, host) or '', '[^ ]+') do s[#s + 1] = tonumber(number) end
+  for number in string.gmatch(text, '[^ ]+') do s[#s + 1] = tonumber(number) end
   return {
     isNew = #s == 0, tat = s[1] or 0, since = s[2] or 0, factor = s[3] or 1, blocked = s[4] or 0, failures = s[5] or 0,
     open = s[6] or 0, halved = s[7] or 0, mean = s[8] or 200000, path = s[9] or 0, counts = s[10] or 0
   }
 end
 
--- Stores the state of a host. At most 10,000 hosts are remembered: a new one replaces a random one, which is then
--- treated as new.
+-- The state of a host, which is new if nothing is known of it.
+local function readHost(rateKey, host)
+  return parseHost(redis.call('HGET', rateKey, host) or '')
+end
+
+-- Whether a host gets requests without restrictions: it may be forgotten.
+local function isUnrestricted(s, ms)
+  return s.open <= ms and s.blocked <= ms and s.failures == 0 and s.factor == 1
+end
+
+-- Stores the state of a host. At most 10,000 hosts are remembered: a new one replaces the first of 32 random ones that
+-- is not restricted, or the first of them if all are, which is then treated as new.
 local function storeHost(rateKey, host, s)
   if s.isNew and redis.call('HLEN', rateKey) >= 10000 then
-    redis.call('HDEL', rateKey, redis.call('HRANDFIELD', rateKey))
+    local _, ms = now()
+    local some = redis.call('HRANDFIELD', rateKey, 32, 'WITHVALUES')
+    local victim = some[1]
+    for i = 1, #some, 2 do
+      if isUnrestricted(parseHost(some[i + 1]), ms) then
+        victim = some[i]
+        break
+      end
+    end
+    redis.call('HDEL', rateKey, victim)
   end
   redis.call('HSET', rateKey, host, string.format('%.0f %.0f %.6f %.0f %d %.0f %.0f %.0f %.0f %.0f', s.tat, s.since,
              s.factor, s.blocked, s.failures, s.open, s.halved, s.mean, s.path, s.counts))
