@@ -1,4 +1,4 @@
 /// The program as a whole.
 package enum Megaton {
-    package static let version = "0.2.0"
+    package static let version = "0.3.0"
 }

@@ -44,6 +44,8 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         package static let noBatch = Code("no_batch")
         /// OTHERREADER, of our script `results`: another reader has received outcomes that this one has not.
         package static let otherReader = Code("other_reader")
+        /// The queue is used by processes or jobs of a protocol that this program does not speak.
+        package static let incompatibleVersion = Code("incompatible_version")
         /// Any other error reply.
         package static let server = Code("server")
         /// The client was closed.

@@ -30,6 +30,8 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
         public static let jobsLost = Code("jobs_lost")
         /// More outcomes came than Redis keeps without a reader.
         public static let outcomesLost = Code("outcomes_lost")
+        /// The queue is used by processes or jobs of a version with which this one cannot work.
+        public static let incompatibleVersion = Code("incompatible_version")
         /// An outcome of a later version.
         public static let unreadableOutcome = Code("unreadable_outcome")
     }
@@ -76,6 +78,7 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
             case .jobsLost: .jobsLost
             case .otherReader: .otherReader
             case .invalidConfiguration: .invalidConfiguration
+            case .incompatibleVersion: .incompatibleVersion
             default: error.isTransient ? .redisUnavailable : .redis
             }
         self.init(code, error.message)

@@ -1,6 +1,7 @@
 public import Logging
 internal import MegatonRedis
 public import ServiceLifecycle
+import Synchronization
 
 extension Coordinator: Service {
     /// Creates a coordinator.
@@ -26,7 +27,8 @@ extension Coordinator: Service {
     /// Connects, unless `start(waitingForRedis:)` has done that, and works until the service group shuts down or the
     /// task is cancelled; then it releases the leader's lease. Redis may be unreachable for a minute at the start.
     ///
-    /// - Throws: the error of `start(waitingForRedis:)`.
+    /// - Throws: the error of `start(waitingForRedis:)`, or the reason for which the coordinator ended by itself: the
+    ///   queue has changed to a version with which it cannot work.
     public func run() async throws {
         defer { close() }
         guard try await starting.run({ try await self.start(waitingForRedis: ServiceStart.redisLimit) }) else { return }
@@ -37,5 +39,6 @@ extension Coordinator: Service {
         } onCancelOrGracefulShutdown: {
             work.cancel()
         }
+        if let error = refusal.withLock({ $0 }) { throw error }
     }
 }

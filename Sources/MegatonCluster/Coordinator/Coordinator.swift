@@ -54,6 +54,8 @@ public final class Coordinator: Sendable {
     private let repeats: RepeatedSources?
     private let logger: Logger
     let starting = ServiceStart()
+    /// The reason for which it ended by itself.
+    let refusal = Mutex<RedisError?>(nil)
     /// Time since which a fallback has seen no leader.
     private let leaderless = Mutex<ContinuousClock.Instant?>(nil)
     /// Time at which Redis last answered an attempt to lead or a renewal.
@@ -118,18 +120,25 @@ public final class Coordinator: Sendable {
     /// Connects and checks that this Redis may hold jobs.
     ///
     /// - Parameter limit: how long to retry while Redis is unreachable or still loading; zero makes one attempt.
-    /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs.
+    /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs, or is used by a
+    ///   version with which this one cannot work.
     package func start(waitingForRedis limit: Duration = .zero) async throws {
         try await EvictionPolicyCheck.connect(queue.redis, waiting: limit, logger: logger)
+        try await ProtocolCheck(queue: queue, logger: logger).start()
         starting.finish()
     }
 
     /// Works until the task is cancelled, then releases the leader's lease.
+    /// It ends by itself if the queue changes to a protocol that it does not speak; `refusal` then has the reason.
     package func runUntilCancelled() async {
         await withTaskCancellationHandler {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.listener.run() }
-                await work()
+                if isFallback {
+                    await work()  // Its worker checks the protocol.
+                } else {
+                    await workWhileSpoken()
+                }
                 group.cancelAll()
                 listener.close()  // Ends a command that still blocks.
             }
@@ -138,6 +147,21 @@ public final class Coordinator: Sendable {
             queue.redis.failFast()
         }
         close()
+    }
+
+    /// Works until the task is cancelled or the queue changes to another protocol.
+    private func workWhileSpoken() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.work() }
+            group.addTask {
+                let check = ProtocolCheck(queue: self.queue, logger: self.logger)
+                guard let error = await check.run(reportsFormer: true) else { return }
+                self.refusal.withLock { $0 = error }
+            }
+            // Either ends by itself only for good: the check with a refusal, the work by cancellation.
+            await group.next()
+            group.cancelAll()
+        }
     }
 
     /// Closes the connections. Safe to repeat.

@@ -14,11 +14,17 @@ struct Leadership: Sendable {
 
     /// The name in the lease.
     var holder: String { isFallback ? "reserve:\(name)" : name }
+    /// The name in the lease of protocol 1, which keeps coordinators of 0.1 and 0.2 from leading.
+    private var formerHolder: String { "protocol-\(QueueKeys.version):\(holder)" }
+    /// The lease of protocol 1 outlasts the leader's, so that a successor of this protocol, which may be a fallback that
+    /// waits for some seconds, is faster than a coordinator of protocol 1, which takes a free lease at once.
+    private var formerLease: Duration { lease * 3 }
+    private var versions: String { "\(QueueKeys.version) \(Megaton.version)" }
 
     /// Result of an attempt to lead.
     enum Attempt: Equatable {
         case leads(epoch: Int)
-        /// Another process leads; its lease lasts for this time.
+        /// Another process leads, of this protocol or of protocol 1; its lease lasts for this time.
         case waits(Duration)
     }
 
@@ -32,13 +38,19 @@ struct Leadership: Sendable {
     func attempt() async throws(RedisError) -> Attempt {
         let reply = try await queue.redis.run(
             QueueScripts.lead,
-            keys: [queue.keys.leader, queue.keys.epoch],
-            arguments: [.string(holder), .int(lease.wholeMilliseconds)]
+            keys: [queue.keys.leader, queue.keys.epoch, queue.keys.formerLeader, queue.keys.coordinators],
+            arguments: [
+                .string(holder), .int(lease.wholeMilliseconds), .string(formerHolder),
+                .int(formerLease.wholeMilliseconds),
+                .string(isFallback ? "" : versions),
+            ]
         )
         guard let fields = reply.array, fields.count == 2, let number = fields[1].int else {
             throw JobQueue.unexpected("lead")
         }
-        return fields[0].int == 1 ? .leads(epoch: number) : .waits(.milliseconds(max(0, number)))
+        if fields[0].int == 1 { return .leads(epoch: number) }
+        // A lease without an end was written by hand.
+        return .waits(number < 0 ? lease : .milliseconds(number))
     }
 
     /// Acquires or renews the leader's lease.
@@ -51,6 +63,10 @@ struct Leadership: Sendable {
 
     /// Releases the leader's lease, so that a stand-by need not wait until it runs out.
     func resign() async throws(RedisError) {
-        try await queue.redis.run(QueueScripts.resign, keys: [queue.keys.leader], arguments: [.string(holder)])
+        try await queue.redis.run(
+            QueueScripts.resign,
+            keys: [queue.keys.leader, queue.keys.coordinators],
+            arguments: [.string(holder), .string("\(holder) \(versions)")]
+        )
     }
 }

@@ -113,6 +113,10 @@ package struct QueueKeys: Sendable, Hashable {
     var leader: String { prefix + "leader" }
     /// Integer, one higher with each new leader.
     var epoch: String { prefix + "epoch" }
+    /// ZSET, `<coordinator> <protocol> <program version>` to its last attempt to lead, ms: those of the last minute.
+    var coordinators: String { prefix + "coordinators" }
+    /// STRING `<lowest>-<highest>`: the protocols that processes of the queue speak, for processes of all versions.
+    var protocolRange: String { publicPrefix + "protocol" }
     /// ZSET, worker to its last heartbeat, ms.
     var workers: String { prefix + "workers" }
     /// HASH, worker to `<running jobs> <its WorkerInfo as JSON>`.
@@ -125,6 +129,14 @@ package struct QueueKeys: Sendable, Hashable {
     var presets: String { prefix + "presets" }
     /// STRING with a time-out: a process has swept a moment ago.
     var sweepGate: String { prefix + "sweepgate" }
+
+    // MARK: Protocol 1
+
+    /// Key of protocol 1, that of Megaton 0.1 and 0.2, whose keys had no version.
+    func former(_ name: String) -> String { publicPrefix + name }
+    /// STRING with a time-out: name of the leader of protocol 1. The leader of this protocol holds it too, under a name
+    /// that begins with `protocol-`.
+    var formerLeader: String { former("leader") }
 
     // MARK: Host limits
 

@@ -22,6 +22,7 @@ enum QueueScripts {
     static let lead = script("lead", PackageResources.lead_lua)
     static let publish = script("publish", PackageResources.publish_lua)
     static let resign = script("resign", PackageResources.resign_lua)
+    static let joinProtocol = script("joinProtocol", PackageResources.joinProtocol_lua)
 
     // Workers
     static let claim = script("claim", PackageResources.claim_lua)
@@ -45,8 +46,9 @@ enum QueueScripts {
 
     static let all = [
         submit, cancelBatch, closeBatch, results, dropOutcomes, promoteDelayed, forgetBatch, stage, replay, admit, lead,
-        publish, resign, claim, renew, release, settle, retry, hold, giveUp, sweep, control, requeue, drop, expireDead,
-        audit, auditBodies, auditStage, auditIntake,
+        publish, resign, joinProtocol, claim, renew, release, settle, retry, hold, giveUp, sweep, control, requeue,
+        drop,
+        expireDead, audit, auditBodies, auditStage, auditIntake,
     ]
 
     private static func script(_ name: String, _ file: [UInt8]) -> RedisScript {

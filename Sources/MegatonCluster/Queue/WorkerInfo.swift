@@ -8,11 +8,14 @@ package struct WorkerInfo: Sendable, Codable {
     var started: Int
     /// Jobs in progress at a time.
     var concurrency: Int
+    /// Version of the program.
     var version: String
     /// Seconds between two heartbeats. Nil from an older version.
     var renewal: Double?
     /// The space in which its process id is valid: see `ProcessSpace`. Nil from an older version.
     var space: String?
+    /// Version of the protocol. Nil from an older version.
+    var protocolVersion: Int? = QueueKeys.version
 
     package var json: String { WireJSON.text(self) }
 }

@@ -1,5 +1,6 @@
 internal import MegatonRedis
 public import ServiceLifecycle
+import Synchronization
 
 extension Worker: Service {
     /// Connects, unless `start(waitingForRedis:)` has done that, and works until the service group shuts down.
@@ -7,7 +8,8 @@ extension Worker: Service {
     /// A graceful shutdown drains: running jobs may end within ``Configuration/drainTimeout``. Cancellation returns
     /// them to the queue at once. Redis may be unreachable for a minute at the start.
     ///
-    /// - Throws: the error of `start(waitingForRedis:)`.
+    /// - Throws: the error of `start(waitingForRedis:)`, or the reason for which the worker ended by itself: the queue
+    ///   has changed to a version with which it cannot work.
     public func run() async throws {
         do {
             guard try await starting.run({ try await self.start(waitingForRedis: ServiceStart.redisLimit) }) else {
@@ -33,5 +35,6 @@ extension Worker: Service {
         } onCancel: {
             signal.raise(to: .abort)
         }
+        if let error = refusal.withLock({ $0 }) { throw error }
     }
 }

@@ -35,6 +35,8 @@ public final class Worker: Sendable {
     let starting = ServiceStart()
     /// When the worker stopped claiming; nil while it does.
     private let drainStart = Mutex<ContinuousClock.Instant?>(nil)
+    /// The reason for which the worker ended by itself.
+    let refusal = Mutex<RedisError?>(nil)
     private let logger: Logger
 
     private static let fileThreads = 2
@@ -155,9 +157,11 @@ public final class Worker: Sendable {
     /// Connects and checks that this Redis may hold jobs.
     ///
     /// - Parameter limit: how long to retry while Redis is unreachable or still loading; zero makes one attempt.
-    /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs.
+    /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs, or is used by a
+    ///   version with which this one cannot work.
     package func start(waitingForRedis limit: Duration = .zero) async throws {
         try await EvictionPolicyCheck.connect(queue.redis, waiting: limit, logger: logger)
+        try await protocolCheck.start()
         if lock != nil, configuration.caches.contains(configuration.control) {
             await EvictionPolicyCheck.warnIfCacheFillsQueue(queue.redis, logger: logger)
         }
@@ -170,7 +174,12 @@ public final class Worker: Sendable {
         running.renewed.map { $0.duration(to: .now) < configuration.lease } ?? false
     }
 
+    private var protocolCheck: ProtocolCheck { ProtocolCheck(queue: queue, logger: logger) }
+
     /// Works until the signal, then drains: jobs that do not finish within the drain timeout are released.
+    ///
+    /// If the queue changes to a protocol that this worker does not speak, it raises the signal to `.drain` itself, and
+    /// `refusal` has the reason.
     package func run(until signal: ShutdownSignal) async {
         logger.info("worker started", metadata: [LogKey.queue: "\(configuration.keys.queue)"])
         await reportPredecessors()
@@ -182,6 +191,11 @@ public final class Worker: Sendable {
             group.addTask { await self.flushStatistics() }
             if let lock { group.addTask { await lock.run() } }
             group.addTask { await self.limiter.run() }
+            group.addTask {
+                guard let error = await self.protocolCheck.run(reportsFormer: false) else { return }
+                self.refusal.withLock { $0 = error }
+                signal.raise(to: .drain)
+            }
             if let isolated {
                 group.addTask {
                     await withTaskGroup(of: Void.self) { process in

@@ -50,6 +50,19 @@ import Testing
         #expect(wrong.code == 64, "\(wrong.errors)")
     }
 
+    /// Jobs of Megaton 0.1 are not read by this version, and a process of a later one may work on the queue.
+    @Test(arguments: ["worker", "coordinator"], ["leader", "protocol"])
+    func besideAnotherProtocolAProcessDoesNotStart(_ command: String, _ key: String) async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let client = server.client()
+            defer { client.close() }
+            try await client.send(["SET", .string("megaton:{default}:\(key)"), "3-3", "PX", "60000"])
+            let ending = await (try ProgramUnderTest.megaton([command, "--redis", server.url])).ending()
+            #expect(ending.code == 69 && ending.errors.contains("docs/upgrading.md"), "\(ending.errors)")
+            #expect(try await client.send(["EXISTS", "megaton:{default}:2:workers"]).int == 0)
+        }
+    }
+
     @Test func aCacheRedisAloneIsAnsweredWithWhatWasGiven() async throws {
         let ending = await
             (try ProgramUnderTest.megaton(
