@@ -68,13 +68,21 @@ struct StatusCommand: AsyncParsableCommand {
             lines.append("hosts       \(Counted.of(status.heldHosts, "host")) at a limit or not answering")
         }
         lines.append("leader      \(status.leader ?? "none")")
+        for coordinator in status.coordinators {
+            let version = ClusterStatus.version(coordinator.version, coordinator.protocolVersion)
+            lines.append("coordinator \(coordinator.name)  \(version)")
+        }
         for cache in caches where caches.count > 1 || !cache.isReachable {
             lines.append("cache       \(cache.address)\(cache.isReachable ? "" : ", unreachable")")
         }
         lines.append("workers     \(status.workers.count)")
         for worker in status.workers {
-            lines.append("  \(worker.name)  \(worker.running) running, silent for \(Int(worker.silent)) s")
+            let version = worker.version.map { ", " + ClusterStatus.version($0, worker.protocolVersion) } ?? ""
+            lines.append(
+                "  \(worker.name)  \(worker.running) running, silent for \(Int(worker.silent)) s\(version)"
+            )
         }
+        lines += status.versionWarnings.map { "versions    \($0)" }
         return lines.joined(separator: "\n")
     }
 }

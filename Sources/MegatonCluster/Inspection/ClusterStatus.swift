@@ -36,10 +36,15 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     public var leader: String?
     /// Workers that have signed on and not signed off.
     public var workers: [Worker] = []
+    /// Coordinators that have asked for the lead within a minute; one of them may lead.
+    package var coordinators: [Coordinator] = []
+    /// Processes and jobs of Megaton 0.1 and 0.2 on the same Redis, as parts of a sentence.
+    package var former: [String] = []
 
     private enum CodingKeys: String, CodingKey {
         case intake, staged, ready, running, delayed, dead, done, failed, cancelled, retried, stalled, batches, isKnown
-        case leader, workers, held
+        case leader, workers, coordinators, held
+        case former = "protocol_1"
         case heldHosts = "held_hosts"
         case pauses = "brakes"
     }
@@ -54,8 +59,78 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
         public var silent: Double
         /// Seconds between two heartbeats, as the worker reported.
         public var renewal: Double
+        /// Version of its program; nil if it did not report one.
+        public var version: String?
+        /// Version of its protocol; nil if it did not report one.
+        public var protocolVersion: Int?
+
+        private enum CodingKeys: String, CodingKey {
+            case name, running, silent, renewal, version
+            case protocolVersion = "protocol"
+        }
+    }
+
+    /// One coordinator.
+    package struct Coordinator: Sendable, Codable, Equatable {
+        /// `host:pid:random`.
+        package var name: String
+        /// Version of its program.
+        package var version: String
+        /// Version of its protocol.
+        package var protocolVersion: Int
+
+        private enum CodingKeys: String, CodingKey {
+            case name, version
+            case protocolVersion = "protocol"
+        }
+
+        /// Reads an entry of `coordinators`: `<name> <protocol> <version>`. Nil if another program wrote it.
+        init?(stored text: String) {
+            let parts = text.split(separator: " ")
+            guard parts.count == 3, let protocolVersion = Int(parts[1]) else { return nil }
+            (name, version) = (String(parts[0]), String(parts[2]))
+            self.protocolVersion = protocolVersion
+        }
     }
 
     /// Workers that have missed at most two heartbeats. The others died or hang.
     public var livingWorkers: [Worker] { workers.filter { $0.silent <= 3 * $0.renewal } }
+
+    /// The versions of living processes, and the number of processes of each: `0.3.0, protocol 2`.
+    package var versions: [String: Int] {
+        var versions: [String: Int] = [:]
+        for worker in livingWorkers {
+            guard let version = worker.version else { continue }
+            versions[Self.version(version, worker.protocolVersion), default: 0] += 1
+        }
+        for coordinator in coordinators {
+            versions[Self.version(coordinator.version, coordinator.protocolVersion), default: 0] += 1
+        }
+        return versions
+    }
+
+    /// The warnings about versions: processes of different versions, and those of protocol 1.
+    package var versionWarnings: [String] {
+        var warnings: [String] = []
+        if versions.count > 1 {
+            let named = versions.sorted { $0.key < $1.key }
+                .map { "\($0.key) (\($0.value) \($0.value == 1 ? "process" : "processes"))" }
+            warnings.append(
+                "processes of different versions are running: \(named.joined(separator: "; ")). Install one version on "
+                    + "all machines; see docs/upgrading.md."
+            )
+        }
+        if !former.isEmpty {
+            warnings.append(
+                "Megaton 0.1 or 0.2 is on this queue, too, and shares no job with this version: "
+                    + "\(former.joined(separator: "; ")). To upgrade or to drain it, see docs/upgrading.md."
+            )
+        }
+        return warnings
+    }
+
+    /// A version as people read it.
+    package static func version(_ program: String, _ protocolVersion: Int?) -> String {
+        program + (protocolVersion.map { ", protocol \($0)" } ?? "")
+    }
 }

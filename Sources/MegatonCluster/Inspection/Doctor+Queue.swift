@@ -12,6 +12,7 @@ extension Doctor {
             let status = try await Inspector(queue: JobQueue(control, keys: keys), cache: control).status()
             var findings = status.isKnown ? [] : [unknownQueue()]
             findings += [coordinator(status), silentWorkers(status), workers(status), dead(status)]
+            findings += versions(status)
             findings.append(try await damagedBatches())
             findings += try await pauses()
             findings.append(try await openCircuits())
@@ -29,6 +30,14 @@ extension Doctor {
             message: "no process has used the queue \"\(keys.queue)\" on this Redis yet. Check --queue, or start "
                 + "megaton coordinator and megaton worker."
         )
+    }
+
+    private func versions(_ status: ClusterStatus) -> [Finding] {
+        if !status.versionWarnings.isEmpty {
+            return status.versionWarnings.map { Finding(level: .warning, subject: "versions", message: $0) }
+        }
+        let version = status.versions.keys.first ?? "no process has reported one"
+        return [Finding(level: .ok, subject: "versions", message: version)]
     }
 
     private static func waiting(_ count: Int) -> String { count == 1 ? "1 job waits" : "\(count) jobs wait" }

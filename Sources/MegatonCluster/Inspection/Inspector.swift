@@ -9,6 +9,8 @@ package struct Inspector: Sendable {
 
     /// Maximum number of workers in one status.
     private static let shown = 1000
+    /// Milliseconds for which a coordinator is shown after its last attempt to lead.
+    private static let coordinatorsAge: Double = 60_000
 
     package init(queue: JobQueue, cache: RedisClient) { self.init(queue: queue, caches: [cache]) }
 
@@ -35,6 +37,7 @@ package struct Inspector: Sendable {
                 ["HGETALL", .string(keys.control)],
                 ["EXISTS", .string(keys.jobs), .string(keys.epoch), .string(keys.workers), .string(keys.stat)],
                 ["LLEN", .string(keys.suspects)], ["ZCARD", .string(keys.holding)], ["ZCARD", .string(keys.held)],
+                ["ZRANGE", .string(keys.coordinators), "0", "-1", "WITHSCORES"],
             ]
         let replies = try await queue.redis.pipeline(commands)
         for case .error(let text) in replies { throw RedisError(reply: text) }
@@ -60,7 +63,12 @@ package struct Inspector: Sendable {
         let time = replies[lists + 6].array?.compactMap(\.int) ?? [0, 0]
         status.isKnown = (replies[lists + 9].int ?? 0) + intakes.count > 0
         status.pauses = replies[lists + 8].dictionary.filter { $0.value == "1" }.keys.sorted()
-        status.workers = try await workers(replies[lists + 7].dictionary, now: time[0] * 1000 + time[1] / 1000)
+        let now = time[0] * 1000 + time[1] / 1000
+        status.workers = try await workers(replies[lists + 7].dictionary, now: now)
+        status.coordinators = replies[lists + 13].dictionary
+            .filter { (Double($0.value) ?? 0) > Double(now) - Self.coordinatorsAge }.keys.sorted()
+            .compactMap(ClusterStatus.Coordinator.init)
+        status.former = try await queue.former().parts
         return status
     }
 
@@ -70,11 +78,14 @@ package struct Inspector: Sendable {
         return names.map { name in
             let beat = beats[name].flatMap(Double.init) ?? 0
             let running = info[name]?.split(separator: " ").first.flatMap { Int($0) } ?? 0
+            let described = info[name].flatMap { WorkerInfo(stored: $0) }
             return ClusterStatus.Worker(
                 name: name,
                 running: running,
                 silent: max(0, Double(now) - beat) / 1000,
-                renewal: info[name].flatMap { WorkerInfo(stored: $0) }?.renewal ?? 5
+                renewal: described?.renewal ?? 5,
+                version: described?.version,
+                protocolVersion: described?.protocolVersion
             )
         }
     }
