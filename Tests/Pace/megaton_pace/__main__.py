@@ -1,10 +1,10 @@
-"""The commands of scripts/chaos that this package has: pace and hosts."""
+"""The commands of scripts/chaos that this package has: pace, hosts and upgrade."""
 
 import sys
 
-from megaton_pace import hosts, pace
+from megaton_pace import hosts, pace, upgrade
 
-COMMANDS = {"pace": pace.main, "hosts": hosts.main}
+COMMANDS = {"pace": pace.main, "hosts": hosts.main, "upgrade": upgrade.main}
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
