@@ -60,9 +60,9 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
         /// Seconds between two heartbeats, as the worker reported.
         public var renewal: Double
         /// Version of its program; nil if it did not report one.
-        public var version: String?
+        package var version: String?
         /// Version of its protocol; nil if it did not report one.
-        public var protocolVersion: Int?
+        package var protocolVersion: Int?
 
         private enum CodingKeys: String, CodingKey {
             case name, running, silent, renewal, version

@@ -70,6 +70,10 @@ class Exchange(Stage):
 
         self.reach(f"a leader and {workers} workers of the former program", 60, check)
 
+    def coordinator_leads(self):
+        """Whether a coordinator of this version leads, not the fallback of a worker."""
+        return not (self.redis("GET", CURRENT + "leader") or "reserve:").startswith("reserve:")
+
     def living(self):
         return self.redis("ZCARD", QUEUE + "workers")
 
@@ -130,7 +134,7 @@ def upgrade(stage, result):
     fleet = {"worker": stage.worker_of(former), "coordinator": stage.coordinator_of(former)}
     other = stage.worker_of(former)
     stage.former_ready(2)
-    batch = stage.give(former, "load", 1200, (100, 300))
+    batch = stage.give(former, "load", 3000, (100, 300))
     stage.push("public", 100)
     stage.reach("the first outcomes", 60, lambda: batch.count > 50)
     for kind in fleet:
@@ -144,8 +148,8 @@ def upgrade(stage, result):
     for kind in fleet:
         _refuse(stage, result, kind, "beside jobs without a process")
     fleet = [stage.coordinator_of(former), stage.worker_of(former), stage.worker_of(former)]
-    batch.wait(240)
-    batch.check(result, 1200)
+    batch.wait(300)
+    batch.check(result, 3000)
     stage.ask_former("queue", "drain", "--wait", "--timeout", "60")
     stage.push("meanwhile", 100)
     time.sleep(2)
@@ -161,7 +165,7 @@ def upgrade(stage, result):
 def late(stage, result):
     """Processes of the former version start beside those of this one, whose coordinator restarts"""
     epoch = stage.redis("GET", QUEUE + "epoch")
-    batch = stage.give(stage.program, "late", 900, (100, 300))
+    batch = stage.give(stage.program, "late", 1500, (100, 300))
     stage.reach("the first outcomes", 60, lambda: batch.count > 20)
     stage.ask_former("queue", "resume")
     strays = [stage.coordinator_of(stage.former), stage.worker_of(stage.former)]
@@ -172,11 +176,12 @@ def late(stage, result):
     # A worker of this version takes the lead; those of the former one must not.
     time.sleep(12)
     stage.fleet["coordinator"] = stage.coordinator_of(stage.program)
+    stage.reach("the lead of the new coordinator", 60, stage.coordinator_leads)
     stage.stop(stage.fleet["worker"])
     stage.fleet["worker"] = stage.worker_of(stage.program)
     stage.ready(1)
     batch.wait(180)
-    batch.check(result, 900)
+    batch.check(result, 1500)
     leads = stage.redis("GET", QUEUE + "epoch")
     result.require("no process of the former version has led", leads == epoch, f"epoch {epoch}, then {leads}")
     lost = stage.give(stage.former, "left", 10, 20, wait=False)
@@ -222,8 +227,8 @@ def main(arguments):
     parser = argparse.ArgumentParser(
         prog="scripts/chaos upgrade",
         description="Exchanges workers and coordinators of an earlier version and of this one under load, both ways, "
-        "and counts every job: it is done once, or the process refuses to start and says how to drain. Takes about five "
-        "minutes, at most fifteen.",
+        "and counts every job: it is done once, or the process refuses to start and says how to drain. Takes about "
+        "five minutes, at most fifteen.",
         epilog="Exit codes: 0 all hold, 1 one is broken, 64 wrong options, 130 ended by Ctrl-C.",
     )
     parser.add_argument("--from", dest="former", metavar="FILE", required=True,
