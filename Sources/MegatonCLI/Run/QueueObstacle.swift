@@ -17,6 +17,10 @@ enum QueueObstacle {
     /// leads after some seconds.
     static func missingWorker(_ status: ClusterStatus) -> String? {
         guard status.livingWorkers.isEmpty else { return nil }
+        if !status.former.isEmpty {
+            return "the queue is in use by Megaton 0.1 or 0.2, which does not read jobs of this version. Upgrade it; "
+                + "docs/upgrading.md has the steps"
+        }
         return status.leader == nil
             ? "the cluster has no worker and no coordinator now. Start megaton worker; without a coordinator, a worker "
                 + "does its work after some seconds"

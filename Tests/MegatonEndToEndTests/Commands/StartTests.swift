@@ -63,6 +63,19 @@ import Testing
         }
     }
 
+    @Test func submitBesideMegaton01SaysThatTheJobsWait() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let client = server.client()
+            defer { client.close() }
+            try await client.send(["SET", "megaton:{default}:leader", "old:1:a", "PX", "60000"])
+            let arguments = ["submit", "https://example.org/a.jpg", "--size", "8x8", "--redis", server.url]
+            let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
+            #expect(ending.code == 0 && ending.errors.contains("in use by Megaton 0.1 or 0.2"), "\(ending.errors)")
+            let status = await (try ProgramUnderTest.megaton(["status", "--redis", server.url])).ending()
+            #expect(status.output.contains("old:1:a leads"), "\(status.output)")
+        }
+    }
+
     @Test func aCacheRedisAloneIsAnsweredWithWhatWasGiven() async throws {
         let ending = await
             (try ProgramUnderTest.megaton(
