@@ -208,7 +208,9 @@ final class FaultCluster: Sendable {
     func leftovers() async throws -> [String] {
         var found: [String] = []
         if try await client.send(["EXISTS", "megaton:{default}:jobs"]).int == 1 { found.append("jobs") }
-        for key in ["lease", "delay", "holding", "ready:high", "ready:normal", "ready:bulk", "suspects", "body", "meta"] {
+        for key in [
+            "lease", "delay", "holding", "ready:high", "ready:normal", "ready:bulk", "suspects", "body", "meta",
+        ] {
             if try await client.send(["EXISTS", .string("megaton:{default}:2:\(key)")]).int == 1 { found.append(key) }
         }
         return found

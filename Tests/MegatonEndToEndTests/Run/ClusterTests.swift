@@ -25,7 +25,8 @@ import Testing
                         + options
                 )
             }
-            try await server.wait(forChangesOf: ["megaton:{default}:2:workers", "megaton:{default}:2:leader"]) { client in
+            try await server.wait(forChangesOf: ["megaton:{default}:2:workers", "megaton:{default}:2:leader"]) {
+                client in
                 let workers = try await client.send(["ZCARD", "megaton:{default}:2:workers"]).int
                 let leaders = try await client.send(["EXISTS", "megaton:{default}:2:leader"]).int
                 return workers == count && leaders == 1
@@ -147,7 +148,10 @@ import Testing
                 #expect(try await client.send(["HGET", "megaton:{default}:2:stat", "done"]).int == 100)
                 #expect(try await client.send(["HGET", "megaton:{default}:2:stat", "stalled"]).int ?? 0 > 0)
                 for key in ["lease", "delay", "dead", "ready:normal", "body", "meta"] {
-                    #expect(try await client.send(["EXISTS", .string("megaton:{default}:2:\(key)")]).int == 0, "\(key)")
+                    #expect(
+                        try await client.send(["EXISTS", .string("megaton:{default}:2:\(key)")]).int == 0,
+                        "\(key)"
+                    )
                 }
             }
         }
@@ -170,7 +174,8 @@ import Testing
                     try await client.send(["LRANGE", "megaton:{default}:2:ready:normal", "0", "-1"]).array?.count == 1
                 )
                 #expect(
-                    try await client.send(["HGET", "megaton:{default}:2:meta", "a"]).string?.hasPrefix("1+1|0||") == true
+                    try await client.send(["HGET", "megaton:{default}:2:meta", "a"]).string?.hasPrefix("1+1|0||")
+                        == true
                 )
                 #expect(try await client.send(["ZCARD", "megaton:{default}:2:workers"]).int == 0)
             }
