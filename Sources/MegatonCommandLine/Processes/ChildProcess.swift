@@ -18,17 +18,21 @@ package struct ChildProcess: Sendable {
     package var log: String?
     /// Time limit between SIGTERM and SIGKILL.
     package var gracePeriod: Duration
+    /// File that the process locks (shared) until it ends: `TemporaryDirectory.lockPath` of a directory that it uses.
+    package var lock: String?
 
     package init(
         command: [String],
         environment: [String: String] = [:],
         log: String? = nil,
-        gracePeriod: Duration = .seconds(30)
+        gracePeriod: Duration = .seconds(30),
+        lock: String? = nil
     ) {
         self.command = command
         self.environment = environment
         self.log = log
         self.gracePeriod = gracePeriod
+        self.lock = lock
     }
 
     /// How the process ended.
@@ -54,9 +58,10 @@ package struct ChildProcess: Sendable {
         options.teardownSequence = [.send(signal: .terminate, allowedDurationToNextStep: gracePeriod)]
         var variables: [Environment.Key: String] = [:]
         for (name, value) in environment { variables[Environment.Key(stringLiteral: name)] = value }
+        let locking = lock.map { ["/usr/bin/flock", "--shared", "--no-fork", $0] } ?? []
         let configuration = Configuration(
             executable: .path("/usr/bin/setpriv"),
-            arguments: Arguments(["--pdeathsig", "TERM", "--"] + command),
+            arguments: Arguments(["--pdeathsig", "TERM", "--"] + locking + command),
             environment: .inherit.updating(variables.mapValues { Optional($0) }),
             platformOptions: options
         )
