@@ -3,8 +3,8 @@ package import MegatonRedis
 
 /// Pushes the jobs of one batch in chunks, each job exactly once however often a connection breaks.
 ///
-/// Jobs are numbered in the order in which they are added. Several tasks may add jobs: pushes that overlap send some
-/// jobs twice, and Redis counts each once, by its number.
+/// Jobs are numbered in the order in which they are added, and Redis counts each once, by its number. Several tasks may
+/// add jobs, and push them: there is one push at a time.
 package actor BatchSubmitter {
     private let queue: JobQueue
     private let batch: String
@@ -21,6 +21,13 @@ package actor BatchSubmitter {
     private var idsAreUnique = true
     /// Whether a push was sent, perhaps in vain: before the first one, Redis cannot have a batch of this submitter.
     private var wasTried = false
+    private var isPushing = false
+    /// Tasks that wait for the end of a push.
+    private var waiters: [CheckedContinuation<RedisError?, Never>] = []
+    /// Whether no job can be added any more.
+    private var isClosing = false
+    /// Whether Redis has closed the batch.
+    private var isClosed = false
     /// Number of jobs that Redis has acknowledged.
     package private(set) var submitted = 0
 
@@ -51,7 +58,11 @@ package actor BatchSubmitter {
     ///
     /// - Parameter hasUniqueID: whether the caller generated the id and uses it for no other job of the batch.
     ///   Otherwise the batch remembers the ids it has seen, so that a repeated id is processed once.
+    /// - Throws: `.closed` after `close`.
     package func add(_ json: Data, hasUniqueID: Bool = false) async throws(RedisError) {
+        if isClosing {
+            throw RedisError(.closed, "The batch \(batch) has been closed by its submitter: no job can be added.")
+        }
         if !hasUniqueID { idsAreUnique = false }
         pending.append(json)
         pendingBytes += json.count
@@ -60,53 +71,92 @@ package actor BatchSubmitter {
 
     /// Pushes the jobs that were added.
     package func flush() async throws(RedisError) {
-        if !pending.isEmpty { try await push(isLast: false) }
+        try await push(before: first + pending.count)
     }
 
-    /// Pushes the remaining jobs and closes the batch, so that it can end.
+    /// Pushes the remaining jobs and closes the batch, so that it can end. No job can be added any more.
     package func close() async throws(RedisError) {
-        try await push(isLast: true)
+        isClosing = true
+        try await push(before: first + pending.count, isLast: true)
     }
 
     /// Cancels what was pushed, as a batch that stays open never ends. A batch of the same name by another submitter is
     /// left alone.
-    package func cancel() async throws(RedisError) {
-        if wasTried { try await queue.cancel(batch: batch, of: submitter) }
+    ///
+    /// - Returns: whether the batch was cancelled; false if Redis has none of this submitter.
+    @discardableResult
+    package func cancel() async throws(RedisError) -> Bool {
+        try await wasTried ? queue.cancel(batch: batch, of: submitter) : false
     }
 
-    private func push(isLast: Bool) async throws(RedisError) {
+    /// Pushes the jobs with smaller numbers than `end` in chunks, one push at a time: another task's push is awaited, and
+    /// has left nothing to do if it included these jobs.
+    ///
+    /// - Parameter isLast: whether the last chunk closes the batch.
+    private func push(before end: Int, isLast: Bool = false) async throws(RedisError) {
+        while isPushing {
+            if let error = await withCheckedContinuation({ waiters.append($0) }) { throw error }
+        }
+        isPushing = true
+        do throws(RedisError) {
+            while first < end || isLast && !isClosed {
+                let count = chunkCount
+                let closes = isLast && count == pending.count
+                try await push(Array(pending.prefix(count)), closes: closes)
+                if closes { isClosed = true }
+            }
+            endPush(nil)
+        } catch {
+            // The end of a cancelled task is no failure of the others.
+            endPush(Task.isCancelled ? nil : error)
+            throw error
+        }
+    }
+
+    /// Lets the waiting tasks continue; with an error, their pushes fail too.
+    private func endPush(_ error: RedisError?) {
+        isPushing = false
+        let waiting = waiters
+        waiters = []
+        for waiter in waiting { waiter.resume(returning: error) }
+    }
+
+    /// Number of pending jobs for the next push: at least one if there is one.
+    private var chunkCount: Int {
+        var bytes = 0
+        let count = pending.prefix(Self.chunk).prefix { job in
+            defer { bytes += job.count }
+            return bytes == 0 || bytes + job.count <= Self.chunkBytes
+        }.count
+        return count
+    }
+
+    private func push(_ jobs: [Data], closes: Bool) async throws(RedisError) {
         let deadline = ContinuousClock.now + Self.retryTime
         var backoff = Backoff()
         var isDelayed = false
         wasTried = true
         try await retrying(until: ContinuousClock.now >= deadline) { () throws(RedisError) in
-            // The number of the first job makes a repeated push harmless. Other tasks may add jobs, or push them,
-            // before the reply.
-            let (first, end) = (first, first + pending.count)
+            // The number of the first job makes a repeated push harmless.
             let reply = try await queue.submit(
-                pending,
+                jobs,
                 to: batch,
                 first: first,
-                isLast: isLast,
+                isLast: closes,
                 policy: policy,
                 idsAreUnique: idsAreUnique,
                 submitter: submitter
             )
             submitted = max(submitted, reply)
-            removePending(before: end)
         } pauseAfter: { error in
             guard error.isTransient else { return nil }
             if !isDelayed { onDelay(error) }
             isDelayed = true
             return backoff.next(after: error)
         }
-    }
-
-    /// Removes the jobs with smaller numbers. A cancelled batch has accepted fewer, and accepts no more.
-    private func removePending(before end: Int) {
-        guard end > first else { return }
-        pendingBytes -= pending.prefix(end - first).reduce(0) { $0 + $1.count }
-        pending.removeFirst(end - first)
-        first = end
+        // A cancelled batch has accepted fewer, and accepts no more.
+        pendingBytes -= jobs.reduce(0) { $0 + $1.count }
+        pending.removeFirst(jobs.count)
+        first += jobs.count
     }
 }
