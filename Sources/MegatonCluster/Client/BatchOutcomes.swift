@@ -1,4 +1,5 @@
 internal import Foundation
+internal import MegatonPipeline
 internal import MegatonRedis
 
 /// The outcomes of a batch as a sequence; see ``Batch/outcomes``.
@@ -182,11 +183,16 @@ final class OutcomeReader {
         openWithoutJobsSince = since
         let limit = batch.client.idleTimeout
         guard since.duration(to: .now) >= limit else { return }
+        let state =
+            switch count {
+            case 0: "The batch \(name) has no jobs"
+            case 1: "The only job of the batch \(name) has ended"
+            default: "All \(count) jobs of the batch \(name) have ended"
+            }
         throw ClusterError(
             .notClosed,
-            "All \(count) jobs of the batch \(name) have ended, and for \(limit.components.seconds) s its submitter "
-                + "has neither added jobs nor closed it. If none will come, cancel the batch; otherwise read the outcomes "
-                + "again."
+            "\(state), and for \(limit.inSeconds.formatted()) s its submitter has neither added jobs nor closed it. "
+                + "If none will come, cancel the batch; otherwise read the outcomes again."
         )
     }
 
@@ -205,7 +211,7 @@ final class OutcomeReader {
         guard since.duration(to: .now) >= limit else { return }
         throw ClusterError(
             .noWorker,
-            "No worker is running, for \(limit.components.seconds) s: \(counters.ended) of "
+            "No worker is running, for \(limit.inSeconds.formatted()) s: \(counters.ended) of "
                 + "\(max(counters["submitted"], counters["total"])) jobs of the batch \(name) have ended, and the "
                 + "others wait in Redis. Start megaton worker, and read the outcomes again."
         )
