@@ -89,8 +89,8 @@ package actor BatchSubmitter {
         try await wasTried ? queue.cancel(batch: batch, of: submitter) : false
     }
 
-    /// Pushes the jobs with smaller numbers than `end` in chunks, one push at a time: another task's push is awaited, and
-    /// has left nothing to do if it included these jobs.
+    /// Pushes the jobs with smaller numbers than `end` in chunks, one push at a time: another task's push is awaited,
+    /// and has left nothing to do if it included these jobs.
     ///
     /// - Parameter isLast: whether the last chunk closes the batch.
     private func push(before end: Int, isLast: Bool = false) async throws(RedisError) {
