@@ -8,8 +8,8 @@ import Synchronization
 /// A private redis-server on a Unix socket: cache and queue of one `megaton run`.
 ///
 /// Its data, the cache, is in `$XDG_CACHE_HOME/megaton`, or `$HOME/.cache/megaton`, and is saved at the end, so that
-/// the next run finds it. One Redis can serve as both here: `volatile-lru` evicts cache entries, which all have a time to
-/// live, and never a job.
+/// the next run finds it. One Redis can serve as both here: `volatile-lru` evicts cache entries, which all have a time
+/// to live, and never a job.
 package struct EmbeddedRedis: Sendable {
     /// Maximum size of its data, bytes.
     package let size: Int

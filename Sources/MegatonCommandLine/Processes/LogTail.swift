@@ -44,8 +44,8 @@ package enum LogTail {
         }.joined(separator: "\n")
     }
 
-    /// Whether a redis-server wrote a line below the highest level: `1:M 23 Nov 2026 08:00:00.000 * message`. The levels
-    /// are `.`, `-`, `*` and `#`.
+    /// Whether a redis-server wrote a line below the highest level: `1:M 23 Nov 2026 08:00:00.000 * message`. The
+    /// levels are `.`, `-`, `*` and `#`.
     private static func isHarmlessInRedis(_ line: Substring) -> Bool {
         let words = line.split(separator: " ", maxSplits: 6)
         guard let process = words.first?.split(separator: ":"), process.count == 2, Int(process[0]) != nil,

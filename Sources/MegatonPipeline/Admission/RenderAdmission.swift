@@ -9,17 +9,17 @@ import Synchronization
 ///
 /// - A render acquires a slot alone, reads the header, and then needs memory too. It gets it at once, or gives the slot
 ///   back and waits for both. It keeps its number meanwhile, so that it continues before younger renders begin.
-/// - Waiters of a line are ordered by priority, then by arrival. As in `TaskQueue`, one whose priority rises goes behind
-///   those of its new level, one whose priority falls goes ahead of them, and there is no aging. The first waiters of
-///   the lines are ordered by priority, then by number; a rise of the priority makes a waiter the youngest until the end
-///   of this wait.
+/// - Waiters of a line are ordered by priority, then by arrival. As in `TaskQueue`, one whose priority rises goes
+///   behind those of its new level, one whose priority falls goes ahead of them, and there is no aging. The first
+///   waiters of the lines are ordered by priority, then by number; a rise of the priority makes a waiter the youngest
+///   until the end of this wait.
 /// - Each pipeline has three lines of waiters: for a slot alone, and for memory to stream or to buffer the source in.
 ///   A waiter for memory that does not fit yet stops those behind it in its line, in all pipelines, but not the other
 ///   line. If all slots of its pipeline are in use, it stops no others.
-/// - So the first waiter for memory of a pipeline can be overtaken: 64 times by requests behind it. After that, the last
-///   free slot of its pipeline is kept for it; as soon as there is one, the memory that it needs is kept too. So neither
-///   large renders nor those of a busy pipeline starve. A suspended pipeline, or one whose slots are all in use, keeps
-///   no memory from others.
+/// - So the first waiter for memory of a pipeline can be overtaken: 64 times by requests behind it. After that, the
+///   last free slot of its pipeline is kept for it; as soon as there is one, the memory that it needs is kept too. So
+///   neither large renders nor those of a busy pipeline starve. A suspended pipeline, or one whose slots are all in
+///   use, keeps no memory from others.
 /// - Requests without a pipeline, such as copies of large bodies, need memory alone. Their holders must not wait for a
 ///   slot.
 final class RenderAdmission: Sendable {
