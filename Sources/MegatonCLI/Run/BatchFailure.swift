@@ -55,6 +55,15 @@ enum BatchFailure {
         )
     }
 
+    /// Redis does not have all jobs that it had acknowledged.
+    static func jobsLost(_ batch: String, acknowledged: Int, found: Int) -> CLIError {
+        .unavailable(
+            "Redis has lost jobs: it acknowledged \(acknowledged) of the batch \(batch) and has \(found). It ended "
+                + "before they were on its disk, or a replica without them took over. Submit again: finished work is in "
+                + "the cache."
+        )
+    }
+
     /// The control Redis had no room for the next jobs for a minute.
     ///
     /// - Parameters:

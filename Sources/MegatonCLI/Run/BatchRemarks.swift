@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCluster
 import MegatonCommandLine
 
 extension BatchRun.Result {
@@ -30,8 +31,35 @@ extension BatchOptions {
     }
 }
 
-/// The remark about the file of a ledger.
+/// Remarks about a ledger.
 enum LedgerRemark {
+    /// Outcomes of an ended batch that the ledger does not have.
+    static func missing(_ counters: BatchCounters, _ tally: BatchTally, hasLedger: Bool) -> [String] {
+        var remarks: [String] = []
+        let dropped = counters["results_dropped"]
+        if dropped > 0 {
+            remarks.append(
+                "\(Counted.of(dropped, "outcome")) came faster than the ledger was written, and "
+                    + "\(dropped == 1 ? "is" : "are") not in it."
+            )
+        }
+        let unwritten = counters["cancelled"] - tally.cancelled
+        if hasLedger && unwritten > 0 {
+            remarks.append(
+                "\(unwritten) of the cancelled jobs had not been admitted yet and \(unwritten == 1 ? "has" : "have") "
+                    + "no line in the ledger; the same command again makes the missing ones."
+            )
+        }
+        return remarks
+    }
+
+    /// Jobs that end without an outcome here, because only workers end ready jobs.
+    static func abandoned(_ queued: Int, hasFile: Bool) -> String {
+        let (were, are) = queued == 1 ? ("was", "is") : ("were", "are")
+        let unwritten = hasFile ? " and \(are) not in the ledger" : ""
+        return "no worker is running; \(Counted.of(queued, "queued job")) \(were) cancelled\(unwritten)"
+    }
+
     /// - Parameter hasJobs: whether the run had a job. Without one, an earlier run's ledger stays as it is.
     /// - Returns: nil if there is no file, or if it is a stream.
     static func text(_ path: String?, hasJobs: Bool) -> String? {

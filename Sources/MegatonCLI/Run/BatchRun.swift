@@ -132,20 +132,8 @@ final class BatchRun: Sendable {
         let seconds = start.duration(to: .now).inSeconds
         // A batch that has not begun may be another submitter's batch of the same name.
         let counters = hasBegun ? try await finalCounters() : BatchCounters.none
-        let dropped = counters["results_dropped"]
-        if dropped > 0 {
-            Terminal.error(
-                "megaton: \(Counted.of(dropped, "outcome")) came faster than the ledger was written, and "
-                    + "\(dropped == 1 ? "is" : "are") not in it."
-            )
-        }
-        let unwritten = counters["cancelled"] - tally.cancelled
-        if ledger != nil && unwritten > 0 {
-            Terminal.error(
-                "megaton: \(unwritten) of the cancelled jobs had not been admitted yet and "
-                    + "\(unwritten == 1 ? "has" : "have") no line in the ledger; the same command again "
-                    + "makes the missing ones."
-            )
+        for remark in LedgerRemark.missing(counters, tally, hasLedger: ledger != nil) {
+            Terminal.error("megaton: \(remark)")
         }
         let progress = progress.withLock { $0 }
         // A signal after the last job ended has interrupted nothing.
@@ -388,7 +376,8 @@ final class BatchRun: Sendable {
                 if shutdown.level == .abort || ContinuousClock.now > deadline ?? .now { return tally }
                 if lines.isEmpty && isAbandoned {
                     progress.withLock { $0.wasAbandoned = true }
-                    reportCancelled(queued: now.submitted - now.ended)
+                    let remark = LedgerRemark.abandoned(now.submitted - now.ended, hasFile: ledger?.path != nil)
+                    Terminal.error("megaton: \(remark)")
                     return tally
                 }
                 if lines.isEmpty && now.isStopped {
@@ -403,15 +392,6 @@ final class BatchRun: Sendable {
                 try await Task.sleep(for: Self.batchingWindow)
             }
         }
-    }
-
-    /// Reports jobs that end without an outcome here, because only workers end ready jobs.
-    private func reportCancelled(queued: Int) {
-        let (were, are) = queued == 1 ? ("was", "is") : ("were", "are")
-        let unwritten = ledger?.path == nil ? "" : " and \(are) not in the ledger"
-        Terminal.error(
-            "megaton: no worker is running; \(Counted.of(queued, "queued job")) \(were) cancelled\(unwritten)"
-        )
     }
 
     /// Nothing is lost while Redis is unreachable: the workers and the queue wait for it, and so does this command.
@@ -452,12 +432,7 @@ final class BatchRun: Sendable {
         }
         let isWhole = counters["closed"] == 1 && counters["submitted"] >= progress.submitted
         if progress.isComplete && !isWhole && !counters.isFinished {
-            throw CLIError(
-                code: 69,
-                message: "Redis has lost jobs: it acknowledged \(progress.submitted) of the batch \(batch) and has "
-                    + "\(counters["submitted"]). It ended before they were on its disk, or a replica without them took "
-                    + "over. Submit again: finished work is in the cache."
-            )
+            throw BatchFailure.jobsLost(batch, acknowledged: progress.submitted, found: counters["submitted"])
         }
         return counters.isFinished
     }
