@@ -78,6 +78,11 @@ package struct EmbeddedRedis: Sendable {
 
     private struct Locked: Error {}
 
+    /// Whether the server has answered.
+    private final class Readiness: Sendable {
+        let isReady = Atomic(false)
+    }
+
     private func start<Value: Sendable>(
         _ server: String,
         _ directory: TemporaryDirectory,
@@ -98,7 +103,7 @@ package struct EmbeddedRedis: Sendable {
             lock: directory.lockPath
         )
         let address = RedisConfiguration(address: .unix(path: socket))
-        let isReady = Atomic(false)
+        let readiness = Readiness()
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
                 let termination = try await child.run()
@@ -107,12 +112,12 @@ package struct EmbeddedRedis: Sendable {
                 // Without a log the message has no details. Faults of the configuration are in the output alone.
                 let logs = ["out", "log"].map { try? String(contentsOfFile: "\(runtime)/redis.\($0)", encoding: .utf8) }
                 let log = logs.compactMap(\.self).joined(separator: "\n")
-                throw isReady.load(ordering: .relaxed)
+                throw readiness.isReady.load(ordering: .relaxed)
                     ? Self.ended(termination, log: log) : Self.didNotStart(termination, data.path, log: log)
             }
             group.addTask {
                 try await waitUntilReady(address)
-                isReady.store(true, ordering: .relaxed)
+                readiness.isReady.store(true, ordering: .relaxed)
                 try await Self.forget(QueueKeys.patternOfAll, address)
                 return try await body(address)
             }
