@@ -70,7 +70,7 @@ struct OutputGuard: Sendable {
     }
 
     /// Sets the files that a job's outputs may replace, or refuses the job. Of the job's own choices only `none` stays:
-    /// the files of a run are not at the mercy of a list.
+    /// a list may not decide which other files of the operator are replaced.
     ///
     /// - Parameter isOwn: whether the job named the output itself.
     mutating func admit(_ job: inout Job, isOwn: Bool) {

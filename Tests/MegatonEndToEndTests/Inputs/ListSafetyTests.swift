@@ -81,7 +81,7 @@ import Testing
     }
 
     /// Fault: a job that must not replace a file replaced an image, and with `--overwrite` any file.
-    @Test func aJobThatReplacesNothingKeepsItsWord() async throws {
+    @Test func aJobMayReplaceNothing() async throws {
         let home = try RunTests.Home()
         let image = try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
         let old = try TestImage.jpeg(width: 8, height: 8)
