@@ -58,10 +58,12 @@ package struct ChildProcess: Sendable {
         options.teardownSequence = [.send(signal: .terminate, allowedDurationToNextStep: gracePeriod)]
         var variables: [Environment.Key: String] = [:]
         for (name, value) in environment { variables[Environment.Key(stringLiteral: name)] = value }
+        // flock comes first, so that the exit code of a command that cannot be executed is setpriv's.
         let locking = lock.map { ["/usr/bin/flock", "--shared", "--no-fork", $0] } ?? []
+        let line = locking + ["/usr/bin/setpriv", "--pdeathsig", "TERM", "--"] + command
         let configuration = Configuration(
-            executable: .path("/usr/bin/setpriv"),
-            arguments: Arguments(["--pdeathsig", "TERM", "--"] + locking + command),
+            executable: .path(FilePath(line[0])),
+            arguments: Arguments(Array(line.dropFirst())),
             environment: .inherit.updating(variables.mapValues { Optional($0) }),
             platformOptions: options
         )
