@@ -96,7 +96,7 @@ import Testing
         defer { close(file) }
         while flock(file, LOCK_EX | LOCK_NB) == 0, !Task.isCancelled {
             flock(file, LOCK_UN)
-            try await Task.sleep(for: .milliseconds(10))
+            await Task.yield()
         }
         try TemporaryDirectory(in: parent.path).remove()
         #expect(FileManager.default.fileExists(atPath: left))
