@@ -32,14 +32,15 @@
 
 local leaseKey, delayKey, bodyKey, metaKey, controlKey = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local cancelledKey, workersKey, workerInfoKey, crashesKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local suspectsKey, isolatingKey, placesKey, creditKey = KEYS[13], KEYS[14], KEYS[15], KEYS[20]
+local suspectsKey, isolatingKey, placesKey, holdingKey = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
+local heldKey, paceKey, heldBytesKey, creditKey, wakeKey = KEYS[17], KEYS[18], KEYS[19], KEYS[20], KEYS[21]
 local readyKeys = {KEYS[1], KEYS[2], KEYS[3]}
 local worker, leaseTime, limit, held = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local places, ignoresShare, mode = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
 local t = now()
 local reply, bytes, known = {0, 0}, 0, {}
-local frontier = openFrontier(KEYS[16], KEYS[17], KEYS[18], KEYS[19], bodyKey)
+local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey)
 tick(frontier, delayKey, metaKey, readyKeys, t, math.ceil(limit / 2))
 if redis.call('HGET', controlKey, 'paused') == '1' then return reply end
 local leaseEnd = string.format('%.0f', t + leaseTime)
@@ -214,10 +215,10 @@ if want > 0 then
   for k = 1, 3 do take(k, want) end
 end
 if heldCount >= 1024 then reply[1] = math.max(reply[1], 1) end
-if #reply > 2 and want == 0 and redis.call('LLEN', KEYS[21]) == 0 then
+if #reply > 2 and want == 0 and redis.call('LLEN', wakeKey) == 0 then
   for k = 1, 3 do
     if redis.call('EXISTS', readyKeys[k]) == 1 then
-      redis.call('LPUSH', KEYS[21], '1')
+      redis.call('LPUSH', wakeKey, '1')
       break
     end
   end
