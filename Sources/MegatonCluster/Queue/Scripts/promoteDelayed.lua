@@ -6,7 +6,8 @@
 -- ARGV 1 batch · 2… ids
 -- Returns how many were made ready. Ids that wait no longer, or belong to another batch, are left alone.
 
-local delayKey, metaKey, wakeKey, holdingKey, heldBytesKey, bodyKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local delayKey, metaKey, wakeKey, holdingKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7]
+local heldBytesKey, bodyKey = KEYS[8], KEYS[9]
 local frontier = {bytes = heldBytesKey, body = bodyKey}
 local readyKeys = {KEYS[3], KEYS[4], KEYS[5]}
 local batch, firstId = ARGV[1], 2
