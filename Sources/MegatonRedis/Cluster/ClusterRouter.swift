@@ -167,6 +167,8 @@ extension ClusterRouter {
         var needsDelay = false
         /// Number of attempts without a delay.
         var attempts = 0
+        /// How often the timeout has begun again.
+        private var extensions = 0
         var backoff = Backoff(first: .milliseconds(20), cap: .milliseconds(500))
         /// The reason why commands were not sent.
         private var cause: RedisError?
@@ -274,8 +276,11 @@ extension ClusterRouter {
                 case .ask(let target): again.askedNode = target
                 case .tryAgain, .down: needsDelay = true
                 }
-                // The server's own timeout begins again, too.
-                if unit.isBlocking { deadline = .now() + timeout }
+                // The server's own timeout begins again, too. Not for ever, though: a cluster may stay down.
+                if unit.isBlocking, extensions < ClusterRouter.immediateAttempts {
+                    extensions += 1
+                    deadline = .now() + timeout
+                }
                 return again
             }
             return nil

@@ -51,6 +51,23 @@ struct RedisClusterLongTests {
         }
     }
 
+    /// A node without the others accepts no command. One that may wait on the server fails like all others.
+    @Test func aBlockingCommandEndsAlthoughTheClusterStaysDown() async throws {
+        try await RedisClusterProcesses.run { (cluster) async throws in
+            let client = try cluster.client()
+            defer { client.close() }
+            try await client.send(["RPUSH", "other", "1"])
+            let survivor = try await cluster.master(ofSlot: HashSlot.of("list"))
+            for port in cluster.ports where port != survivor { await cluster.kill(port: port) }
+            while (try? await cluster.send(["LLEN", "list"], port: survivor)) != nil { await Task.yield() }
+            await #expect {
+                try await client.send(["BLPOP", "list", "1"], timeout: .seconds(3))
+            } throws: { error in
+                (error as? RedisError)?.code == .busy
+            }
+        }
+    }
+
     @Test(.enabled(if: !RedisPrograms.usesValkey, "Valkey from PyPI has no TLS"))
     func speaksTLSToAllNodes() async throws {
         let directory = try TestDirectory()
