@@ -105,10 +105,7 @@ struct LedgerReading: Sendable {
 
     private func reportOpen(_ counters: BatchCounters) {
         guard counters["closed"] != 1 else { return }
-        Terminal.error(
-            "megaton: the batch is open: its submitter may push more jobs. If the submitter has ended, megaton batch close "
-                + "\(batch) lets the batch end with its last job."
-        )
+        Terminal.error("megaton: \(BatchReport.isOpen(batch))")
     }
 
     private func reportOtherEnd() {

@@ -64,6 +64,13 @@ package func reportingFailures(_ body: () async throws -> Void) async throws {
             Terminal.error("megaton: a batch with this name was submitted before; choose another --batch.")
             throw ExitCode(64)
         }
+        if error.code == .batchClosed {
+            Terminal.error(
+                "megaton: another process has closed the batch (megaton batch close), so it takes no more jobs. Those that "
+                    + "were submitted continue; the same command with another --batch submits all."
+            )
+            throw ExitCode(69)
+        }
         Terminal.error("megaton: \(error.message)")
         throw ExitCode(error.code == .invalidConfiguration ? 64 : 69)
     } catch let error as ImagePipeline.Error {

@@ -23,6 +23,7 @@ import Testing
     @Test func anErrorIsReportedWithTheJobsThatHaveEnded() {
         let text = BatchFailure.progress(3, of: 16)
         #expect(text == "3 of 16 jobs had ended. The same command again makes the missing ones.")
+        #expect(BatchFailure.progress(1, of: 1, hasRemedy: false) == "1 of 1 job had ended.")
     }
 
     /// Fault: a Redis that was full from the start was reported with 0 jobs that had been submitted and cancelled.
