@@ -138,6 +138,31 @@ import Testing
         }
     }
 
+    /// Fault: the leader took a round that left intakes alone for one without jobs, and waited for a push.
+    @Test func aBatchWithManyHeldJobsWaitsAndAnotherDoesNot() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(job("s"))
+            try await fixture.admit()
+            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
+            try await fixture.submit((0..<100).map { job("s\($0)") }, to: "slow")
+            var intake = fixture.intake
+            intake.heldLimit = 10
+            var (window, staged) = (AdmissionWindow(limit: 20), StagedJobs())
+            var round = Intake.Round.empty
+            for _ in 0..<50 where round != .full {
+                round = try await intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 10)
+            }
+            #expect(round == .full)
+            let held = try await fixture.held().count
+            #expect(held > 20 && held < 60, "the others stay in their intake")
+            try await fixture.submit([job("f", on: "fast.example")], to: "fast")
+            for _ in 0..<2 {
+                _ = try await intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 10)
+            }
+            #expect(try await fixture.claim(10).map(\.id) == ["f"])
+        }
+    }
+
     @Test func anAuditFindsHeldJobsInOrder() async throws {
         try await QueueFixture.run { (fixture) async throws in
             for id in ["s", "t"] { try await fixture.push(job(id)) }
