@@ -144,7 +144,7 @@ import Testing
             try await fixture.push(job("s"))
             try await fixture.admit()
             _ = try await hold(try await fixture.claim()[0], turn(), fixture)
-            try await fixture.submit((0..<100).map { job("s\($0)") }, to: "slow")
+            try await fixture.submit((0..<100).map { job("s\($0)") }, to: "b")
             var intake = fixture.intake
             intake.heldLimit = 10
             var (window, staged) = (AdmissionWindow(limit: 20), StagedJobs())
@@ -154,8 +154,8 @@ import Testing
             }
             #expect(round == .full)
             let held = try await fixture.held().count
-            #expect(held > 20 && held < 60, "the others stay in their intake")
-            try await fixture.submit([job("f", on: "fast.example")], to: "fast")
+            #expect(held >= 20 && held < 60, "the others stay in their intake")
+            try await fixture.submit([QueueFixture.job("f", batch: "fast")], to: "fast")
             for _ in 0..<2 {
                 _ = try await intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 10)
             }
