@@ -305,16 +305,32 @@ extension ClusterRouter {
         _ command: RedisCommand,
         timeout: Duration
     ) async throws(RedisError) -> [(node: String?, reply: RedisValue)] {
-        try await nodes.prepare(before: .now() + TimeAmount(timeout))
-        var replies: [(node: String?, reply: RedisValue)] = []
-        for master in nodes.masters {
+        let deadline = NIODeadline.now() + TimeAmount(timeout)
+        var backoff = Backoff(first: .milliseconds(20), cap: .milliseconds(500))
+        while true {
             do throws(RedisError) {
-                let own = try await nodes.client(at: master).pipeline([command], timeout: timeout)
-                replies += own.map { (master.description, $0) }
+                return try await askMasters(command, before: deadline)
             } catch {
                 nodes.refreshSoon()
-                throw error
+                // A replica may be about to take over. Such commands only read, so that they may be repeated.
+                let delay = backoff.next(after: error)
+                guard error.isTransient, nodes.waits, NIODeadline.now() + TimeAmount(delay) < deadline,
+                    (try? await Task.sleep(for: delay)) != nil
+                else { throw error }
             }
+        }
+    }
+
+    private func askMasters(
+        _ command: RedisCommand,
+        before deadline: NIODeadline
+    ) async throws(RedisError) -> [(node: String?, reply: RedisValue)] {
+        try await nodes.prepare(before: deadline)
+        var replies: [(node: String?, reply: RedisValue)] = []
+        for master in nodes.masters {
+            let timeout = Duration.nanoseconds(max(0, (deadline - .now()).nanoseconds))
+            let own = try await nodes.client(at: master).pipeline([command], timeout: timeout)
+            replies += own.map { (master.description, $0) }
         }
         return replies
     }

@@ -38,6 +38,7 @@ struct RedisClusterLongTests {
                 }
                 // Its replica takes over.
                 await cluster.kill(port: try await cluster.master(ofSlot: HashSlot.of("tag0")))
+                #expect(try await client.sendToMasters(["PING"]).count == 3, "it waits for the replica")
                 try await client.send(["SET", "{tag0}alive", "1"], timeout: .seconds(60))
                 isOver.set()
                 try await group.waitForAll()
