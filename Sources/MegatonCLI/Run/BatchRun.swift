@@ -176,8 +176,9 @@ final class BatchRun: Sendable {
     /// The error that ended the batch; for a full Redis with batch and remedy. Reports the jobs that have ended.
     private func explained(_ error: any Error, isCancelled: Bool) -> any Error {
         let now = progress.withLock { $0 }
-        // The message of lost jobs has the remedy already.
-        let isRemedyKnown = (error as? RedisError)?.code == .jobsLost
+        // Their messages have remedies of their own.
+        let isRemedyKnown =
+            (error as? RedisError).map { [.jobsLost, .batchClosed, .otherReader].contains($0.code) } ?? false
         if now.ended > 0 {
             let text = BatchFailure.progress(now.ended, of: now.submitted, hasRemedy: !isRemedyKnown)
             Terminal.error("megaton: \(text)")

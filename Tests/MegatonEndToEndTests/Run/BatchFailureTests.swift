@@ -26,6 +26,18 @@ import Testing
         #expect(BatchFailure.progress(1, of: 1, hasRemedy: false) == "1 of 1 job had ended.")
     }
 
+    /// The words of our scripts are no message for people.
+    @Test(arguments: [
+        ("BATCHEXISTS a batch of this name has been submitted before", Int32(64), "choose another --batch"),
+        ("BATCHCLOSED the batch was closed", 69, "with another --batch"),
+        ("OTHERREADER outcomes of this batch were read by another reader", 69, "a new file as --ledger"),
+    ])
+    func anErrorOfAScriptIsReportedWithItsRemedy(_ reply: String, _ code: Int32, _ remedy: String) {
+        let failure = CLIError(RedisError(reply: reply))
+        #expect(failure.code == code && failure.message.contains(remedy), "\(failure.message)")
+        #expect(!failure.message.contains("Redis answered"), "\(failure.message)")
+    }
+
     /// Fault: a Redis that was full from the start was reported with 0 jobs that had been submitted and cancelled.
     @Test(arguments: [true, false]) func aBatchWithoutAJobIsReportedAsSuch(_ isCancelled: Bool) throws {
         let error = RedisError(reply: "OOM command not allowed when used memory > 'maxmemory'.")
