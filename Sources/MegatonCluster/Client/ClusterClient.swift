@@ -91,9 +91,20 @@ public final class ClusterClient: Sendable {
             )
         }
         let policy = BatchPolicy(keepsLedger: true, deduplicates: deduplicates, weight: weight)
-        let submitter = BatchSubmitter(queue: queue, batch: name, policy: policy) { [logger] error in
-            logger.warning("a push waits for Redis", metadata: [LogKey.error: "\(error)"])
-        }
+        let submitter = BatchSubmitter(
+            queue: queue,
+            batch: name,
+            policy: policy,
+            onDelay: { [logger] error in
+                logger.warning("a push waits for Redis", metadata: [LogKey.error: "\(error)"])
+            },
+            onRestore: { [logger] count in
+                logger.warning(
+                    "Redis has returned to an earlier state; jobs that it has lost are submitted again",
+                    metadata: [LogKey.batch: "\(name)", "jobs": "\(count)"]
+                )
+            }
+        )
         do {
             try await EvictionPolicyCheck.run(control)
             for job in jobs {
