@@ -81,6 +81,23 @@ import Testing
         }
     }
 
+    /// Fault: turns and due jobs waited for the next sweep, up to a quarter of a second.
+    @Test func theLeaderSweepsAgainAtTheNextTurn() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            #expect(try await fixture.queue.sweepAsLeader().pause == JobQueue.leadersSweep, "nothing waits")
+            try await fixture.push(job("s"))
+            try await fixture.admit()
+            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
+            #expect(try await fixture.queue.sweepAsLeader().pause == JobQueue.leadersSweep, "its turn is far")
+            let soon = try await fixture.queue.now() + 200
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.held), "XX", .int(Int(soon)), .string(slow)])
+            let pause = try await fixture.queue.sweepAsLeader().pause
+            // On a slow machine the turn has come.
+            let isReady = try await fixture.places("s") == ["ready"]
+            #expect(isReady || pause <= .milliseconds(200) && pause >= .milliseconds(20))
+        }
+    }
+
     @Test func jobsOfHigherPriorityHaveTheFirstTurns() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(job("a"))

@@ -7,7 +7,8 @@
 -- ARGV 1 maximum number of jobs · 2 gate, ms · 3 silence after which a worker is forgotten, ms · 4 `1` to sweep even if
 --      another process has just done so · 5 how long a source is suspected, ms · 6… names of workers whose processes
 --      have ended
--- Returns how many were swept, -1 if another process swept a moment ago.
+-- Returns {how many were swept, -1 if another process swept a moment ago; ms until the next time of a job or a host, -1
+--      if there is none}.
 -- After: each swept job has one more stall and goes first, or waits in `suspects`. Jobs whose time has come are ready
 -- (`tick`), and workers are woken for them: an idle fleet need not look for them.
 -- A worker is dead if it was named, or if one of its leases has run out and it has missed two renewals. All of its
@@ -28,7 +29,7 @@ local suspicion, firstName = tonumber(ARGV[5]), 6
 if isForced == '1' then
   redis.call('SET', sweepGateKey, '1', 'PX', gate)
 elseif not redis.call('SET', sweepGateKey, '1', 'NX', 'PX', gate) then
-  return -1
+  return {-1, -1}
 end
 local t, dead, anyDead = now(), {}, false
 for i = firstName, #ARGV do
@@ -112,4 +113,10 @@ for _, worker in ipairs(silent) do
   redis.call('ZREM', workersKey, worker)
   redis.call('HDEL', workerInfoKey, worker)
 end
-return #swept
+local following = -1
+for _, key in ipairs({delayKey, heldKey}) do
+  local first = redis.call('ZRANGEBYSCORE', key, string.format('(%.0f', t), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  local left = first[2] and math.ceil(tonumber(first[2]) - t)
+  if left and (following < 0 or left < following) then following = left end
+end
+return {#swept, following}
