@@ -19,6 +19,8 @@ struct RetentionKeeper: Sendable {
     private static let interval: Duration = .seconds(1)
     private static let lettersAtOnce = 256
     private static let batchesAtOnce = 100
+    /// Pages of batches that one step looks through if all of them have an unfinished job; those behind may have none.
+    private static let pagesInUse = 20
     private static let ledgersAtOnce = 16
     /// Batches whose outcomes one step looks for: there may be a million, and none of them may have any.
     static let ledgersInAStep = 1024
@@ -71,10 +73,11 @@ struct RetentionKeeper: Sendable {
                 batches: batches
             )
         } while letters == Self.lettersAtOnce && !Task.isCancelled
-        var hasMore = true
-        while hasMore && !Task.isCancelled {
+        var (hasMore, pagesInUse) = (true, 0)
+        while hasMore && pagesInUse < Self.pagesInUse && !Task.isCancelled {
             let page = try await queue.forgetBatches(endedFor: batches, limit: Self.batchesAtOnce)
-            hasMore = page.hasMore && page.forgotten > 0
+            hasMore = page.hasMore
+            pagesInUse = page.forgotten > 0 ? 0 : pagesInUse + 1
         }
         return try await makeRoom(limits.outcomes, from: offset)
     }

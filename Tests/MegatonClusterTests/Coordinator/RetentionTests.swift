@@ -103,6 +103,22 @@ import Testing
         }
     }
 
+    /// Fault: a page of batches with unfinished jobs kept those behind it for another second.
+    @Test func batchesInUseDoNotKeepThoseBehindThem() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for number in 0..<250 {
+                let name = "b\(number)"
+                try await fixture.redis.send(["HSET", .string(fixture.keys.batch(name)), "total", "1"])
+                try await fixture.redis.send(["ZADD", .string(fixture.keys.ended), .int(1000 + number), .string(name)])
+            }
+            try await fixture.redis.send(["HSET", .string(fixture.keys.batch("last")), "finished", "2000"])
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.ended), "2000", "last"])
+            try await keeper(fixture).tidy(.init(deadLetters: 1000, outcomes: 1000))
+            #expect(try await fixture.count("EXISTS", fixture.keys.batch("last")) == 0)
+            #expect(try await fixture.count("ZCARD", fixture.keys.ended) == 250)
+        }
+    }
+
     /// Fault: if open batches had the outcomes, each second looked through all batches.
     @Test func aStepLooksForTheOutcomesOfABoundedNumberOfBatches() async throws {
         try await QueueFixture.run { (fixture) async throws in
