@@ -60,7 +60,9 @@ struct RedisClusterLongTests {
             try await client.send(["RPUSH", "other", "1"])
             let survivor = try await cluster.master(ofSlot: HashSlot.of("list"))
             for port in cluster.ports where port != survivor { await cluster.kill(port: port) }
-            while (try? await cluster.send(["LLEN", "list"], port: survivor)) != nil { await Task.yield() }
+            let node = cluster.client(port: survivor)
+            defer { node.close() }
+            while (try? await node.send(["LLEN", "list"])) != nil { await Task.yield() }
             await #expect {
                 try await client.send(["BLPOP", "list", "1"], timeout: .seconds(3))
             } throws: { error in
