@@ -113,7 +113,7 @@ import Testing
                     defer { client.close() }
                     #expect(try await client.send(["DBSIZE"]).int ?? 0 > 10)
                 }
-                await lost.stop()
+                await lost.crash()
                 let isLost = keys.map { cache.nodes[$0].index == 2 }
                 let found = await lock.begin(keys)
                 for (decision, isLost) in zip(found, isLost) {
@@ -129,6 +129,17 @@ import Testing
                 await lock.discard(keys[0])
                 await cache.removeData(for: "data \(keys[0])")
                 #expect(await lock.lookUp([keys[0]]) == [nil])
+                // It returns, without its entries, which are stored again.
+                try await lost.startAgain()
+                let missing = try #require(zip(keys, isLost).first { $0.1 }).0
+                var lead = await lock.begin([missing]).first?.leader
+                while lead?.token == nil {
+                    await Task.yield()
+                    lead = await lock.begin([missing]).first?.leader
+                }
+                #expect(await lock.finish([(try #require(lead), entry)]) == [missing])
+                #expect(await lock.lookUp([missing]).first??.data == entry.data)
+                await lost.stop()
             }
         }
     }
