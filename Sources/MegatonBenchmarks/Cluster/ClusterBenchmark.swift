@@ -20,6 +20,8 @@ struct ClusterBenchmark: Sendable {
     /// Maximum duration of the backlog, and duration of the steady part, seconds.
     let seconds: Int
     let rate: Int?
+    /// Number of sources of each job.
+    let pack: Int
 
     /// Maximum number of workers in one process: each has a connection of its own.
     private static let workersPerProcess = 250
@@ -54,7 +56,7 @@ struct ClusterBenchmark: Sendable {
         )
         defer { redis.close() }
         let queue = JobQueue(redis, keys: QueueKeys())
-        let pusher = JobPusher(redis: redis, keys: queue.keys, bytes: Self.jobBytes)
+        let pusher = JobPusher(redis: redis, keys: queue.keys, bytes: Self.jobBytes, pack: pack)
         try await wait(orElse: "not all workers registered in time.") { try await queue.workerCount() >= workers }
         let idle = try await usage(redis) { try await Task.sleep(for: Self.idleTime) }
         let admitted = try await admission(queue, pusher)
@@ -86,13 +88,13 @@ struct ClusterBenchmark: Sendable {
         try await queue.set(.drain, to: true)
         try await pusher.push(jobs, isTimed: false)
         try await queue.set(.drain, to: false)
-        var rate = AdmissionRate(of: jobs)
+        var rate = AdmissionRate(of: (jobs + pack - 1) / pack)
         let deadline = ContinuousClock.now + Self.admissionTime
         while !rate.isOver && ContinuousClock.now < min(deadline, (rate.changed ?? deadline) + Self.admissionPause) {
             rate.observe(length: try await pusher.redis.send(["LLEN", .string(queue.keys.jobs)]).int ?? 0)
             try await Task.sleep(for: .milliseconds(1))
         }
-        return rate.perSecond
+        return rate.perSecond.map { $0 * Double(pack) }
     }
 
     /// Load on Redis while the body runs.

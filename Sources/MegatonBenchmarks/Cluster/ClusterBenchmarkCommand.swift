@@ -40,6 +40,9 @@ struct ClusterBenchmarkCommand: AsyncParsableCommand {
     @Option(name: .long, help: "Jobs per second in the steady part; by default half of the measured rate.")
     var rate: Int?
 
+    @Option(name: .long, help: "Number of sources in each job, up to 256; jobs are counted by their sources.")
+    var pack = 1
+
     @Flag(name: .long, help: "Print one JSON object instead of the table.")
     var json = false
 
@@ -51,6 +54,7 @@ struct ClusterBenchmarkCommand: AsyncParsableCommand {
         try OptionRange.check("--jobs", jobs, 1...1_000_000)
         try OptionRange.check("--seconds", seconds, 1...600)
         try OptionRange.check("--rate", rate, 1...1_000_000)
+        try OptionRange.check("--pack", pack, 1...256)
     }
 
     func run() async throws {
@@ -64,7 +68,8 @@ struct ClusterBenchmarkCommand: AsyncParsableCommand {
                     renderMilliseconds: renderMilliseconds,
                     jobs: jobs ?? backlog,
                     seconds: seconds,
-                    rate: rate
+                    rate: rate,
+                    pack: pack
                 ).run()
             }
             if json { Terminal.output(try JSONText.pretty(report)) } else { Terminal.output(report.text) }

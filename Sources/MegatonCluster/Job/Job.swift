@@ -152,7 +152,7 @@ extension Job {
 
     /// The host of the source as in host limits, `host:port`; nil if the source has none, or if only the workers know
     /// it, as with `s3:`.
-    var host: String? {
+    package var host: String? {
         guard let url = URL(string: source), ["http", "https"].contains(url.scheme?.lowercased()) else { return nil }
         return HostRateLimiter.name(of: url)
     }

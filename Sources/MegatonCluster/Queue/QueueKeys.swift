@@ -52,7 +52,8 @@ package struct QueueKeys: Sendable, Hashable {
     /// HASH, id to the job's JSON.
     var body: String { prefix + "body" }
     /// HASH, id to `attempt|stalls|worker|priority|batch`: the attempt with `+free` if some attempts did not count, the
-    /// priority with `@` and the digest of the job's source, and `@` and its host.
+    /// priority with `@` and the digest of the job's source, and `@` and its host. The digest of a pack is `*` and the
+    /// number of its sources.
     var meta: String { prefix + "meta" }
     /// LIST of ids that may be claimed.
     func ready(_ priority: Job.Priority) -> String { prefix + "ready:\(priority.rawValue)" }

@@ -121,7 +121,8 @@ public final class Worker: Sendable {
             maximumStalls: configuration.maximumStalls,
             worker: name,
             history: history,
-            logger: logger
+            logger: logger,
+            places: configuration.concurrency
         )
         isolated = configuration.isolate.map { [queue] start in
             SuspectIsolation(queue: queue, host: ProcessInfo.processInfo.hostName, logger: logger, start: start)

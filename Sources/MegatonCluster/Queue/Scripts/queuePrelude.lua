@@ -30,6 +30,11 @@ local function hostName(h)
   return string.sub(h, -1) == '!' and string.sub(h, 1, -2) or h
 end
 
+-- The number of sources of a job, from the digest in its meta: that of a pack is `*` and the number.
+local function sourceCount(d)
+  return tonumber(string.match(d, '^%*(%d+)$')) or 1
+end
+
 -- Runs one command for many values, in pieces that fit on Lua's stack, and returns the sum of its replies. A call from
 -- Lua costs more than most of the work that it starts.
 local function callForAll(command, key, values)
@@ -224,6 +229,19 @@ local function refusedOutcome(key, json, status, code, message, labels)
     ',"retryable":false},"id":' .. cjson.encode(submittedId(key)) .. whole .. noted ..
     ',"outputs":[],"seconds":0,"source":' ..
     cjson.encode(source) .. ',"status":"' .. status .. '"}'
+end
+
+-- The outcomes of all sources of a pack that is not admitted, one for each.
+local function refusedOutcomes(key, json, status, code, message)
+  local pack, outcomes = cjson.decode(json), {}
+  local scope = string.match(key, '^[^/]*/') or ''
+  for i, source in ipairs(pack.sources) do
+    if type(source) == 'string' then source = {source = source} end
+    local id = scope .. (source.id or submittedId(key) .. '.' .. i)
+    local labels = source.labels and cjson.encode(source.labels)
+    outcomes[i] = refusedOutcome(id, cjson.encode({source = source.source}), status, code, message, labels)
+  end
+  return outcomes
 end
 
 -- The same outcome for a duplicate of that job.
