@@ -70,7 +70,7 @@ extension JobHandler {
             // The first source uses the place of the pack.
             defer { for _ in 0..<max(0, started - 1) { running.takeBack() } }
             while true {
-                while current.turn == nil, active.reason == nil, !current.waiting.isEmpty {
+                while current.turn == nil, active.reason == nil, !running.isDraining, !current.waiting.isEmpty {
                     if started > 0 && !running.lend(of: places) { break }
                     guard let source = current.startNext() else {
                         if started > 0 { running.takeBack() }

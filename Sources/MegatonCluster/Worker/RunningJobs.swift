@@ -8,6 +8,8 @@ final class RunningJobs: Sendable {
         var settling = 0
         /// Free places that packs use for their sources.
         var lent = 0
+        /// Whether the worker finishes only what it has begun.
+        var isDraining = false
 
         mutating func remove(_ job: ActiveJob?) {
             guard let job else { return }
@@ -37,6 +39,11 @@ final class RunningJobs: Sendable {
             state.jobs[job.key.text] = job
         }
     }
+
+    /// Whether a pack begins with no further source: the worker drains, and releases the rest.
+    var isDraining: Bool { state.withLock { $0.isDraining } }
+
+    func beginDraining() { state.withLock { $0.isDraining = true } }
 
     /// Lends a free place to a pack for one more of its sources; a job that is claimed meanwhile starts nevertheless.
     func lend(of places: Int) -> Bool {

@@ -162,6 +162,22 @@ import Testing
         }
     }
 
+    @Test func aWorkerThatDrainsBeginsWithNoFurtherSource() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let active = try await claimed(5, fixture, running)
+            let runner = Runner { job in
+                if job.id == "p.2" { running.beginDraining() }
+                return .done([])
+            }
+            await handler(runner, fixture, running: running).handle(active)
+            #expect(runner.state.withLock { $0.ids } == ["p.1", "p.2"])
+            #expect(try await fixture.batch("b")["done"] == 2)
+            let rest = try #require(try await fixture.claim(worker: "w2").first)
+            #expect(rest.packSize == 3 && rest.counted == 1)
+        }
+    }
+
     @Test func aPackWhoseWorkerDiedIsSplitWithoutARun() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let running = RunningJobs()

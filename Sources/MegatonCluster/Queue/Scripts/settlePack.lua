@@ -103,5 +103,5 @@ if tokens > 0 then redis.call('LTRIM', wakeKey, 0, 255) end
 for status, number in pairs(counts) do redis.call('HINCRBY', statKey, status, number) end
 if b == '' then return 'ok' end
 for pair = firstPair, #ARGV, 2 do counts[ARGV[pair]] = (counts[ARGV[pair]] or 0) + tonumber(ARGV[pair + 1]) end
-if not finishOrFlagDamaged(statKey, endedKey, batchKey, resultsKey, knownKey, counts, outcomes) then return 'damaged' end
-return 'ok'
+local isCounted = finishOrFlagDamaged(statKey, endedKey, batchKey, resultsKey, knownKey, counts, outcomes)
+return isCounted and 'ok' or 'damaged'
