@@ -36,8 +36,9 @@ struct Intake: Sendable {
     /// round trip.
     private static let few = 32
     private static let replayedAtOnce = 1000
-    /// Bytes of jobs above which a call admits no further entry of the stage.
+    /// Bytes of jobs, and their number, above which a call admits no further entry of the stage.
     private static let admittedBytes = 1024 * 1024
+    private static let admittedAtOnce = 512
     /// Limits on the jobs that wait for a host or a time, and on the bytes of their JSON: above these only batches with
     /// few unfinished jobs get more, and the others stay in their intakes, where jobs are cheap.
     private static let heldLimit = 1_000_000
@@ -234,7 +235,7 @@ struct Intake: Sendable {
         let memories = try await memories(batches)
         // Packs that are split may become many jobs: the others wait for the next round.
         var (candidates, entryCount, bytes) = ([JobValidator.Candidate](), 0, 0)
-        for entry in staged.validated where bytes < Self.admittedBytes {
+        for entry in staged.validated where bytes < Self.admittedBytes && candidates.count < Self.admittedAtOnce {
             let memory = memories[entry.batch] ?? Memory()
             let jobs = entry.admitted(deduplicates: memory.deduplicates, idsAreUnique: memory.idsAreUnique)
             candidates += jobs

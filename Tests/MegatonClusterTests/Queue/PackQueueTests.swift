@@ -174,8 +174,7 @@ import Testing
             try await fixture.queue.cancel(batch: "b")
             let active = try #require(try await fixture.claim().first)
             #expect(active.isCancelled && active.packSize == 200)
-            let pack = try Pack(json: active.json)
-            let ends = pack.sources.map { end($0, .cancelled) }
+            let ends = try Pack(json: active.json).sources.map { end($0, .cancelled) }
             #expect(try await settle(PackSettlement(ends: ends), of: active, known: 200, fixture) == .ok)
             let batch = try await fixture.batch("b")
             #expect(batch["cancelled"] == 6000 && batch["total"] == 6000 && batch.isFinished)
@@ -206,6 +205,23 @@ import Testing
             // The same pack again: each source is a duplicate.
             try await fixture.push(Data(json.utf8))
             #expect(try await fixture.admit() == .admitted(.init(invalid: 1, duplicates: 2)))
+        }
+    }
+
+    /// One entry of the stage may become many jobs, so that one call admits only some of the entries.
+    @Test func splitPacksAreAdmittedInSeveralRounds() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for number in 0..<8 { try await fixture.push(pack("p\(number)", 256).json()) }
+            var (window, staged) = (AdmissionWindow(limit: 10_000), StagedJobs())
+            window.observe(slots: 5000)
+            var rounds = 0
+            while rounds < 20, try await fixture.count("HLEN", fixture.keys.body) < 8 * 256 {
+                _ = try await fixture.intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 100)
+                rounds += 1
+            }
+            #expect((4...8).contains(rounds), "\(rounds)")
+            #expect(try await fixture.batch("b")["total"] == 8 * 256)
+            #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: fixture.epoch)) == 0)
         }
     }
 
