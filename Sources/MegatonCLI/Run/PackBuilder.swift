@@ -82,9 +82,9 @@ struct PackBuilder {
         var shared = Self.shared(of: first)
         shared.id = id
         let sources = group.map { Pack.Source(id: $0.job.id ?? "", source: $0.job.source, output: $0.job.output) }
-        let json = Pack(sharing: shared, sources: sources).json()
-        guard json.count <= Job.maximumSize else { return group.map { single($0.built) } }
-        return [Pushed(json: json, sources: sources.count, hasUniqueID: true)]
+        let pack = Pack(sharing: shared, sources: sources)
+        guard pack.isWithinLimits else { return group.map { single($0.built) } }
+        return [Pushed(json: pack.json(), sources: sources.count, hasUniqueID: true)]
     }
 
     private static func single(_ built: JobBuilder.BuiltJob) -> Pushed {

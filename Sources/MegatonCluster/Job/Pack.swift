@@ -84,6 +84,11 @@ package struct Pack: Sendable, Equatable {
         return sources.allSatisfy { $0.id.hasPrefix(prefix) }
     }
 
+    /// Whether a coordinator accepts it: as JSON, and as jobs of one source each.
+    package var isWithinLimits: Bool {
+        splitSize <= Self.maximumSplitSize && json().count <= Job.maximumSize
+    }
+
     /// Bytes of its sources as jobs, about.
     var splitSize: Int {
         sources.reduce(shared.json().count * sources.count) { $0 + $1.source.utf8.count + ($1.output?.utf8.count ?? 0) }
