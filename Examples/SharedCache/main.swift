@@ -13,7 +13,7 @@ let pipeline = ImagePipeline { $0.share(lock) }
 // One pixel.
 let base64 = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 let request = ImageRequest(url: URL(string: "data:image/png;base64,\(base64)"))
-let image = try await pipeline.renditions([Rendition(format: .webp)], for: request)[0]
+let image = try await pipeline.renditions([Rendition(width: 1, format: .webp)], for: request)[0]
 print("\(image.data.count) bytes, by the \(image.source)")
 
 running.cancel()

@@ -28,6 +28,7 @@ static void note(j_common_ptr codec, megaton_jpeg_damage damage) {
     snprintf(report->text, sizeof report->text, "%s", text);
     j_decompress_ptr image = (j_decompress_ptr) codec;
     report->row = -1;
+    report->is_in_scan = codec->is_decompressor && image->input_scan_number > 0;
     if (codec->is_decompressor && !image->progressive_mode && image->output_height > 0
         && !of(codec)->has_all_rows) {
         report->row = (int) ((long) image->output_scanline * (long) image->image_height / (long) image->output_height);

@@ -48,7 +48,7 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         package static let incompatibleVersion = Code("incompatible_version")
         /// Any other error reply.
         package static let server = Code("server")
-        /// The client was closed.
+        /// The client, or the submitter of a batch, was closed.
         package static let closed = Code("closed")
         /// A reply whose shape differs from the command's contract.
         package static let unexpectedReply = Code("unexpected_reply")

@@ -24,6 +24,8 @@ typedef struct {
     /// The row at which that damage was found, if the image is decoded from the top down; otherwise -1.
     int row;
     int rows;
+    /// Whether that damage was found after the first scan had begun.
+    int is_in_scan;
 } megaton_jpeg_report;
 
 /// Decodes all entropy-coded data, at an eighth of the size, and discards the pixels. libjpeg pads truncated data with

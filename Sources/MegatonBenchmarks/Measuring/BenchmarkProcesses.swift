@@ -21,7 +21,8 @@ struct BenchmarkProcesses: Sendable {
                 let child = ChildProcess(
                     command: [program] + arguments,
                     environment: environment,
-                    log: output
+                    log: output,
+                    lock: logs.lockPath
                 )
                 group.addTask {
                     let termination = try await child.run()

@@ -172,8 +172,9 @@ struct RunCommand: AsyncParsableCommand {
             if others > 0 && workers != nil, let output {
                 Terminal.error(
                     "megaton: \(Counted.of(others, "other worker")) of the cluster \(others == 1 ? "shares" : "share") "
-                        + "these jobs and may not know their directories: without --allow-root \(output), a job fails "
-                        + "there. --queue NAME keeps the jobs of this run to its own workers."
+                        + "these jobs and may not know their directories: without --allow-root "
+                        + "\(FileNames.absolutePath(output)), a job fails there. --queue NAME keeps the jobs of this "
+                        + "run to its own workers."
                 )
             }
             if status.livingWorkers.isEmpty && workers == nil {
@@ -188,8 +189,8 @@ struct RunCommand: AsyncParsableCommand {
             if !names.isEmpty {
                 Terminal.error(
                     "megaton: the workers of the cluster have their own options, which these do not "
-                        + "change: \(names). Give --workers N for workers of this run, or start the workers of the cluster "
-                        + "with these options."
+                        + "change: \(names). Give --workers N for workers of this run, or start the workers of the "
+                        + "cluster with these options."
                 )
             }
             return try await batchRun(control, paths, ledger, shutdown, deadline).run()

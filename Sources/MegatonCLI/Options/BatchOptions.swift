@@ -139,6 +139,12 @@ struct BatchOptions: ParsableArguments {
             throw ValidationError("\(option) is empty; it must name a file.")
         }
         if exclude.contains("") { throw ValidationError("--exclude is empty; it must be a pattern like '*.gif'.") }
+        if let pattern = exclude.first(where: Exclusions.hasOpenBracket) {
+            throw ValidationError(
+                "--exclude '\(pattern)' has a [ without a ]; a pattern like '*.[gG]if' has both, and '\\[' stands "
+                    + "for the character."
+            )
+        }
         if json && ledger.map(LedgerPath.absolute) == LedgerPath.standardOutput {
             throw ValidationError("--json and --ledger \(ledger ?? "") both write to standard output; choose one.")
         }

@@ -279,6 +279,7 @@ struct WorkerOptions: ParsableArguments {
             "AddressPolicy.ports": "--allow-port", "Configuration.renderEngine": "--engine",
             "the sources allowed": "--allow-source", "the limit of a fetch": "--fetch-timeout",
             "the limit of a stall": "--stall-timeout", "the limit of a connection": "--connect-timeout",
+            "the maximum wait of the retry policy": "--max-wait",
             // The workers of a run share it.
             "the memory of this process for renders": "--memory, divided by --workers in a run",
             "VipsRuntime.allow([.jxl])": "--allow-type jxl", "VipsRuntime.allow([.svg])": "--allow-type svg",

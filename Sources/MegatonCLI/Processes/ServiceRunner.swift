@@ -49,8 +49,8 @@ struct ServiceRunner {
         try await server?.stop()
     }
 
-    /// Runs the service in a group of its own. The first signal, which raises the level of `shutdown` to `.drain`, shuts
-    /// it down gracefully, and the second cancels it. `ProcessSignals` raises the level at SIGTERM.
+    /// Runs the service in a group of its own. The first signal, which raises the level of `shutdown` to `.drain`,
+    /// shuts it down gracefully, and the second cancels it. `ProcessSignals` raises the level at SIGTERM.
     private func run(_ service: any Service) async throws {
         // A worker for suspects ends by itself.
         let services = [

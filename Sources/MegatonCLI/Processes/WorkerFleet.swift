@@ -60,7 +60,8 @@ struct WorkerFleet: Sendable {
             command: [program, "worker"] + arguments,
             environment: environment,
             log: log,
-            gracePeriod: .seconds(10)
+            gracePeriod: .seconds(10),
+            lock: logs?.lockPath
         )
         var deaths = Deaths()
         while true {

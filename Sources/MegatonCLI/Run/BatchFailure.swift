@@ -31,7 +31,28 @@ enum BatchFailure {
 
     /// An error ended the command before the batch ended.
     static func progress(_ ended: Int, of submitted: Int) -> String {
-        "\(ended) of \(Counted.jobs(submitted)) had ended. The same command again makes what is missing."
+        "\(ended) of \(Counted.jobs(submitted)) had ended. The same command again makes the missing ones."
+    }
+
+    /// A signal ended the submission.
+    ///
+    /// - Parameters:
+    ///   - wasTried: whether jobs may have been pushed.
+    ///   - isCancelled: whether the batch is known to be cancelled.
+    static func interrupted(_ batch: String, wasTried: Bool, isCancelled: Bool) -> CLIError {
+        let rest =
+            if !wasTried {
+                "none was submitted."
+            } else if isCancelled {
+                "the submitted jobs were cancelled."
+            } else {
+                "megaton batch cancel \(batch) ends the jobs that were submitted."
+            }
+        return CLIError(
+            code: 130,
+            message: "interrupted before all jobs of the batch \(batch) were submitted; \(rest) The same command again "
+                + "submits all."
+        )
     }
 
     /// The control Redis had no room for the next jobs for a minute.
@@ -47,9 +68,13 @@ enum BatchFailure {
         isCancelled: Bool
     ) -> CLIError {
         let rest =
-            isCancelled
-            ? "\(Counted.jobs(submitted)) of it had been submitted, and those that waited were cancelled"
-            : "\(Counted.jobs(submitted)) of it had been submitted; megaton batch cancel \(batch) cancels them"
+            if submitted == 0 {
+                "No job of it was submitted"
+            } else if isCancelled {
+                "\(Counted.jobs(submitted)) of it had been submitted, and those that waited were cancelled"
+            } else {
+                "\(Counted.jobs(submitted)) of it had been submitted; megaton batch cancel \(batch) cancels them"
+            }
         return .unavailable(
             "the control Redis \(control) has no memory left for the batch \(batch). \(error.message) \(rest). Raise "
                 + "its maxmemory, start workers if none is running, or submit the jobs in smaller batches."

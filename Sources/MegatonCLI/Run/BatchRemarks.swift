@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCluster
 import MegatonCommandLine
 
 extension BatchRun.Result {
@@ -30,8 +31,21 @@ extension BatchOptions {
     }
 }
 
-/// The remark about the file of a ledger.
+/// Remarks about a ledger.
 enum LedgerRemark {
+    /// Cancelled jobs that have no outcome, because they had not been admitted.
+    static func unwritten(_ count: Int) -> String {
+        "\(count) of the cancelled jobs had not been admitted yet and \(count == 1 ? "has" : "have") no line in the "
+            + "ledger; the same command again makes the missing ones."
+    }
+
+    /// Jobs that end without an outcome here, because only workers end ready jobs.
+    static func abandoned(_ queued: Int, hasFile: Bool) -> String {
+        let (were, are) = queued == 1 ? ("was", "is") : ("were", "are")
+        let unwritten = hasFile ? " and \(are) not in the ledger" : ""
+        return "no worker is running; \(Counted.of(queued, "queued job")) \(were) cancelled\(unwritten)"
+    }
+
     /// - Parameter hasJobs: whether the run had a job. Without one, an earlier run's ledger stays as it is.
     /// - Returns: nil if there is no file, or if it is a stream.
     static func text(_ path: String?, hasJobs: Bool) -> String? {

@@ -45,13 +45,7 @@ extension BatchRun {
     /// - Returns: the number of these jobs.
     func reportUnwritten(_ counters: BatchCounters, _ tally: BatchTally) -> Int {
         let unwritten = max(counters["cancelled"] - tally.cancelled, 0)
-        if keepsLedger && unwritten > 0 {
-            Terminal.error(
-                "megaton: \(unwritten) of the cancelled jobs had not been admitted yet and "
-                    + "\(unwritten == 1 ? "has" : "have") no line in the ledger; the same command again "
-                    + "makes the missing ones."
-            )
-        }
+        if keepsLedger && unwritten > 0 { Terminal.error("megaton: \(LedgerRemark.unwritten(unwritten))") }
         return unwritten
     }
 }

@@ -184,11 +184,12 @@ final class BatchRun: Sendable {
     private var hasBegun: Bool { progress.withLock { $0.hasBegun } }
 
     /// Cancels the batch after an error, such as a full disk, because no process follows it any more. Another
-    /// submitter's batch of this name is left alone. Returns false if the batch could not be cancelled.
-    @discardableResult private func giveUp() async -> Bool {
+    /// submitter's batch of this name is left alone.
+    ///
+    /// - Returns: whether the batch was cancelled.
+    private func giveUp() async -> Bool {
         do {
-            try await submitter.cancel()
-            return true
+            return try await submitter.cancel()
         } catch {
             Terminal.error("megaton: the batch \(batch) could not be cancelled: \(error)")
             return false
@@ -259,14 +260,7 @@ final class BatchRun: Sendable {
         // the batch.
         let isKnown = now.hasBegun || !now.wasTried
         let isCancelled = isKnown ? await giveUp() : false
-        let rest =
-            isCancelled
-            ? "the submitted jobs were cancelled." : "megaton batch cancel \(batch) ends the jobs that were submitted."
-        throw CLIError(
-            code: 130,
-            message: "interrupted before all jobs of the batch \(batch) were submitted; \(rest) The same command again "
-                + "submits all."
-        )
+        throw BatchFailure.interrupted(batch, wasTried: now.wasTried, isCancelled: isCancelled)
     }
 
     // MARK: - In
@@ -400,7 +394,8 @@ final class BatchRun: Sendable {
                 if shutdown.level == .abort || ContinuousClock.now > deadline ?? .now { return tally }
                 if lines.isEmpty && isAbandoned {
                     progress.withLock { $0.wasAbandoned = true }
-                    reportCancelled(queued: now.submitted - now.ended)
+                    let remark = LedgerRemark.abandoned(now.submitted - now.ended, hasFile: ledger?.path != nil)
+                    Terminal.error("megaton: \(remark)")
                     return tally
                 }
                 if lines.isEmpty && now.isStopped {
@@ -415,15 +410,6 @@ final class BatchRun: Sendable {
                 try await Task.sleep(for: Self.batchingWindow)
             }
         }
-    }
-
-    /// Reports jobs that end without an outcome here, because only workers end ready jobs.
-    private func reportCancelled(queued: Int) {
-        let (were, are) = queued == 1 ? ("was", "is") : ("were", "are")
-        let unwritten = ledger?.path == nil ? "" : " and \(are) not in the ledger"
-        Terminal.error(
-            "megaton: no worker is running; \(Counted.of(queued, "queued job")) \(were) cancelled\(unwritten)"
-        )
     }
 
     /// Nothing is lost while Redis is unreachable: the workers and the queue wait for it, and so does this command.
@@ -473,19 +459,18 @@ final class BatchRun: Sendable {
     /// Cancels the batch if no worker is running. Ready jobs end when a worker starts, and the caller does not wait for
     /// that.
     ///
-    /// - Returns: whether no worker is running.
+    /// - Returns: whether no worker is running and the batch was cancelled.
     private func abandon() async throws -> Bool {
         do {
             // The status comes from the queue alone: no cache is asked.
             let status = try await Inspector(queue: queue, cache: waiting).status()
             guard status.livingWorkers.isEmpty else { return false }
-            try await submitter.cancel()
+            return try await submitter.cancel()
         } catch {
             // `outcomes` meets the same error and reports it.
             guard error.isTransient else { throw error }
             return false
         }
-        return true
     }
 
     private func waitForOutcomes() async throws {

@@ -69,11 +69,12 @@ struct OutputGuard: Sendable {
         if streamed.count > Self.limit { isOverfull = true }
     }
 
-    /// Sets the files that a job's outputs may replace, whatever the job itself says, or refuses the job.
+    /// Sets the files that a job's outputs may replace, or refuses the job. Of the job's own choices only `none` stays:
+    /// a list may not decide which other files of the operator are replaced.
     ///
     /// - Parameter isOwn: whether the job named the output itself.
     mutating func admit(_ job: inout Job, isOwn: Bool) {
-        job.replace = replacesAll ? .all : nil
+        if job.replace != .nothing { job.replace = replacesAll ? .all : nil }
         guard job.kind == .process, let output = job.output else { return }
         let template: OutputTemplate
         do {

@@ -14,7 +14,7 @@ enum QueueObstacle {
     }
 
     /// The processes that are missing, and the command that starts one. A worker without a coordinator is enough: it
-    /// leads after some seconds.
+    /// takes over after some seconds.
     static func missingWorker(_ status: ClusterStatus) -> String? {
         guard status.livingWorkers.isEmpty else { return nil }
         if !status.former.isEmpty {
@@ -22,8 +22,8 @@ enum QueueObstacle {
                 + "docs/upgrading.md has the steps"
         }
         return status.leader == nil
-            ? "the cluster has no worker and no coordinator now. Start megaton worker; without a coordinator, a worker "
-                + "does its work after some seconds"
+            ? "the cluster has no worker and no coordinator now. Start megaton worker; a worker takes over the "
+                + "coordinator's work after some seconds"
             : "the cluster has no worker now. Start megaton worker"
     }
 }

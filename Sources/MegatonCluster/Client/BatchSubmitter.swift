@@ -3,8 +3,8 @@ package import MegatonRedis
 
 /// Pushes the jobs of one batch in chunks, each job exactly once however often a connection breaks.
 ///
-/// Jobs are numbered in the order in which they are added. Several tasks may add jobs: pushes that overlap send some
-/// jobs twice, and Redis counts each once, by its number.
+/// Jobs are numbered in the order in which they are added, and Redis counts each once, by its number. Several tasks may
+/// add jobs, and push them: there is one push at a time.
 package actor BatchSubmitter {
     private let queue: JobQueue
     private let batch: String
@@ -26,10 +26,15 @@ package actor BatchSubmitter {
     private var idsAreUnique = true
     /// Whether a push was sent, perhaps in vain: before the first one, Redis cannot have a batch of this submitter.
     private var wasTried = false
+    private var isPushing = false
+    /// Tasks that wait for the end of a push.
+    private var waiters: [CheckedContinuation<RedisError?, Never>] = []
+    /// Whether no job can be added any more.
+    private var isClosing = false
+    /// Whether Redis has closed the batch.
+    private var isClosed = false
     /// Number of jobs that Redis has acknowledged.
     package private(set) var submitted = 0
-    /// Whether Redis has acknowledged that no more jobs will come.
-    private var isClosed = false
     private var wasClosedByOthers = false
     /// Whether the batch accepts no more jobs, because it was cancelled or another process has closed it.
     private var isRefused = false
@@ -72,21 +77,29 @@ package actor BatchSubmitter {
     ///   - sources: number of its sources, which is 1 unless it is a pack.
     ///   - hasUniqueID: whether the caller generated the id and uses it for no other job of the batch.
     ///     Otherwise the batch remembers the ids it has seen, so that a repeated id is processed once.
+    /// - Throws: `.closed` after `close`.
     package func add(_ json: Data, sources: Int = 1, hasUniqueID: Bool = false) async throws(RedisError) {
+        if isClosing {
+            throw RedisError(.closed, "The batch \(batch) has been closed by its submitter: no job can be added.")
+        }
         if !hasUniqueID { idsAreUnique = false }
         pending.append(PushedJob(json: json, sources: sources))
         pendingBytes += json.count
         if pending.count >= Self.chunk || pendingBytes >= Self.chunkBytes { try await flush() }
     }
 
+    /// Number of the first job that was not added yet.
+    private var endOfPending: Int { pending.reduce(first) { $0 + $1.sources } }
+
     /// Pushes the jobs that were added.
     package func flush() async throws(RedisError) {
-        if !pending.isEmpty { try await push(isLast: false) }
+        try await push(before: endOfPending)
     }
 
-    /// Pushes the remaining jobs and closes the batch, so that it can end.
+    /// Pushes the remaining jobs and closes the batch, so that it can end. No job can be added any more.
     package func close() async throws(RedisError) {
-        try await push(isLast: true)
+        isClosing = true
+        try await push(before: endOfPending, isLast: true)
     }
 
     /// Pushes jobs again that Redis had acknowledged and lost, because it has returned to an earlier state: a replica
@@ -98,46 +111,90 @@ package actor BatchSubmitter {
         let counters = BatchCounters(try await queue.batch(batch))
         if counters["submitted"] >= submitted && (!isClosed || counters["closed"] == 1) { return }
         try goBack(to: counters["submitted"])
-        try await push(isLast: isClosed)
+        let wasClosed = isClosed
+        isClosed = false
+        try await push(before: endOfPending, isLast: wasClosed)
     }
 
     /// Cancels what was pushed, as a batch that stays open never ends. A batch of the same name by another submitter is
     /// left alone, and so is a batch that another process has closed: it ends by itself.
-    package func cancel() async throws(RedisError) {
-        if wasTried && !wasClosedByOthers { try await queue.cancel(batch: batch, of: submitter) }
+    ///
+    /// - Returns: whether the batch was cancelled; false if Redis has none of this submitter.
+    @discardableResult
+    package func cancel() async throws(RedisError) -> Bool {
+        guard wasTried, !wasClosedByOthers else { return false }
+        return try await queue.cancel(batch: batch, of: submitter)
     }
 
-    private func push(isLast: Bool) async throws(RedisError) {
+    /// Pushes the jobs with smaller numbers than `end` in chunks, one push at a time: another task's push is awaited,
+    /// and has left nothing to do if it included these jobs.
+    ///
+    /// - Parameter isLast: whether the last chunk closes the batch.
+    private func push(before end: Int, isLast: Bool = false) async throws(RedisError) {
+        while isPushing {
+            if let error = await withCheckedContinuation({ waiters.append($0) }) { throw error }
+        }
+        isPushing = true
+        do throws(RedisError) {
+            while first < end || isLast && !isClosed { try await pushChunk(isLast: isLast) }
+            endPush(nil)
+        } catch {
+            // The end of a cancelled task is no failure of the others.
+            endPush(Task.isCancelled ? nil : error)
+            throw error
+        }
+    }
+
+    /// Lets the waiting tasks continue; with an error, their pushes fail too.
+    private func endPush(_ error: RedisError?) {
+        isPushing = false
+        let waiting = waiters
+        waiters = []
+        for waiter in waiting { waiter.resume(returning: error) }
+    }
+
+    /// Number of pending jobs for the next push: at least one if there is one.
+    private var chunkCount: Int {
+        var bytes = 0
+        let count = pending.prefix(Self.chunk).prefix { job in
+            defer { bytes += job.json.count }
+            return bytes == 0 || bytes + job.json.count <= Self.chunkBytes
+        }.count
+        return count
+    }
+
+    /// Pushes the first of the pending jobs, with retries.
+    private func pushChunk(isLast: Bool) async throws(RedisError) {
         let deadline = ContinuousClock.now + Self.retryTime
         var backoff = Backoff()
         var isDelayed = false
         wasTried = true
         try await retrying(until: ContinuousClock.now >= deadline) { () throws(RedisError) in
-            while try await !pushChunk(isLast: isLast) || !pending.isEmpty {}
+            try await pushChunkOnce(isLast: isLast)
         } pauseAfter: { error in
             guard error.isTransient else { return nil }
             if !isDelayed { onDelay(error) }
             isDelayed = true
             return backoff.next(after: error)
         }
-        if isLast { isClosed = true }
     }
 
-    /// Pushes the first of the pending jobs.
+    /// Pushes the first of the pending jobs. If Redis has lost jobs before them, those become pending too, and nothing
+    /// is pushed.
     ///
     /// - Parameter isLast: whether the last of the pending jobs is the last of the batch.
-    /// - Returns: false if Redis has lost jobs before them, which are then pending too.
-    private func pushChunk(isLast: Bool) async throws(RedisError) -> Bool {
-        // The number of the first job makes a repeated push harmless. Other tasks may add jobs, or push them, before
+    private func pushChunkOnce(isLast: Bool) async throws(RedisError) {
+        // The number of the first job makes a repeated push harmless. Other tasks may add jobs, or go back, before
         // the reply.
-        let jobs = chunk()
+        let jobs = pending.prefix(chunkCount)
         let (first, end) = (first, jobs.reduce(first) { $0 + $1.sources })
+        let closes = isLast && jobs.count == pending.count
         do throws(RedisError) {
             let reply = try await queue.submit(
                 jobs,
                 to: batch,
                 first: first,
-                isLast: isLast && jobs.count == pending.count,
+                isLast: closes,
                 policy: policy,
                 idsAreUnique: idsAreUnique,
                 submitter: submitter
@@ -146,27 +203,16 @@ package actor BatchSubmitter {
             if reply < end { isRefused = true }
             submitted = max(submitted, reply)
             removePending(before: end)
-            return true
+            if closes { isClosed = true }
         } catch {
             switch error.code {
-            case .batchBehind:
-                try goBack(to: BatchCounters(try await queue.batch(batch))["submitted"])
-                return false
+            case .batchBehind: try goBack(to: BatchCounters(try await queue.batch(batch))["submitted"])
             case .batchClosed:
                 (wasClosedByOthers, isRefused) = (true, true)
                 throw error
             default: throw error
             }
         }
-    }
-
-    private func chunk() -> ArraySlice<PushedJob> {
-        var bytes = 0
-        let count = pending.prefix(Self.chunk).prefix { job in
-            defer { bytes += job.json.count }
-            return bytes < Self.chunkBytes
-        }.count
-        return pending.prefix(count)
     }
 
     /// Makes acknowledged jobs pending again.

@@ -72,8 +72,10 @@ extension JobQueue {
     ///
     /// - Parameter submitter: cancels the batch only if this submitter owns it. Nothing is done, and no error thrown,
     ///   if it is another submitter's batch or does not exist. Nil cancels the batch of any submitter.
+    /// - Returns: whether the batch was cancelled.
     /// - Throws: `.noBatch` if there is no batch of this name and no submitter is given.
-    package func cancel(batch: String, of submitter: String? = nil) async throws(RedisError) {
+    @discardableResult
+    package func cancel(batch: String, of submitter: String? = nil) async throws(RedisError) -> Bool {
         let intake = keys.jobs(batch: batch)
         repeat {
             let dropped = try await redis.run(
@@ -83,9 +85,10 @@ extension JobQueue {
                 ],
                 arguments: [.string(batch), .string(submitter ?? "")]
             )
-            if dropped.int == -1 { return }
+            if dropped.int == -1 { return false }
         } while try await redis.send(["EXISTS", .string(intake)]).int == 1
         try await promoteDelayed(of: batch)
+        return true
     }
 
     /// Makes the delayed and held jobs of a cancelled batch ready, one page at a time.

@@ -16,6 +16,8 @@ struct JobHandler: Sendable {
     /// The worker's name.
     let worker: String
     let history: History
+    /// The program's options by library setting; see `Worker.Configuration`.
+    var optionNames: [String: String] = [:]
     let logger: Logger
     /// Places of the worker, of which a pack uses those that are free.
     var places = 1
@@ -240,10 +242,10 @@ struct JobHandler: Sendable {
         var message = error.message
         if let delay = error.requestedDelay, retry.asksForTooLong(error) {
             let (asked, longest) = (Int(delay.rounded(.up)), Int(retry.maximumWait.inSeconds))
-            message =
-                FieldProblem.sentence(message)
-                + " The job is not retried: a wait of \(asked) s exceeds the maximum, \(longest) s "
-                + "(--max-wait of megaton worker)."
+            let reason =
+                " The job is not retried: a wait of \(asked) s exceeds the maximum wait of the retry policy, "
+                + "\(longest) s."
+            message = FieldProblem.sentence(message) + JobRunner.naming(optionNames, in: reason)
         }
         if error.hostTurn?.isGivenUp == true {
             message += " Its jobs no longer wait for it; --retry-failed or dead requeue starts them again."

@@ -53,10 +53,17 @@ package struct JobRunner: JobRunning {
     /// Adds the program's options to the library settings that an error message names.
     private func named(_ error: ImagePipeline.Error) -> ImagePipeline.Error {
         var error = error
-        for (setting, option) in optionNames where error.message.contains(setting) {
-            error.message = error.message.replacingOccurrences(of: setting, with: "\(setting) (\(option))")
-        }
+        error.message = Self.naming(optionNames, in: error.message)
         return error
+    }
+
+    /// A message with the program's options after the library settings that it names.
+    static func naming(_ optionNames: [String: String], in message: String) -> String {
+        var message = message
+        for (setting, option) in optionNames where message.contains(setting) {
+            message = message.replacingOccurrences(of: setting, with: "\(setting) (\(option))")
+        }
+        return message
     }
 
     private func imageRequest(for job: Job, at url: URL) throws(ImagePipeline.Error) -> ImageRequest {

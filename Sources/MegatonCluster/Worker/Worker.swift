@@ -121,6 +121,7 @@ public final class Worker: Sendable {
             maximumStalls: configuration.maximumStalls,
             worker: name,
             history: history,
+            optionNames: configuration.optionNames,
             logger: logger,
             places: configuration.concurrency
         )

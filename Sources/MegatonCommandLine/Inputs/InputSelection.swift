@@ -77,6 +77,20 @@ package struct Exclusions: Sendable {
         }
     }
 
+    /// Whether a pattern has a bracket without an end, which `fnmatch` treats as the character itself.
+    package static func hasOpenBracket(_ pattern: String) -> Bool {
+        var rest = pattern[...]
+        while let character = rest.popFirst() {
+            if character == "\\" { rest = rest.dropFirst() }
+            if character != "[" { continue }
+            if rest.first == "!" || rest.first == "^" { rest = rest.dropFirst() }
+            // The first one of a set is a character of it.
+            guard let end = rest.dropFirst().firstIndex(of: "]") else { return true }
+            rest = rest[rest.index(after: end)...]
+        }
+        return false
+    }
+
     /// Whether a pattern matches one of the paths.
     ///
     /// - Parameter paths: spellings of one path: relative to the named directory, absolute, as in a list. An absolute

@@ -18,17 +18,21 @@ package struct ChildProcess: Sendable {
     package var log: String?
     /// Time limit between SIGTERM and SIGKILL.
     package var gracePeriod: Duration
+    /// File that the process locks (shared) until it ends: `TemporaryDirectory.lockPath` of a directory that it uses.
+    package var lock: String?
 
     package init(
         command: [String],
         environment: [String: String] = [:],
         log: String? = nil,
-        gracePeriod: Duration = .seconds(30)
+        gracePeriod: Duration = .seconds(30),
+        lock: String? = nil
     ) {
         self.command = command
         self.environment = environment
         self.log = log
         self.gracePeriod = gracePeriod
+        self.lock = lock
     }
 
     /// How the process ended.
@@ -54,9 +58,12 @@ package struct ChildProcess: Sendable {
         options.teardownSequence = [.send(signal: .terminate, allowedDurationToNextStep: gracePeriod)]
         var variables: [Environment.Key: String] = [:]
         for (name, value) in environment { variables[Environment.Key(stringLiteral: name)] = value }
+        // flock comes first, so that the exit code of a command that cannot be executed is setpriv's.
+        let locking = lock.map { ["/usr/bin/flock", "--shared", "--no-fork", $0] } ?? []
+        let line = locking + ["/usr/bin/setpriv", "--pdeathsig", "TERM", "--"] + command
         let configuration = Configuration(
-            executable: .path("/usr/bin/setpriv"),
-            arguments: Arguments(["--pdeathsig", "TERM", "--"] + command),
+            executable: .path(FilePath(line[0])),
+            arguments: Arguments(Array(line.dropFirst())),
             environment: .inherit.updating(variables.mapValues { Optional($0) }),
             platformOptions: options
         )

@@ -3,12 +3,13 @@ import Logging
 package import MegatonCluster
 package import MegatonRedis
 import NIOPosix
+import Synchronization
 
 /// A private redis-server on a Unix socket: cache and queue of one `megaton run`.
 ///
 /// Its data, the cache, is in `$XDG_CACHE_HOME/megaton`, or `$HOME/.cache/megaton`, and is saved at the end, so that
-/// the next run finds it. One Redis can serve as both here: `volatile-lru` evicts cache entries, which all have a time to
-/// live, and never a job.
+/// the next run finds it. One Redis can serve as both here: `volatile-lru` evicts cache entries, which all have a time
+/// to live, and never a job.
 package struct EmbeddedRedis: Sendable {
     /// Maximum size of its data, bytes.
     package let size: Int
@@ -54,36 +55,41 @@ package struct EmbeddedRedis: Sendable {
         }
         let directory = try TemporaryDirectory()
         defer { directory.remove() }
-        let runtime = directory.path
-        let temporary = DataDirectory(path: runtime, isTemporary: true)
-        if isTemporary { return try await start(server, runtime, temporary, body) }
+        let temporary = DataDirectory(path: directory.path, isTemporary: true)
+        if isTemporary { return try await start(server, directory, temporary, body) }
         let persistent: DataDirectory
         do {
             let path = try Self.persistentPath(ProcessInfo.processInfo.environment)
             persistent = DataDirectory(path: path, isTemporary: false)
         } catch {
             Terminal.error("megaton: \(error.message)")
-            return try await start(server, runtime, temporary, body)
+            return try await start(server, directory, temporary, body)
         }
         do {
-            return try await start(server, runtime, persistent, body)
+            return try await start(server, directory, persistent, body)
         } catch is Locked {
             Terminal.error(
                 "megaton: another run uses the cache in \(persistent.path); this one has a cache of its own, until it "
                     + "ends."
             )
-            return try await start(server, runtime, temporary, body)
+            return try await start(server, directory, temporary, body)
         }
     }
 
     private struct Locked: Error {}
 
+    /// Whether the server has answered.
+    private final class Readiness: Sendable {
+        let isReady = Atomic(false)
+    }
+
     private func start<Value: Sendable>(
         _ server: String,
-        _ runtime: String,
+        _ directory: TemporaryDirectory,
         _ data: DataDirectory,
         _ body: @escaping @Sendable (RedisConfiguration) async throws -> Value
     ) async throws -> Value {
+        let runtime = directory.path
         let socket = "\(runtime)/redis.sock"
         let configuration = "\(runtime)/redis.conf"
         try Self.write(settings(socket: socket, data: data, log: "\(runtime)/redis.log"), to: configuration)
@@ -93,26 +99,31 @@ package struct EmbeddedRedis: Sendable {
                 "\(data.path)/lock", server, configuration,
             ],
             log: "\(runtime)/redis.out",
-            gracePeriod: .seconds(120)
+            gracePeriod: .seconds(120),
+            lock: directory.lockPath
         )
         let address = RedisConfiguration(address: .unix(path: socket))
+        let readiness = Readiness()
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
                 let termination = try await child.run()
                 if termination == .exited(Self.lockedCode) { throw Locked() }
                 if Task.isCancelled { return nil }
-                // Without a log the message has no details.
-                let log = (try? String(contentsOfFile: "\(runtime)/redis.log", encoding: .utf8)) ?? ""
-                throw Self.ended(termination, log: log)
+                // Without a log the message has no details. Faults of the configuration are in the output alone.
+                let logs = ["out", "log"].map { try? String(contentsOfFile: "\(runtime)/redis.\($0)", encoding: .utf8) }
+                let log = logs.compactMap(\.self).joined(separator: "\n")
+                throw readiness.isReady.load(ordering: .relaxed)
+                    ? Self.ended(termination, log: log) : Self.didNotStart(termination, data.path, log: log)
             }
             group.addTask {
                 try await waitUntilReady(address)
+                readiness.isReady.store(true, ordering: .relaxed)
                 try await Self.forget(QueueKeys.patternOfAll, address)
                 return try await body(address)
             }
             guard let value = try await group.next() ?? nil else {
                 throw CLIError.unavailable(
-                    "the private redis-server ended early. The same command again makes what is missing."
+                    "the private redis-server ended early. The same command again makes the missing outputs."
                 )
             }
             // Stops the server: SIGTERM makes it save.
@@ -130,14 +141,27 @@ package struct EmbeddedRedis: Sendable {
         }
     }
 
-    /// The server ended, and with it the queue. A signal comes from outside of it: its log has no reason.
+    /// The server ended, and with it the queue.
     static func ended(_ termination: ChildProcess.Termination, log: String) -> CLIError {
-        var errors = ""
-        if case .exited = termination { errors = LogTail.errors(ofRedisLog: log) }
-        return .unavailable(
-            "the private redis-server ended (\(termination)). The same command again makes what is missing."
-                + (errors.isEmpty ? "" : " Its log: \(errors)")
+        .unavailable(
+            "the private redis-server ended (\(termination)). The same command again makes the missing outputs."
+                + errors(termination, log)
         )
+    }
+
+    /// The server ended before it answered: no job was submitted.
+    static func didNotStart(_ termination: ChildProcess.Termination, _ directory: String, log: String) -> CLIError {
+        .unavailable(
+            "the private redis-server did not start with its data in \(directory) (\(termination)); nothing was begun."
+                + errors(termination, log)
+        )
+    }
+
+    /// Errors of the log for a message. A signal comes from outside of the server: its log has no reason.
+    private static func errors(_ termination: ChildProcess.Termination, _ log: String) -> String {
+        guard case .exited = termination else { return "" }
+        let errors = LogTail.errors(ofRedisLog: log)
+        return errors.isEmpty ? "" : " Its log: \(errors)"
     }
 
     private func settings(socket: String, data: DataDirectory, log: String) -> String {

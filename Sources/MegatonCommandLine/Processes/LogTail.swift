@@ -6,6 +6,8 @@ package enum LogTail {
     private static let maximumLines = 3
     /// Maximum number of characters of a line.
     private static let maximumLength = 300
+    /// Words of lines that some versions of redis-server write at the highest level during each start.
+    private static let startLines = ["oO0OoO0OoO0Oo", "Redis version=", "Configuration loaded", "Server initialized"]
     /// Maximum number of bytes that are read from the end of a log.
     private static let maximumBytes: UInt64 = 65536
 
@@ -30,15 +32,26 @@ package enum LogTail {
         return stat(path, &info) == 0 ? UInt64(max(0, info.st_size)) : 0
     }
 
-    /// Errors at the end of the log of a redis-server, whose warnings are about settings of the machine.
+    /// Errors at the end of the log of a redis-server: lines of its highest level, and lines without a level, such as
+    /// those of a fault of its configuration. Its warnings are about settings of the machine.
     package static func errors(ofRedisLog text: String) -> String {
-        last(text.split(whereSeparator: \.isNewline).filter { !$0.contains("WARNING") })
+        last(text.split(whereSeparator: \.isNewline).filter { !$0.contains("WARNING") && !isHarmlessInRedis($0) })
     }
 
     private static func last(_ lines: [Substring]) -> String {
         lines.suffix(maximumLines).map { line in
             line.count > maximumLength ? line.prefix(maximumLength) + "…" : String(line)
         }.joined(separator: "\n")
+    }
+
+    /// Whether a redis-server wrote a line below the highest level: `1:M 23 Nov 2026 08:00:00.000 * message`. The
+    /// levels are `.`, `-`, `*` and `#`.
+    private static func isHarmlessInRedis(_ line: Substring) -> Bool {
+        let words = line.split(separator: " ", maxSplits: 6)
+        guard let process = words.first?.split(separator: ":"), process.count == 2, Int(process[0]) != nil,
+            process[1].count == 1, let level = words.dropFirst().first(where: { $0.count == 1 })
+        else { return false }
+        return [".", "-", "*"].contains(level) || startLines.contains { line.contains($0) }
     }
 
     /// Whether a logger wrote a line below the level error: `2026-11-23T08:00:00+0000 warning label: message`.

@@ -2,7 +2,7 @@
 package protocol QueueWaitSink: Sendable {
     /// Counts a wait before a stage.
     func addWait(_ time: Duration, before stage: ImageError.Stage)
-    /// Counts a wait for memory, which is separate for all stages.
+    /// Counts a wait for memory, or for memory and a slot together, which is separate for all stages.
     func addMemoryWait(_ time: Duration)
     /// Counts time on a render thread.
     func addRendering(_ time: Duration)

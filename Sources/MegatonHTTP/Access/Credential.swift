@@ -101,7 +101,6 @@ extension Credential: Decodable {
 
     /// Reads the JSON form. Unknown fields are refused: without its misspelled `name`, a secret would go out with
     /// every request to its sources.
-
     public init(from decoder: any Decoder) throws {
         try decoder.refuseUnknownFields(except: CodingKeys.self)
         let fields = try decoder.container(keyedBy: CodingKeys.self)
@@ -121,7 +120,7 @@ extension Credential: Decodable {
         guard name.map(Self.isName) ?? true else {
             throw FieldProblem.error(
                 at: decoder.codingPath + [CodingKeys.name],
-                "is no name; allowed are 1 to 128 letters, digits, dots, colons, hyphens and underscores"
+                "is not a valid name; allowed are 1 to 128 letters, digits, dots, colons, hyphens and underscores"
             )
         }
         guard !sources.isEmpty else {

@@ -56,19 +56,26 @@ public struct Credentials: Sendable, Hashable, CustomStringConvertible {
     public var description: String { credentials.map(\.description).joined(separator: "; ") }
 
     private static func problem(_ error: any Swift.Error) -> String {
-        guard let error = error as? DecodingError else { return "no JSON" }
+        guard let error = error as? DecodingError else { return "the file is not JSON" }
         if let problem = error.fieldProblem {
             return problem.path.isEmpty ? "the file \(problem)" : problem.description
         }
         let (reason, context): (String, DecodingError.Context) =
             switch error {
             case .keyNotFound(let key, let context): ("\"\(key.stringValue)\" is missing", context)
-            case .typeMismatch(let type, let context): ("no \(type)", context)
-            case .valueNotFound(let type, let context): ("no \(type)", context)
-            default: ("no JSON", .init(codingPath: [], debugDescription: ""))
+            case .typeMismatch(let type, let context), .valueNotFound(let type, let context):
+                ("\(name(of: type)) is expected", context)
+            default: ("the file is not JSON", .init(codingPath: [], debugDescription: ""))
             }
         let path = FieldProblem.path(context.codingPath)
         return path.isEmpty ? reason : "\(reason) at \(path)"
+    }
+
+    /// The JSON name of a type, with its article.
+    private static func name(of type: Any.Type) -> String {
+        let name = "\(type)"
+        if name == "String" { return "a text" }
+        return name.hasPrefix("Array") ? "a list" : "an object"
     }
 
     /// The credential for a request to a URL, if any.

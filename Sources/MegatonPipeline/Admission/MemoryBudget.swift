@@ -43,15 +43,16 @@ public final class MemoryBudget: Sendable {
     /// Suspends until memory is available and acquires it, without a render slot. The caller must call `release` after
     /// each success.
     ///
+    /// - Parameter priority: `.veryHigh` if requests of any priority may wait for the caller.
     /// - Throws: `.tooCostly` if the cost exceeds the capacity; `.cancelled` if the task was cancelled while it waited.
-    func acquire(_ cost: RenderCost) async throws(ImageError) {
+    func acquire(_ cost: RenderCost, priority: WorkPriority = .normal) async throws(ImageError) {
         try admission.check(cost)
         try await admission.acquireMemory(
             for: RenderAdmission.Request(
                 number: admission.nextNumber(),
                 queue: RenderAdmission.withoutSlot,
                 cost: cost,
-                priority: .normal
+                priority: priority
             )
         )
     }

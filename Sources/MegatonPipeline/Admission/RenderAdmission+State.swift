@@ -13,7 +13,8 @@ extension RenderAdmission {
 
     /// Slots, memory and waiters. Pure state: waiters are resumed outside the lock.
     ///
-    /// After each change, `admit` must be called: no waiter is left that could start.
+    /// After each change, also after a grant, `admit` must be called: no waiter is left that could start. A grant can
+    /// take the last slot of a pipeline whose first waiter has stopped others until then.
     struct State: Sendable {
         /// Lines of waiters in each queue.
         private enum Line: Int, CaseIterable {
@@ -29,8 +30,13 @@ extension RenderAdmission {
             /// The number of the request, or a higher one if its priority has risen.
             var age: Int
             var revision: UInt64 = 0
+            /// How often memory was granted to a request behind it while it was the first of its queue for memory.
+            var overtakenCount = 0
             let position: Int
             let resume: Resume
+
+            /// Whether the memory that it needs is reserved for it, and a slot of its queue.
+            var hasReservation: Bool { overtakenCount >= State.overtakingLimit }
         }
 
         private struct Queue {
@@ -49,10 +55,8 @@ extension RenderAdmission {
         private var queues = [RenderAdmission.withoutSlot: Queue(width: .max)]
         private var lastQueue = RenderAdmission.withoutSlot
         private var waiters: [Int: Waiter] = [:]
-        /// How often memory has been granted while the first waiter for memory waited.
-        private var overtaken = 0
 
-        /// At this count, the memory that the first waiter needs is granted to no other request.
+        /// Requests behind it that may be granted memory before a waiter.
         private static let overtakingLimit = 64
 
         init(bytes: Int) { self.bytes = bytes }
@@ -86,11 +90,12 @@ extension RenderAdmission.State {
 
     /// Grants a request that does not wait, unless it needs something that is in use, or due to a waiter before it.
     mutating func grant(_ request: Request, holdsSlot: Bool) -> Bool {
-        guard holdsSlot || queues[request.queue]?.hasFreeSlot == true else { return false }
+        guard holdsSlot || hasSlot(for: request, request.number) else { return false }
         if let cost = request.cost {
             if counts.waiting > 0 {
-                // Its own queue is included even if all slots are in use, as the slot of this request would be free.
-                let head = head(of: Line(cost)) { $0 == request.queue || $1.hasFreeSlot }
+                let head = head(of: Line(cost)) {
+                    $0.request.queue == request.queue ? isActive(request.queue) : hasSlot(for: $0.request, $0.age)
+                }
                 if let head, precedes(head, request, request.number) { return false }
             }
             guard mayAcquire(cost, request, request.number) else { return false }
@@ -113,7 +118,6 @@ extension RenderAdmission.State {
     /// - Returns: the function that resumes the waiter, if the request waits.
     mutating func remove(_ number: Int) -> RenderAdmission.Resume? {
         guard let waiter = waiters[number] else { return nil }
-        if waiter.request.cost != nil, firstForMemory?.request.number == number { overtaken = 0 }
         unlink(waiter)
         return waiter.resume
     }
@@ -154,7 +158,7 @@ extension RenderAdmission.State {
     private func next() -> Waiter? {
         var next: Waiter?
         for line in Line.allCases {
-            guard let head = head(of: line, in: { $1.hasFreeSlot }) else { continue }
+            guard let head = head(of: line, where: { hasSlot(for: $0.request, $0.age) }) else { continue }
             if let next, precedes(next, head.request, head.age) { continue }
             if let cost = head.request.cost, !mayAcquire(cost, head.request, head.age) { continue }
             next = head
@@ -172,11 +176,10 @@ extension RenderAdmission.State {
     private mutating func use(_ request: Request, _ age: Int, holdsSlot: Bool) {
         if !holdsSlot { queues[request.queue]?.runningCount += 1 }
         guard let cost = request.cost else { return }
-        if let first = firstForMemory {
-            if first.request.number == request.number {
-                overtaken = 0
-            } else if precedes(first, request, age) {
-                overtaken += 1
+        if counts.waiting > 0 {
+            for queue in queues.values {
+                guard let first = firstForMemory(in: queue), precedes(first, request, age) else { continue }
+                waiters[first.request.number]?.overtakenCount += 1
             }
         }
         counts.bytesInUse += cost.bytes
@@ -185,24 +188,25 @@ extension RenderAdmission.State {
 
     // MARK: Order
 
-    /// First waiter of a line in several queues.
-    private func head(of line: Line, in isIncluded: (_ id: Int, Queue) -> Bool) -> Waiter? {
+    /// First of the waiters that are the first ones of a line in their queues, and fulfill a condition.
+    private func head(of line: Line, where isIncluded: (Waiter) -> Bool) -> Waiter? {
         var head: Waiter?
-        for (id, queue) in queues where isIncluded(id, queue) {
-            guard let number = queue.lines[line.rawValue].first, let waiter = waiters[number] else { continue }
+        for queue in queues.values {
+            guard let waiter = first(of: line, in: queue), isIncluded(waiter) else { continue }
             if let head, precedes(head, waiter.request, waiter.age) { continue }
             head = waiter
         }
         return head
     }
 
-    /// First of all waiters for memory, whether there is a slot for it or not.
-    private var firstForMemory: Waiter? {
-        if counts.waiting == 0 { return nil }
-        guard let streamed = head(of: .streamed, in: { _, _ in true }) else {
-            return head(of: .buffered) { _, _ in true }
-        }
-        guard let buffered = head(of: .buffered, in: { _, _ in true }) else { return streamed }
+    private func first(of line: Line, in queue: Queue) -> Waiter? {
+        queue.lines[line.rawValue].first.flatMap { waiters[$0] }
+    }
+
+    /// First waiter for memory in a queue, whether there is a slot for it or not.
+    private func firstForMemory(in queue: Queue) -> Waiter? {
+        guard let streamed = first(of: .streamed, in: queue) else { return first(of: .buffered, in: queue) }
+        guard let buffered = first(of: .buffered, in: queue) else { return streamed }
         return precedes(streamed, buffered.request, buffered.age) ? streamed : buffered
     }
 
@@ -211,15 +215,39 @@ extension RenderAdmission.State {
         return waiter.age < age
     }
 
+    // MARK: Slots
+
+    private func isActive(_ queue: Int) -> Bool { queues[queue]?.isSuspended == false }
+
+    /// Whether a slot of the queue is free, and not reserved for a waiter before the request.
+    private func hasSlot(for request: Request, _ age: Int) -> Bool {
+        guard let queue = queues[request.queue], queue.hasFreeSlot else { return false }
+        guard counts.waiting > 0, queue.width - queue.runningCount == 1, let first = firstForMemory(in: queue),
+            first.hasReservation
+        else { return true }
+        return !precedes(first, request, age)
+    }
+
     // MARK: Memory
 
-    /// Whether memory is free, and not reserved for the first waiter.
+    /// Whether memory is free, and not reserved for a waiter before the request.
     private func mayAcquire(_ cost: RenderCost, _ request: Request, _ age: Int) -> Bool {
         guard hasPlace(cost) else { return false }
-        guard overtaken >= Self.overtakingLimit, let first = firstForMemory, let reserved = first.request.cost,
-            first.request.number != request.number, precedes(first, request, age)
-        else { return true }
+        guard counts.waiting > 0, let reserved = reservation(before: request, age)?.request.cost else { return true }
         return hasPlace(reserved, beside: cost)
+    }
+
+    /// First waiter before the request whose memory is reserved: there is a slot for it, or the request has the slot.
+    private func reservation(before request: Request, _ age: Int) -> Waiter? {
+        var reservation: Waiter?
+        for (id, queue) in queues {
+            guard id == request.queue ? !queue.isSuspended : queue.hasFreeSlot, let first = firstForMemory(in: queue),
+                first.hasReservation, precedes(first, request, age)
+            else { continue }
+            if let reservation, precedes(reservation, first.request, first.age) { continue }
+            reservation = first
+        }
+        return reservation
     }
 
     private func hasPlace(_ cost: RenderCost, beside other: RenderCost? = nil) -> Bool {

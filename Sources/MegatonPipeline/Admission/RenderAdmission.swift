@@ -8,14 +8,18 @@ import Synchronization
 /// slots nor memory are idle because their holder waits.
 ///
 /// - A render acquires a slot alone, reads the header, and then needs memory too. It gets it at once, or gives the slot
-///   back and waits for both. It keeps its age meanwhile, so that it continues before younger renders begin.
-/// - Waiters are ordered by priority, then by age. As in `TaskQueue`, one whose priority rises goes behind those of its
-///   new level, one whose priority falls goes ahead of them, and there is no aging.
+///   back and waits for both. It keeps its number meanwhile, so that it continues before younger renders begin.
+/// - Waiters of a line are ordered by priority, then by arrival. As in `TaskQueue`, one whose priority rises goes
+///   behind those of its new level, one whose priority falls goes ahead of them, and there is no aging. The first
+///   waiters of the lines are ordered by priority, then by number; a rise of the priority makes a waiter the youngest
+///   until the end of this wait.
 /// - Each pipeline has three lines of waiters: for a slot alone, and for memory to stream or to buffer the source in.
 ///   A waiter for memory that does not fit yet stops those behind it in its line, in all pipelines, but not the other
 ///   line. If all slots of its pipeline are in use, it stops no others.
-/// - So the first of all waiters for memory can be overtaken: 64 times. After that, the memory that it needs is granted
-///   to no other request, so that neither large renders nor those of a busy pipeline starve.
+/// - So the first waiter for memory of a pipeline can be overtaken: 64 times by requests behind it. After that, the
+///   last free slot of its pipeline is kept for it; as soon as there is one, the memory that it needs is kept too. So
+///   neither large renders nor those of a busy pipeline starve. A suspended pipeline, or one whose slots are all in
+///   use, keeps no memory from others.
 /// - Requests without a pipeline, such as copies of large bodies, need memory alone. Their holders must not wait for a
 ///   slot.
 final class RenderAdmission: Sendable {
@@ -74,7 +78,11 @@ final class RenderAdmission: Sendable {
     ///
     /// - Parameter holdsSlot: whether the request has its slot already, and needs only the memory.
     func tryAcquire(_ request: Request, holdsSlot: Bool = false) -> Bool {
-        state.withLock { $0.grant(request, holdsSlot: holdsSlot) }
+        let (isGranted, admitted) = state.withLock { state -> (Bool, [Resume]) in
+            state.grant(request, holdsSlot: holdsSlot) ? (true, state.admit()) : (false, [])
+        }
+        for resume in admitted { resume(true) }
+        return isGranted
     }
 
     /// Grants a request, or adds it to the waiters and takes its slot back if it has one.
@@ -83,7 +91,7 @@ final class RenderAdmission: Sendable {
     /// - Returns: whether the request is granted already.
     func acquire(_ request: Request, holdsSlot: Bool = false, _ resume: @escaping Resume) -> Bool {
         let (isGranted, admitted) = state.withLock { state -> (Bool, [Resume]) in
-            if state.grant(request, holdsSlot: holdsSlot) { return (true, []) }
+            if state.grant(request, holdsSlot: holdsSlot) { return (true, state.admit()) }
             state.wait(request, resume)
             if !holdsSlot { return (false, []) }
             state.release(request.queue, nil)

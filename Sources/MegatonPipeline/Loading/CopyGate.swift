@@ -19,6 +19,8 @@ struct CopyGate: Sendable {
     /// Runs work that copies the bytes, as soon as there is memory for it. If the copies exceed the whole budget, it
     /// waits for all of it.
     ///
+    /// Copies go before all renders: requests of any priority may wait for the load, and there is no aging.
+    ///
     /// - Returns: false if the work was not run, because the calling task was cancelled.
     @discardableResult
     func perform(_ data: Data, _ work: () async -> Void) async -> Bool {
@@ -28,7 +30,7 @@ struct CopyGate: Sendable {
         }
         let cost = RenderCost(bytes: min(data.count * Self.copies, budget.bytes), isBuffered: false)
         do throws(ImageError) {
-            try await budget.acquire(cost)
+            try await budget.acquire(cost, priority: .veryHigh)
         } catch {
             return false
         }

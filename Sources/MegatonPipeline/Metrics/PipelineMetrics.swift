@@ -131,7 +131,8 @@ public struct QueueWaits: Sendable, Hashable {
     public var decode = Duration.zero
     /// Waits for a render thread, before each processor.
     public var process = Duration.zero
-    /// Waits for memory to decode in; see ``MemoryBudget``.
+    /// Waits for memory to decode in; see ``MemoryBudget``. A render that does not get it at once gives its thread
+    /// back: the wait for another one is part of this wait, also if the memory has been free before.
     public var memory = Duration.zero
 
     package init() {}

@@ -14,7 +14,7 @@ extension Rendition {
         return (side ?? fitProblem ?? cutProblem ?? encodingProblem)?.description
     }
 
-    static let allowedNames = "are 1 to 64 letters, digits, '.', '_' and '-', the first of them no '.'"
+    static let allowedNames = "are 1 to 64 letters, digits, '.', '_' and '-', the first is not '.'"
 
     private var nameProblem: FieldProblem? {
         let isPlain = name.utf8.allSatisfy { byte in

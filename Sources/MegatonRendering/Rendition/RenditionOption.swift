@@ -1,5 +1,5 @@
-/// An option of renditions: its row in ``all`` drives its JSON and its JSON schema, its part of `Rendition.identity`, its
-/// argument of libvips' encoders, its field of `--rendition`, and its flag with the text of `--help`.
+/// An option of renditions: its row in ``all`` drives its JSON and its JSON schema, its part of `Rendition.identity`,
+/// its argument of libvips' encoders, its field of `--rendition`, and its flag with the text of `--help`.
 ///
 /// The row also validates options of encoders (`Encoding`). The range of a number is for the schema only: sizes, `dpr`,
 /// `fit`, `gravity` and `focus`, which depend on each other, are validated in `Rendition+Validation.swift`.

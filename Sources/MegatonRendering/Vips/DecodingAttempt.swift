@@ -77,8 +77,13 @@ extension ImageError {
     /// The error for a message of a decoder: `.unsupportedFormat` for a kind that it does not read, or else
     /// `.corruptImage`.
     static func decoding(_ reason: String, _ what: String = "the image cannot be decoded") -> ImageError {
-        let isUnsupported = unsupportedKinds.contains { reason.contains($0) }
-        return ImageError(isUnsupported ? .unsupportedFormat : .corruptImage, "\(what): \(reason).")
+        guard unsupportedKinds.contains(where: { reason.contains($0) }) else { return corrupt(reason, what) }
+        return ImageError(.unsupportedFormat, "\(what): \(reason).")
+    }
+
+    /// The error for damaged data, whatever the message of the decoder is.
+    static func corrupt(_ reason: String, _ what: String = "the image cannot be decoded") -> ImageError {
+        ImageError(.corruptImage, "\(what): \(reason).")
     }
 }
 

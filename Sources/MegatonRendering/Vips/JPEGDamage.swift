@@ -14,6 +14,8 @@ struct JPEGDamage: Equatable {
     let kind: Kind
     /// A description for messages, without a full stop.
     let text: String
+    /// Whether it is in the coded data. The decoder has read the header then, so the kind of the image is supported.
+    private let isInScan: Bool
 
     /// Decodes all data and discards the pixels, which takes a tenth to a third of the time of a rendition.
     ///
@@ -38,6 +40,7 @@ struct JPEGDamage: Equatable {
         guard let kind = Kind(rawValue: Int(report.worst.rawValue)) else { return nil }
         let text = withUnsafeBytes(of: report.text) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
         self.kind = kind
+        isInScan = report.is_in_scan != 0
         self.text = report.row < 0 ? text : "\(text), at row \(report.row) of \(report.rows)"
     }
 
@@ -49,6 +52,7 @@ struct JPEGDamage: Equatable {
         if let probe, !probe.isProgressive { return nil }
         guard let missing = JPEGScanCoverage(data)?.missing, missing > 0 else { return nil }
         kind = .truncated
+        isInScan = true
         text = "premature end of the image: scans of \(missing) of its components are missing"
     }
 
@@ -62,7 +66,8 @@ struct JPEGDamage: Equatable {
         }
     }
 
-    var error: ImageError { .decoding(text) }
+    /// `.corruptImage`, or `.unsupportedFormat` if the header is of a kind that the decoder does not read.
+    var error: ImageError { isInScan ? .corrupt(text) : .decoding(text) }
 
     /// The note for an image that was rendered despite the damage.
     var note: String { Self.note(text) }

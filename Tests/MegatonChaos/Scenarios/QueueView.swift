@@ -62,7 +62,9 @@ struct QueueView {
 
     /// Inconsistent jobs: each must have a body, a meta and exactly one place. Checked atomically.
     func misplaced() async throws -> [String] {
-        let keys = ["body", "meta", "ready:high", "ready:normal", "ready:bulk", "lease", "delay", "suspects", "holding"]
+        let keys = [
+            "body", "meta", "ready:high", "ready:normal", "ready:bulk", "lease", "delay", "suspects", "holding",
+        ]
         let reply = try await redis.run(Self.misplacedScript, keys: keys.map { Self.prefix + $0 }, arguments: [])
         return (reply.array ?? []).compactMap(\.string)
     }

@@ -89,6 +89,38 @@ import Testing
         }
     }
 
+    /// Fault: pushes that overlapped were larger than a chunk, and a close beside them refused their jobs.
+    @Test func jobsThatAreAddedDuringAPushFollowInChunks() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let submitter = BatchSubmitter(queue: fixture.queue, batch: "b")
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for job in jobs(0..<1300) { group.addTask { try await submitter.add(job) } }
+                try await group.waitForAll()
+            }
+            async let first: Void = submitter.flush()
+            async let second: Void = submitter.close()
+            async let third: Void = submitter.close()
+            _ = try await (first, second, third)
+            #expect(await submitter.submitted == 1300)
+            let pushed = try await fixture.redis.send(["LRANGE", .string(fixture.keys.jobs(batch: "b")), "0", "-1"])
+            #expect(Set(pushed.array?.compactMap(\.string) ?? []).count == 1300 && pushed.array?.count == 1300)
+            let batch = try await fixture.batch("b")
+            #expect(batch["closed"] == 1 && batch["submitted"] == 1300)
+        }
+    }
+
+    @Test func aClosedSubmitterAcceptsNoJob() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let submitter = BatchSubmitter(queue: fixture.queue, batch: "b")
+            try await submitter.add(jobs(0..<1)[0])
+            try await submitter.close()
+            await #expect { try await submitter.add(jobs(1..<2)[0]) } throws: { ($0 as? RedisError)?.code == .closed }
+            try await submitter.flush()
+            try await submitter.close()
+            #expect(try await fixture.batch("b")["submitted"] == 1)
+        }
+    }
+
     @Test func endsOnceWhenAllItsJobsHave() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let submitter = BatchSubmitter(queue: fixture.queue, batch: "b", policy: .init(keepsLedger: true))

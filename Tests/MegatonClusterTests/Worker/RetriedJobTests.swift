@@ -126,6 +126,7 @@ import Testing
     {
         try await withWorker {
             $0.retry.maximumWait = .seconds(120)
+            $0.optionNames = ["the maximum wait of the retry policy": "--max-wait"]
         } _: { _ in
             .init(status: status, headers: [("Retry-After", "3600")])
         } _: { (cluster) async throws in
@@ -134,7 +135,9 @@ import Testing
             #expect(letter.content.attempts == 1 && letter.content.code == "http_status")
             #expect(
                 letter.content.message.contains("3600 s")
-                    && letter.content.message.contains("exceeds the maximum, 120 s")
+                    && letter.content.message.contains(
+                        "exceeds the maximum wait of the retry policy (--max-wait), 120 s."
+                    )
             )
             // Nor is the origin asked once the job is requeued, although it may be tried several times then.
             #expect(try await cluster.queue.requeue([letter]) == 1)

@@ -87,6 +87,15 @@ import Testing
         #expect(!Exclusions([]).contain("a.png"))
     }
 
+    @Test(arguments: [
+        ("*.gif", false), ("*.[gG]if", false), ("[]a]", false), ("[!]]", false), ("[[:digit:]]*", false),
+        (#"a\["#, false),
+        ("]", false), ("[", true), ("a[", true), ("[]", true), ("[!]", true), ("[a][b", true),
+    ])
+    func aBracketWithoutAnEndIsFound(_ pattern: String, _ isOpen: Bool) {
+        #expect(Exclusions.hasOpenBracket(pattern) == isOpen)
+    }
+
     /// Neither percent-encoded as in the URL, nor encoded twice.
     @Test func aHostBeyondASCIIIsCalledInTheOutputAsInDNS() async throws {
         let home = try RunTests.Home()

@@ -80,6 +80,22 @@ import Testing
         #expect(images == ["more/local/b.jpg", "out/in.jpg"])
     }
 
+    /// Fault: a job that must not replace a file replaced an image, and with `--overwrite` any file.
+    @Test func aJobMayReplaceNothing() async throws {
+        let home = try RunTests.Home()
+        let image = try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
+        let old = try TestImage.jpeg(width: 8, height: 8)
+        try home.directory.write(old, to: "out/a.jpg")
+        let line = #"{"source":"file://\#(image)","output":"file://\#(home.output)/a.jpg","replace":"none"}"#
+        let list = try home.directory.write(Data(line.utf8), to: "jobs.jsonl")
+        for options in [[], ["--overwrite"]] {
+            let ending = try await home.run([list, "--workers", "1"] + options)
+            #expect(ending.code == 2, "\(ending.errors)")
+            #expect(try home.ledger().compactMap(\.error?.code) == ["output_exists"])
+            #expect(FileManager.default.contents(atPath: "\(home.output)/a.jpg") == old)
+        }
+    }
+
     @Test func anInputIsNeverReplaced() async throws {
         let home = try RunTests.Home()
         var images: [String: Data] = [:]

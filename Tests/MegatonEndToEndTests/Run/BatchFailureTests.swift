@@ -22,7 +22,24 @@ import Testing
     /// Fault: an error that ended a run, such as a full disk, came without a count and a remedy.
     @Test func anErrorIsReportedWithTheJobsThatHaveEnded() {
         let text = BatchFailure.progress(3, of: 16)
-        #expect(text == "3 of 16 jobs had ended. The same command again makes what is missing.")
+        #expect(text == "3 of 16 jobs had ended. The same command again makes the missing ones.")
+    }
+
+    /// Fault: a Redis that was full from the start was reported with 0 jobs that had been submitted and cancelled.
+    @Test(arguments: [true, false]) func aBatchWithoutAJobIsReportedAsSuch(_ isCancelled: Bool) throws {
+        let error = RedisError(reply: "OOM command not allowed when used memory > 'maxmemory'.")
+        let control = try RedisConfiguration(url: "redis://127.0.0.1:6479")
+        let full = BatchFailure.isFull(error, control, "spring", submitted: 0, isCancelled: isCancelled)
+        #expect(full.message.contains(" No job of it was submitted. Raise"), "\(full.message)")
+        let failure = BatchFailure.interrupted("spring", wasTried: false, isCancelled: isCancelled)
+        #expect(failure.code == 130 && failure.message.contains("; none was submitted. The same"), "\(failure.message)")
+    }
+
+    @Test func anInterruptedSubmissionSaysWhatWasCancelled() {
+        let cancelled = BatchFailure.interrupted("b", wasTried: true, isCancelled: true).message
+        #expect(cancelled.contains("; the submitted jobs were cancelled. The same command"), "\(cancelled)")
+        let other = BatchFailure.interrupted("b", wasTried: true, isCancelled: false).message
+        #expect(other.contains("; megaton batch cancel b ends the jobs that were submitted. The same"), "\(other)")
     }
 
     @Test func aPausedBatchIsNotSaidToContinue() {

@@ -71,6 +71,7 @@ import Testing
         (["--rendition", "width=256,width=300"], "width is given twice"), (["--size", "x"], "not \"x\""),
         (["--size", ""], "--size"), (["--size", "1x2x3"], "--size"), (["--size", "0"], "width"),
         (["--log-level", "loud"], "--log-level"), (["--exclude", ""], "--exclude"),
+        (["--exclude", "a["], "--exclude 'a[' has a [ without a ]"),
         (["--jobs-from", ""], "--jobs-from"),
         (["--timeout", "0"], "more than 0"), (["--timeout=-1"], "more than 0"), (["--timeout", "nan"], "more than 0"),
         (["--ledger", "-", "--json"], "standard output"), (["--size", "16", "--size", "16x16"], "share the name"),

@@ -186,8 +186,9 @@ import Testing
         #expect(probe.runningCount(1) == 1 && probe.runningCount(2) == 1 && probe.counts.bytesInUse == 70)
     }
 
-    @Test func aFullPipelineStopsOthersOnlyFromTheMemoryThatItNeeds() {
-        let probe = AdmissionProbe(widths: 1, 1)
+    /// Fault: if all slots of a pipeline were in use without end, the renders of the others stopped.
+    @Test func aFullPipelineReservesMemoryOnlyWhenItHasASlot() {
+        let probe = AdmissionProbe(widths: 1, 2)
         probe.ask("hanging", 1)
         probe.ask("render", 1, streamed(60))
         for index in 0..<200 {
@@ -196,11 +197,64 @@ import Testing
         }
         #expect(probe.granted.count == 201)
         probe.ask("large", 2, streamed(50))
-        #expect(probe.granted.count == 201, "the memory of the other one has to become free now")
+        #expect(probe.granted.last == "large", "no slot is free for the render")
         probe.release("hanging")
-        #expect(probe.granted.last == "render")
+        probe.ask("buffered", 2, buffered(5))
+        probe.release("large")
+        #expect(probe.granted.suffix(2) == ["render", "buffered"])
+        #expect(probe.counts.bytesInUse == 65)
+    }
+
+    @Test func theLastFreeSlotIsKeptForAWaiterThatWasOvertakenTooOften() {
+        let probe = AdmissionProbe(widths: 1, 1)
+        probe.ask("other", 2, streamed(60))
+        probe.ask("render", 1, streamed(50))
+        for index in 0..<64 {
+            probe.ask("slot \(index)", 1)
+            probe.ask("\(index)", 0, buffered(10))
+            #expect(probe.granted.last == "\(index)" && probe.runningCount(1) == 1)
+            probe.release("\(index)")
+            probe.release("slot \(index)")
+        }
+        probe.ask("slot", 1)
+        probe.ask("urgent", 1, priority: .high)
+        #expect(probe.granted.last == "urgent")
+        probe.release("urgent")
+        probe.ask("copy", 0, buffered(10))
+        #expect(probe.runningCount(1) == 0 && probe.counts.bytesInUse == 60)
+        probe.release("other")
+        #expect(probe.granted.suffix(2) == ["render", "copy"])
         probe.release("render")
-        #expect(probe.granted.last == "large")
+        #expect(probe.granted.last == "slot")
+    }
+
+    /// Fault: a waiter that could start because of a grant waited until the next release.
+    @Test func aGrantThatTakesTheLastSlotLetsOthersPass() {
+        let probe = AdmissionProbe(widths: 1, 1)
+        probe.ask("copy", 0, streamed(60))
+        probe.ask("render", 1, streamed(50))
+        probe.ask("other", 2, streamed(10))
+        #expect(probe.granted == ["copy"], "a render before it waits for memory, and has a slot")
+        probe.ask("slot", 1)
+        #expect(Set(probe.granted) == ["copy", "slot", "other"])
+    }
+
+    /// Fault: a suspended pipeline stopped renders of others, and its own running ones.
+    @Test func aSuspendedQueueReservesNothing() {
+        let probe = AdmissionProbe(widths: 3, 1)
+        probe.ask("running", 1)
+        probe.ask("large", 1, streamed(40))
+        probe.ask("render", 1, streamed(90))
+        #expect(probe.granted == ["running", "large"])
+        for index in 0..<64 {
+            probe.ask("\(index)", 2, buffered(10))
+            probe.release("\(index)")
+        }
+        probe.admission.setSuspended(true, queue: 1)
+        probe.ask("other", 2, streamed(30))
+        #expect(probe.granted.last == "other")
+        probe.upgrade("running", streamed(30))
+        #expect(probe.counts == .init(bytesInUse: 100, waiting: 1, waited: 1) && probe.runningCount(1) == 2)
     }
 
     @Test func aSuspendedQueueStartsNothing() {

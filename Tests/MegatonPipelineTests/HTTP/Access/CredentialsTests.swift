@@ -75,16 +75,27 @@ import Testing
     }
 
     @Test(arguments: [
-        ("hush", "no JSON"), (#"{"credentials": [{"bearer": "hush"}]}"#, "\"sources\" is missing at credentials[0]"),
+        ("hush", "The credentials cannot be read: the file is not JSON."),
+        (#"["hush"]"#, "The credentials cannot be read: an object is expected."),
+        (#"{"credentials": {"bearer": "hush"}}"#, "a list is expected at credentials"),
+        (#"{"credentials": [["hush"]]}"#, "an object is expected at credentials[0]"),
+        (#"{"credentials": [{"bearer": "hush"}]}"#, "\"sources\" is missing at credentials[0]"),
         (#"{"credentials": [{"sources": [], "bearer": "hush"}]}"#, "credentials[0].sources is empty"),
         (#"{"credentials": [{"sources": ["a.example"]}]}"#, "credentials[0] has no secret; it needs exactly one of"),
         (
             #"{"credentials": [{"sources": ["a.example"], "bearer": "hush", "headers": {"X": "hush"}}]}"#,
             "credentials[0] has more than one secret; it needs exactly one of"
-        ), (#"{"credentials": [{"sources": ["a.example"], "bearer": ["hush"]}]}"#, "credentials[0].bearer"),
+        ),
+        (
+            #"{"credentials": [{"sources": ["a.example"], "bearer": ["hush"]}]}"#,
+            "a text is expected at credentials[0].bearer"
+        ),
         (#"{"credentials": [{"sources": ["*"], "bearer": "hush"}]}"#, "\"*\" is not a rule"),
         (#"{"credentials": [{"name": "a b", "sources": ["a.example"], "bearer": "hush"}]}"#, "credentials[0].name"),
-        (#"{"credentials": [{"name": "", "sources": ["a.example"], "bearer": "hush"}]}"#, "credentials[0].name"),
+        (
+            #"{"credentials": [{"name": "", "sources": ["a.example"], "bearer": "hush"}]}"#,
+            "credentials[0].name is not a valid name; allowed are 1 to 128 letters"
+        ),
         (
             #"{"credentials": [{"nmae": "partner", "sources": ["a.example"], "bearer": "hush"}]}"#,
             "credentials[0] has an unknown field \"nmae\"; known are basic, bearer, headers, name, s3, sources; "

@@ -167,6 +167,28 @@ import Testing
         #expect(budget.counts.bytesInUse == 0)
     }
 
+    /// Fault: under a steady load of renders of a higher priority, a copy waited without end.
+    @Test func aCopyGoesBeforeRendersOfAnyPriority() async throws {
+        let budget = MemoryBudget(bytes: 600_000)
+        let gate = CopyGate(budget, threshold: 100_000)
+        let all = RenderCost(bytes: 600_000, isBuffered: false)
+        #expect(try budget.tryAcquire(all))
+        let order = TestLog<String>()
+        async let render: Void = {
+            try await budget.acquire(all, priority: .high)
+            order.append("render")
+            budget.release(all)
+        }()
+        while budget.counts.waiting < 1, !Task.isCancelled { await Task.yield() }
+        async let copy = gate.perform(Self.body.prefix(200_000)) { order.append("copy") }
+        while budget.counts.waiting < 2, !Task.isCancelled { await Task.yield() }
+        budget.release(all)
+        let isDone = await copy
+        try await render
+        #expect(isDone)
+        #expect(order.values == ["copy", "render"])
+    }
+
     @Test func aCancelledTaskCopiesNothing() async throws {
         let budget = MemoryBudget(bytes: 300_000)
         let gate = CopyGate(budget, threshold: 100_000)

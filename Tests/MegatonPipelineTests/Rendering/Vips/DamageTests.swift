@@ -173,6 +173,21 @@ struct DamageTests {
         #expect(shown.notes.count == 1 && shown.notes[0].contains("scans of 3"), "\(shown.notes)")
     }
 
+    /// Fault: a damaged progressive image was reported as unsupported, and its bytes stayed in the cache.
+    @Test func aMarkerOfAnotherKindInTheCodedDataIsDamage() throws {
+        let data = Data(try Self.jpegs[1].data.get())
+        let frame = try #require(data.range(of: Data([0xFF, 0xC2])))
+        let first = try #require(data.range(of: Data([0xFF, 0xDA])))
+        let second = try #require(data.range(of: Data([0xFF, 0xDA]), in: first.upperBound..<data.endIndex))
+        let middle = (first.upperBound + second.lowerBound) / 2
+        for (place, code) in [(middle, ImagePipeline.Error.Code.corruptImage), (frame.lowerBound, .unsupportedFormat)] {
+            var changed = data
+            changed.replaceSubrange(place..<place + 2, with: [0xFF, 0xC5])
+            let damage = try #require(JPEGDamage(examining: changed, until: RenderDeadline(.now + .seconds(60))))
+            #expect(damage.kind == .fatal && damage.error.code == code, "\(damage.text)")
+        }
+    }
+
     /// Any prefix of an arithmetic-coded scan is a complete scan of some other image: ITU-T T.81 D.1.8 omits trailing
     /// zeros, 4042 bytes for these stripes. A scan certainly ends early only if a restart marker is missing or an
     /// impossible code occurs.
