@@ -190,7 +190,7 @@ package actor BatchSubmitter {
         let (first, end) = (first, jobs.reduce(first) { $0 + $1.sources })
         let closes = isLast && jobs.count == pending.count
         do throws(RedisError) {
-            let reply = try await queue.submit(
+            let reply = try await queue.push(
                 jobs,
                 to: batch,
                 first: first,

@@ -21,7 +21,7 @@ extension JobQueue {
     /// - Returns: number of jobs of the batch that are submitted now.
     /// - Throws: `.batchBehind` if Redis no longer has all jobs before the first; `.batchClosed` if another process has
     ///   closed the batch; `.batchExists` if it is another submitter's.
-    func submit(
+    func push(
         _ jobs: some Collection<PushedJob>,
         to batch: String,
         first: Int,
@@ -45,27 +45,6 @@ extension JobQueue {
         )
         guard let submitted = reply.int else { throw Self.unexpected("submit") }
         return submitted
-    }
-
-    /// Pushes jobs of one source each.
-    func submit(
-        _ jobs: some Collection<Data>,
-        to batch: String,
-        first: Int,
-        isLast: Bool,
-        policy: BatchPolicy,
-        idsAreUnique: Bool = false,
-        submitter: String
-    ) async throws(RedisError) -> Int {
-        try await submit(
-            jobs.map { PushedJob(json: $0) },
-            to: batch,
-            first: first,
-            isLast: isLast,
-            policy: policy,
-            idsAreUnique: idsAreUnique,
-            submitter: submitter
-        )
     }
 
     /// Cancels a batch. Its running jobs end when their workers renew next, the others when a worker reaches them.

@@ -8,19 +8,41 @@ struct PackSettlement: Sendable {
     /// A source that has ended for good.
     struct End: Sendable {
         let id: String
-        let outcome: JobOutcome
-        /// The dead letter of a failed source.
-        let dead: DeadLetter.Content?
+        let status: JobOutcome.Status
+        /// JSON; empty if the pack has no batch.
+        let outcome: Data
+        /// JSON of the dead letter; empty if the source has not failed.
+        let dead: Data
+
+        init(id: String, outcome: JobOutcome, dead: DeadLetter.Content?, hasBatch: Bool = true) {
+            self.id = id
+            status = outcome.status
+            self.outcome = hasBatch ? outcome.json() : Data()
+            self.dead = dead.map { WireJSON.data($0) } ?? Data()
+        }
+
+        var size: Int { outcome.count + dead.count + id.utf8.count }
     }
 
     /// A source that becomes a job of its own.
     struct Split: Sendable {
         let job: Job
-        var stalls = 0
+        let json: Data
+        let stalls: Int
         /// Number of its attempts that do not count.
         let free: Int
         /// Zero if it is ready at once.
-        var delay: Duration = .zero
+        let delay: Duration
+
+        init(job: Job, stalls: Int = 0, free: Int, delay: Duration = .zero) {
+            self.job = job
+            self.stalls = stalls
+            self.free = free
+            self.delay = delay
+            json = job.json()
+        }
+
+        var size: Int { json.count + (job.id?.utf8.count ?? 0) }
     }
 
     /// What becomes of the other sources.
@@ -68,16 +90,15 @@ extension JobQueue {
         ]
         for end in settlement.ends {
             arguments += [
-                .string(JobKey(batch: scope, id: end.id).text), .string(end.outcome.status.rawValue),
-                .buffer(pack.batch.isEmpty ? ByteBuffer() : ByteBuffer(bytes: end.outcome.json())),
-                .buffer(end.dead.map { ByteBuffer(bytes: WireJSON.data($0)) } ?? ByteBuffer()),
+                .string(JobKey(batch: scope, id: end.id).text), .string(end.status.rawValue),
+                .buffer(ByteBuffer(bytes: end.outcome)), .buffer(ByteBuffer(bytes: end.dead)),
             ]
         }
         for split in settlement.splits {
             let delay = split.delay > .zero ? max(1, split.delay.wholeMilliseconds) : 0
             arguments += [
                 .string(JobKey(batch: scope, id: split.job.id ?? "").text),
-                .buffer(ByteBuffer(bytes: split.job.json())), .string(split.job.sourceDigest),
+                .buffer(ByteBuffer(bytes: split.json)), .string(split.job.sourceDigest),
                 .string(split.job.host ?? ""), .int(split.stalls), .int(split.free), .int(delay),
             ]
         }

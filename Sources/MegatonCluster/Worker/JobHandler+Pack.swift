@@ -31,9 +31,10 @@ extension JobHandler {
             var run = PackRun(pack, of: active)
             if active.isCancelled { active.stop(.batchCancelled) }
             if active.stalls > 0 {
-                // Its worker has died: a source that kills again must be alone with its job.
+                // Its worker has died: a source that kills again must be alone with its job. Further stalls of the pack
+                // came from no source, as none of them has run since.
                 for source in pack.sources {
-                    run.split(.init(job: pack.job(source), stalls: active.stalls, free: active.free + 1))
+                    run.split(.init(job: pack.job(source), stalls: 1, free: active.free + 1))
                 }
             } else if active.reason == nil {
                 let jobs = pack.sources.map(pack.job)
@@ -179,18 +180,21 @@ extension JobHandler {
         )
     }
 
-    /// Settles what was decided.
+    /// Settles what was decided, in as many calls as it needs.
     ///
     /// - Returns: false if the pack is no longer this worker's.
     private func settle(_ run: inout PackRun, isLast: Bool) async throws(RedisError) -> Bool {
-        let (active, known) = (run.active, run.pack.sources.count)
-        let settlement = isLast ? run.lastSettlement() : run.partialSettlement()
-        let reply = try await untilAcknowledged(active) { () throws(RedisError) in
-            ("pack", try await queue.settle(settlement, of: active, known: known, worker: worker))
-        }
-        if let reply { await note(reply, of: active) }
-        run.settled(at: .now)
-        return reply?.result.wasApplied == true
+        let active = run.active
+        repeat {
+            let (settlement, known) = (run.nextSettlement(isLast: isLast), run.pack.sources.count)
+            let reply = try await untilAcknowledged(active) { () throws(RedisError) in
+                ("pack", try await queue.settle(settlement, of: active, known: known, worker: worker))
+            }
+            if let reply { await note(reply, of: active) }
+            guard let reply, reply.result.wasApplied else { return false }
+            run.settled(settlement, at: .now)
+        } while run.hasDecisions
+        return true
     }
 
     /// Another version of the program admitted the pack.

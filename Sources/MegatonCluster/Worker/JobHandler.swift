@@ -149,9 +149,8 @@ struct JobHandler: Sendable {
         return job.ignoresRememberedFailures ? .zero : nil
     }
 
-    /// A settlement that was sent to Redis: its name (the status of a completion, or `retry`, `wait`, `hold` or
-    /// `released`),
-    /// and the reply.
+    /// A settlement that was sent to Redis: its name (the status of a completion, or `retry`, `wait`, `hold`, `released`
+    /// or `pack`), and the reply.
     typealias Settlement = (action: String, result: SettleResult)
 
     /// - Returns: nil if this worker may not write about the job any more.

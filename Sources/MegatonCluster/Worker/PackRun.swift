@@ -14,14 +14,15 @@ struct PackRun: Sendable {
     private var ends: [PackSettlement.End] = []
     private var splits: [PackSettlement.Split] = []
     private var counters: [String: Int] = [:]
+    /// Bytes of `ends` and `splits`.
     private var bytes = 0
     private var last = ContinuousClock.now
 
     /// Time after which sources that have ended are settled while others still run, so that progress is seen, and is
     /// not lost if the worker dies.
     static let settleInterval: Duration = .seconds(5)
-    /// Bytes of outcomes and jobs in one call.
-    private static let callBytes = 512 * 1024
+    /// Maximum number of bytes of outcomes, dead letters and jobs in one call: Redis serves nobody else meanwhile.
+    static let callBytes = 512 * 1024
 
     init(_ pack: Pack, of active: ActiveJob) {
         self.active = active
@@ -38,16 +39,22 @@ struct PackRun: Sendable {
         bytes >= Self.callBytes || hasDecisions && now - last >= Self.settleInterval
     }
 
-    private var hasDecisions: Bool { !ends.isEmpty || !splits.isEmpty }
+    /// Whether something was decided that is not settled.
+    var hasDecisions: Bool { !ends.isEmpty || !splits.isEmpty }
 
     mutating func end(_ outcome: JobOutcome, dead: DeadLetter.Content? = nil) {
-        let id = outcome.id ?? ""
-        bytes += 512 + (dead.map { 2 * $0.job.utf8.count } ?? 0)
-        ends.append(.init(id: id, outcome: outcome, dead: dead))
+        let end = PackSettlement.End(
+            id: outcome.id ?? "",
+            outcome: outcome,
+            dead: dead,
+            hasBatch: !active.batch.isEmpty
+        )
+        bytes += end.size
+        ends.append(end)
     }
 
     mutating func split(_ split: PackSettlement.Split) {
-        bytes += 512 + split.job.source.utf8.count
+        bytes += split.size
         splits.append(split)
         waiting.removeAll { $0.id == split.job.id }
     }
@@ -55,30 +62,44 @@ struct PackRun: Sendable {
     mutating func add(_ numbers: [String: Int]) { counters.merge(numbers, uniquingKeysWith: +) }
 
     /// The sources about which nothing was decided.
-    var undecided: [Pack.Source] {
+    var undecided: [Pack.Source] { sources(without: ends, splits) }
+
+    private func sources(without ends: [PackSettlement.End], _ splits: [PackSettlement.Split]) -> [Pack.Source] {
         let decided = Set(ends.map(\.id)).union(splits.compactMap(\.job.id))
         return pack.sources.filter { !decided.contains($0.id) }
     }
 
-    /// The settlement of what was decided; the other sources stay claimed.
-    func partialSettlement() -> PackSettlement {
-        var settlement = PackSettlement(ends: ends, splits: splits, counters: counters)
-        let rest = undecided
-        settlement.rest = rest.isEmpty ? .none : .keep(pack.with(rest))
-        return settlement
-    }
-
-    /// The settlement with which the worker gives the pack up.
-    func lastSettlement() -> PackSettlement {
-        var settlement = partialSettlement()
-        guard case .keep(let rest) = settlement.rest else { return settlement }
-        settlement.rest = turn.map { active.reason == nil ? .hold(rest, $0) : .ready(rest) } ?? .ready(rest)
+    /// The next part of what was decided: at most `callBytes`, or one source. The others stay claimed.
+    ///
+    /// - Parameter isLast: whether the worker gives the pack up: with the last part, the others are released, or wait
+    ///   for their host.
+    func nextSettlement(isLast: Bool) -> PackSettlement {
+        var bytes = 0
+        func fits(_ size: Int) -> Bool {
+            defer { bytes += size }
+            return bytes == 0 || bytes + size <= Self.callBytes
+        }
+        var settlement = PackSettlement(ends: Array(ends.prefix { fits($0.size) }), counters: counters)
+        if settlement.ends.count == ends.count { settlement.splits = Array(splits.prefix { fits($0.size) }) }
+        let rest = sources(without: settlement.ends, settlement.splits)
+        if rest.isEmpty { return settlement }
+        let isWhole = settlement.ends.count == ends.count && settlement.splits.count == splits.count
+        if !isLast || !isWhole {
+            settlement.rest = .keep(pack.with(rest))
+        } else if let turn, active.reason == nil {
+            settlement.rest = .hold(pack.with(rest), turn)
+        } else {
+            settlement.rest = .ready(pack.with(rest))
+        }
         return settlement
     }
 
     /// Forgets what was settled.
-    mutating func settled(at now: ContinuousClock.Instant) {
-        pack.sources = undecided
-        (ends, splits, counters, bytes, last) = ([], [], [:], 0, now)
+    mutating func settled(_ settlement: PackSettlement, at now: ContinuousClock.Instant) {
+        pack.sources = sources(without: settlement.ends, settlement.splits)
+        ends.removeFirst(settlement.ends.count)
+        splits.removeFirst(settlement.splits.count)
+        bytes = ends.reduce(0) { $0 + $1.size } + splits.reduce(0) { $0 + $1.size }
+        (counters, last) = ([:], now)
     }
 }

@@ -21,7 +21,7 @@ import Testing
     /// Submits a pack to the batch `b`, whose ids are unique, and claims it.
     private func claimed(_ count: Int, _ fixture: QueueFixture) async throws -> (active: ActiveJob, pack: Pack) {
         let pack = pack("p", count)
-        let submitted = try await fixture.queue.submit(
+        let submitted = try await fixture.queue.push(
             [PushedJob(json: pack.json(), sources: count)],
             to: "b",
             first: 0,
@@ -159,7 +159,7 @@ import Testing
     @Test func aCancelledBatchEndsTheSourcesOfItsPacks() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let packs = (0..<30).map { PushedJob(json: pack("p\($0)", 200).json(), sources: 200) }
-            _ = try await fixture.queue.submit(
+            _ = try await fixture.queue.push(
                 packs,
                 to: "b",
                 first: 0,

@@ -57,7 +57,7 @@ import Testing
     private func claimed(_ count: Int, _ fixture: QueueFixture, _ running: RunningJobs) async throws -> ActiveJob {
         let sources = (1...count).map { Pack.Source(id: "p.\($0)", source: "http://a.example/\($0)") }
         let pack = Pack(sharing: Job(id: "p", source: "", batch: "b"), sources: sources)
-        _ = try await fixture.queue.submit(
+        _ = try await fixture.queue.push(
             [PushedJob(json: pack.json(), sources: count)],
             to: "b",
             first: 0,
