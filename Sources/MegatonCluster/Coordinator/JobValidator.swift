@@ -18,7 +18,8 @@ struct JobValidator: Sendable {
         enum Verdict: Sendable {
             /// The job, and its JSON in the full form.
             case valid(Job, json: Data)
-            /// A pack. Whether all of its ids were made for it, and its sources that cannot be used.
+            /// A pack, whether all of its ids were made for it, and its sources that cannot be used: all of them if the
+            /// fields that they share cannot be used.
             case pack(Pack, hasMadeIDs: Bool, invalid: [Pack.Invalid])
             /// The dead letter, and the job if only its client refused it: a repetition may allow it.
             case invalid(DeadLetter.Content, source: String?, job: Job?)
@@ -141,6 +142,16 @@ struct JobValidator: Sendable {
             let text = String(decoding: json.dropFirst(isCut ? 1 : 0).prefix(Self.excerpt), as: UTF8.self)
             let identity = JobIdentity(isCut ? Data(json.dropFirst()) : json, isCut: isCut)
             let batch = batch.isEmpty ? identity.batch ?? "" : batch
+            let id = identity.id ?? Self.newID()
+            if !isCut, let refused = Pack.refused(json, id: id, message: error.message) {
+                let none = Pack(sharing: Job(id: id, source: ""), sources: [])
+                return Candidate(
+                    key: JobKey(batch: batch, id: id),
+                    batch: batch,
+                    isOwn: isOwn,
+                    verdict: .pack(none, hasMadeIDs: false, invalid: refused)
+                )
+            }
             let dead = DeadLetter.Content(
                 code: "invalid_job",
                 message: error.message,
@@ -149,7 +160,7 @@ struct JobValidator: Sendable {
                 job: text
             )
             return Candidate(
-                key: JobKey(batch: batch, id: identity.id ?? Self.newID()),
+                key: JobKey(batch: batch, id: id),
                 batch: batch,
                 isOwn: isOwn,
                 verdict: .invalid(dead, source: identity.source, job: Self.refusedJob(json))

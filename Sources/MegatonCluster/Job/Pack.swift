@@ -89,6 +89,11 @@ package struct Pack: Sendable, Equatable {
         splitSize <= Self.maximumSplitSize && json().count <= Job.maximumSize
     }
 
+    /// Bytes of its sources, about.
+    var size: Int {
+        sources.reduce(0) { $0 + $1.id.utf8.count + $1.source.utf8.count + ($1.output?.utf8.count ?? 0) }
+    }
+
     /// Bytes of its sources as jobs, about.
     var splitSize: Int {
         sources.reduce(shared.json().count * sources.count) { $0 + $1.source.utf8.count + ($1.output?.utf8.count ?? 0) }
@@ -151,14 +156,14 @@ package struct Pack: Sendable, Equatable {
     /// - Returns: nil if the JSON has no field `sources`.
     /// - Throws: `JobError` if the pack cannot be accepted as a whole.
     static func read(_ json: Data, makeID: () -> String) throws(JobError) -> Pushed? {
-        guard json.count <= Job.maximumSize, json.range(of: Data(#""sources""#.utf8)) != nil else { return nil }
+        guard json.count <= Job.maximumSize, mentionsSources(json) else { return nil }
         var fields: [Data] = []
         var list: Data?
         var (isRepeated, hasSource) = (false, false)
         let isWhole = PlainJSONReader.read(json) { reader in
             reader.members { name, value in
                 if name == Data(#""source""#.utf8) { hasSource = true }
-                if name == Data(#""sources""#.utf8) {
+                if name == sourcesName {
                     isRepeated = list != nil
                     list = value
                 } else {
@@ -169,15 +174,13 @@ package struct Pack: Sendable, Equatable {
         guard isWhole != nil, let list else { return nil }
         if hasSource { throw JobError("source goes with no sources: a job has either of them") }
         if isRepeated { throw JobError("sources occurs twice") }
-        var elements: [Data] = []
-        guard PlainJSONReader.read(list, { $0.elements { elements.append($0) } ? true : nil }) != nil else {
+        guard let elements = elements(of: list) else {
             throw JobError("sources is no list; allowed are lists of URLs and of objects with id and source")
         }
         guard (1...maximumSources).contains(elements.count) else {
             throw JobError("sources has \(elements.count) sources; allowed are 1 to \(maximumSources)")
         }
-        fields.append(Data("\"source\":\"\(placeholder)\"".utf8))
-        var shared = try Job(json: Data("{".utf8) + Data(fields.joined(separator: Data(",".utf8))) + Data("}".utf8))
+        var shared = try Job(json: object(fields + [Data("\"source\":\"\(placeholder)\"".utf8)]))
         if shared.idempotencyKey != nil {
             throw JobError("key goes with one source; allowed are keys of the sources, {\"key\": …, \"source\": …}")
         }
@@ -198,7 +201,8 @@ package struct Pack: Sendable, Equatable {
                 if source.id != ownID { pushed.hasMadeIDs = false }
                 pushed.pack.sources.append(source)
             } catch {
-                pushed.invalid.append(Invalid(id: ownID, json: element, message: error.message))
+                let json = refusedJSON(element, sharing: fields)
+                pushed.invalid.append(Invalid(id: ownID, json: json, message: error.message))
             }
         }
         if pushed.pack.splitSize > maximumSplitSize {
@@ -208,6 +212,69 @@ package struct Pack: Sendable, Equatable {
             )
         }
         return pushed
+    }
+
+    /// The sources of a pack that cannot be accepted as a whole: each of them is refused, so that its batch counts it.
+    ///
+    /// - Parameter id: id of the pack.
+    /// - Returns: nil if the JSON has no list of 1 to 256 sources.
+    static func refused(_ json: Data, id: String, message: String) -> [Invalid]? {
+        guard json.count <= Job.maximumSize, mentionsSources(json) else { return nil }
+        var (fields, list): ([Data], Data?) = ([], nil)
+        _ = PlainJSONReader.read(json) { reader in
+            reader.members { name, value in
+                if name == sourcesName {
+                    list = list ?? value
+                } else {
+                    fields.append(name + Data(":".utf8) + value)
+                }
+            } ? true : nil
+        }
+        guard let elements = list.flatMap(elements(of:)), (1...maximumSources).contains(elements.count) else {
+            return nil
+        }
+        return elements.enumerated().map { index, element in
+            Invalid(
+                id: sourceID(index + 1, of: id),
+                json: refusedJSON(element, sharing: fields),
+                message: message
+            )
+        }
+    }
+
+    private static let sourcesName = Data(#""sources""#.utf8)
+
+    /// Whether it may be a pack; faster than reading it.
+    private static func mentionsSources(_ json: Data) -> Bool {
+        json.withUnsafeBytes { json in
+            sourcesName.withUnsafeBytes { name in
+                guard json.count >= name.count, let nameStart = name.baseAddress else { return false }
+                return (0...json.count - name.count).contains { at in
+                    json[at] == name[0] && memcmp(json.baseAddress! + at, nameStart, name.count) == 0
+                }
+            }
+        }
+    }
+
+    private static func elements(of list: Data) -> [Data]? {
+        var elements: [Data] = []
+        return PlainJSONReader.read(list) { $0.elements { elements.append($0) } ? true : nil }.map { _ in elements }
+    }
+
+    private static func object(_ fields: [Data]) -> Data {
+        Data("{".utf8) + Data(fields.joined(separator: Data(",".utf8))) + Data("}".utf8)
+    }
+
+    /// A refused source as a job of its own, for its dead letter: with the fields of its pack, except for the id.
+    private static func refusedJSON(_ element: Data, sharing fields: [Data]) -> Data {
+        let own: Data
+        switch element.first {
+        case UInt8(ascii: "\""): own = Data("\"source\":".utf8) + element
+        case UInt8(ascii: "{"): own = element.dropFirst().dropLast()
+        default: return element
+        }
+        let id = Data(#""id":"#.utf8)
+        return object([own].filter { !$0.isEmpty } + fields.filter { !$0.starts(with: id) })
     }
 
     private struct Element: Decodable {
