@@ -11,8 +11,9 @@ files["Sources/MegatonCluster/Queue/Scripts"] = {
     read_globals = {
         "now", "unpackMeta", "packMeta", "callForAll", "batchKeys", "deathCounts", "submittedId", "refusedOutcome",
         "asDuplicate", "addDeadLetter", "deleteDeadLetters", "trimDeadLetters", "isConsistent", "closeIfComplete",
-        "finishOrFlagDamaged", "addToGauge", "onceKey", "readOnce", "endOnce", "onceOutcome", "storedOutcomes", "noteStored", "hostName", "openFrontier", "holdingEntry",
-        "nextTurn", "countHeldBytes", "hold", "tick", "sourceCount", "refusedOutcomes",
+        "finishOrFlagDamaged", "addToGauge", "onceKey", "readOnce", "endOnce", "onceOutcome", "storedOutcomes",
+        "noteStored", "hostName", "openFrontier", "holdingEntry", "nextTurn", "countHeldBytes", "hold", "tick",
+        "sourceCount", "refusedOutcomes",
     },
 }
 files["Sources/MegatonCluster/RateLimiting/Scripts"] = {read_globals = {"now", "readHost", "storeHost"}}

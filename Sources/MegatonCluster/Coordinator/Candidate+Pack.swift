@@ -6,9 +6,15 @@ extension JobValidator.Candidate {
     var size: Int {
         switch verdict {
         case .valid(_, let json): json.count
-        case .pack(let pack, _, _): pack.sources.reduce(0) { $0 + $1.source.utf8.count }
+        case .pack(let pack, _, _): pack.size
         case .invalid(let dead, _, _): dead.job.utf8.count
         }
+    }
+
+    /// Number of its sources.
+    var sourceCount: Int {
+        guard case .pack(let pack, _, let invalid) = verdict else { return 1 }
+        return pack.sources.count + invalid.count
     }
 
     /// What the queue admits: a pack stays whole, or becomes jobs of one source each; its invalid sources become dead

@@ -89,7 +89,7 @@ struct Intake: Sendable {
             staged.validated = validate(staged.raw.prefix(first))
             staged.raw.removeFirst(first)
         }
-        let room = state.room - staged.count
+        let room = state.room - staged.sourceCount
         let more = state.isDraining || room < window.leastRoom ? 0 : min(room, chunk)
         let waiting = staged.raw
         async let validated = validate(waiting[...])
@@ -124,7 +124,7 @@ struct Intake: Sendable {
                 ["ZRANDMEMBER", .string(keys.intakes), .int(Self.intakesAtOnce), "WITHSCORES"],
                 ["HGET", .string(keys.control), .string(JobQueue.PauseMode.drain.rawValue)],
                 ["HMGET", .string(keys.stat), "done", "failed", "cancelled", "packed"], ["GET", .string(keys.round)],
-                ["ZCARD", .string(keys.holding)], ["GET", .string(keys.heldBytes)],
+                ["ZCARD", .string(keys.holding)], ["HMGET", .string(keys.heldBytes), "bytes", "packed"],
             ])
         for case .error(let text) in replies { throw RedisError(reply: text) }
         guard replies.count == 9, let alive = replies[0].int, let delayed = replies[1].int,
@@ -132,17 +132,18 @@ struct Intake: Sendable {
         else { throw JobQueue.unexpected("HLEN") }
         let statistics = (replies[5].array ?? []).map { $0.int ?? 0 }
         window.observe(ended: statistics.prefix(3).reduce(0, +), at: .now)
-        // A pack counts as its sources.
-        let packed = statistics.last ?? 0
+        let waitingSizes = (replies[8].array ?? []).map { $0.int ?? 0 }
+        // A pack counts as its sources. It has at most 256, also if the gauge is wrong.
+        let packed = min(statistics.last ?? 0, alive * (Pack.maximumSources - 1)) - (waitingSizes.last ?? 0)
         var weights = replies[3].dictionary
         // A batch with a whole window of unfinished jobs (on a slow host, say) then waits for the others. The public
         // intake is read by turns of one job, as its jobs may be of many batches.
         let waiting = delayed + held
-        let isCrowded = waiting > Self.heldLimit || replies[8].int ?? 0 > Self.heldBytesLimit
+        let isCrowded = waiting > Self.heldLimit || waitingSizes.first ?? 0 > Self.heldBytesLimit
         if isCrowded { weights = try await unfilled(weights, limit: window.limit) }
         return State(
             // Jobs that wait do not fill the window: a slow host must not stop the others.
-            room: window.size - (alive + packed - waiting),
+            room: window.size - (alive - waiting + max(0, packed)),
             workers: workers,
             round: replies[6].int ?? 0,
             isDraining: replies[4].string == "1",
@@ -324,6 +325,8 @@ struct StagedJobs: Sendable {
     var round = 0
 
     var count: Int { validated.count + raw.count }
+    /// Number of the sources of the validated jobs, and of the others.
+    var sourceCount: Int { validated.reduce(raw.count) { $0 + $1.sourceCount } }
     var isEmpty: Bool { count == 0 }
 }
 

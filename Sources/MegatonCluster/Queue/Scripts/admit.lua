@@ -95,7 +95,7 @@ for i = 1, #ids, 1000 do
 end
 local result = {0, 0, 0, 0}
 local fresh, bodies, metas, ready, later, t = {}, {}, {}, {{}, {}, {}}, {}, now()
-local delayed, delayedIds, packed = {}, {}, 0
+local delayed, delayedIds, delayedPacked, packed = {}, {}, 0, 0
 -- Deletes the dead letters of the jobs that were admitted so far. Called before a dead letter is added: a job that
 -- is refused after another was admitted under the same id stays dead.
 local function revive()
@@ -200,6 +200,7 @@ local function admit(batch, id, kind, json, content, notBefore)
     delayed[#delayed + 1] = string.format('%.0f', notBefore)
     delayed[#delayed + 1] = id
     delayedIds[#delayedIds + 1] = id
+    delayedPacked = delayedPacked + sourceCount(digest) - 1
   elseif nextTurn(frontier, host) > t then
     later[#later + 1] = {id = id, a = 0, s = 0, p = priority, b = name, f = 0, d = digest, h = host}
   else
@@ -265,7 +266,7 @@ callForAll('HSET', bodyKey, bodies)
 callForAll('HSET', metaKey, metas)
 hold(frontier, metaKey, later, 'b', t)
 callForAll('ZADD', delayKey, delayed)
-countHeldBytes(frontier, delayedIds, 1)
+countHeldBytes(frontier, delayedIds, 1, delayedPacked)
 for k = 1, 3 do callForAll('LPUSH', readyKeys[k], ready[k]) end
 revive()
 redis.call('LTRIM', stageKey, entryCount, -1)

@@ -20,14 +20,12 @@ if redis.call('HEXISTS', batchKey, 'packs') == 1 then
   -- Their sources have to be counted, about 256 KiB at a time.
   local bytes = 0
   while bytes < 262144 do
-    local jobs = redis.call('RPOP', jobsKey, 4)
-    if not jobs then break end
-    for _, json in ipairs(jobs) do
-      bytes = bytes + #json
-      local read, job = pcall(cjson.decode, json)
-      local isPack = read and type(job) == 'table' and type(job.sources) == 'table'
-      dropped = dropped + (isPack and math.max(#job.sources, 1) or 1)
-    end
+    local json = redis.call('RPOP', jobsKey)
+    if not json then break end
+    bytes = bytes + #json
+    local read, job = pcall(cjson.decode, json)
+    local isPack = read and type(job) == 'table' and type(job.sources) == 'table'
+    dropped = dropped + (isPack and math.max(#job.sources, 1) or 1)
   end
 else
   dropped = redis.call('LLEN', jobsKey)

@@ -17,7 +17,7 @@
 -- A repeated call changes nothing: the number of sources has changed since, or the lease is no longer the worker's. It
 -- returns `ok` if the rest was kept.
 -- A split job whose key is alive is another job's: it fails as `id_conflict`.
--- Bounded by the caller: at most 256 sources, and 1 MiB or one source.
+-- Bounded by the caller: at most 256 sources, and 512 KiB of those that end or are split off, or one, beside the rest.
 
 local leaseKey, bodyKey, metaKey, statKey, deadKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local deadInfoKey, endedKey, delayKey, wakeKey, cancelledKey = KEYS[6], KEYS[7], KEYS[8], KEYS[12], KEYS[13]
@@ -93,7 +93,7 @@ for at = firstSplit, firstPair - 1, 7 do
       makeReady(key)
     else
       redis.call('ZADD', delayKey, string.format('%.0f', t + pause), key)
-      countHeldBytes(frontier, {key}, 1)
+      countHeldBytes(frontier, {key}, 1, 0)
       redis.call('HINCRBY', statKey, 'retried', 1)
     end
   end

@@ -12,8 +12,7 @@
 --      another process.
 -- Before: any state. After: `submitted` = first + count, however often the call was repeated: the number of the first
 -- job shows which of them are there already, so that a call can be repeated after a lost reply. A pack counts as its
--- sources in all numbers. A cancelled batch
--- accepts no more jobs.
+-- sources in all numbers. A cancelled batch accepts no more jobs.
 -- Not `allow-oom`: a full Redis refuses new work.
 
 local jobsKey, batchKey, batchesKey, intakesKey, intakeWakeKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -23,7 +22,6 @@ local weight, submitter, idsAreUnique, firstJob = ARGV[6], ARGV[7], ARGV[8], 10
 local sizeList, sizes, count = ARGV[9], {}, 0
 for size in string.gmatch(sizeList, '%d+') do sizes[#sizes + 1] = tonumber(size) end
 for i = firstJob, #ARGV do count = count + (sizes[i - firstJob + 1] or 1) end
-
 
 if redis.call('HSETNX', batchKey, 'submitter', submitter) == 0 and
    redis.call('HGET', batchKey, 'submitter') ~= submitter then
