@@ -25,6 +25,9 @@ struct PackBuilder {
     private static let automatic = (size: 64, start: 4096)
     /// Longer sources, such as `data:` URLs, stay single.
     private static let longestSource = 2048
+    /// Maximum number of bytes of a pack as single jobs: far less than a coordinator accepts, as that puts renditions in
+    /// the place of a preset.
+    private static let longestPack = 512 * 1024
 
     /// - Parameter size: sources in a pack, 0 or 1 for none; nil forms packs in large batches only.
     init(size: Int?) {
@@ -38,9 +41,10 @@ struct PackBuilder {
         guard size > 1, count >= start else { return jobs.map(Self.single) }
         var pushed: [Pushed] = []
         var (group, groupShared): ([(built: JobBuilder.BuiltJob, job: Job)], Job?) = ([], nil)
+        var (sharedBytes, bytes) = (0, 0)
         func close() {
             pushed += Self.pushed(group)
-            group = []
+            (group, bytes) = ([], 0)
         }
         for built in jobs {
             guard let job = Self.candidate(built) else {
@@ -49,8 +53,14 @@ struct PackBuilder {
                 continue
             }
             let shared = Self.shared(of: job)
-            if shared != groupShared || group.last?.job.host != job.host || group.count == size { close() }
-            groupShared = shared
+            if shared != groupShared {
+                close()
+                (groupShared, sharedBytes) = (shared, shared.json().count)
+            }
+            let own = sharedBytes + job.source.utf8.count + (job.output?.utf8.count ?? 0)
+            let isFull = group.count == size || bytes + own > Self.longestPack
+            if isFull || group.last?.job.host != job.host { close() }
+            bytes += own
             group.append((built: built, job: job))
         }
         close()

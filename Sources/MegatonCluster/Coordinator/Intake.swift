@@ -143,7 +143,7 @@ struct Intake: Sendable {
         if isCrowded { weights = try await unfilled(weights, limit: window.limit) }
         return State(
             // Jobs that wait do not fill the window: a slow host must not stop the others.
-            room: window.size - (alive - waiting + max(0, packed)),
+            room: window.room(jobs: alive - waiting, sources: alive - waiting + max(0, packed), workers: workers),
             workers: workers,
             round: replies[6].int ?? 0,
             isDraining: replies[4].string == "1",

@@ -51,8 +51,10 @@ struct PackSettlement: Sendable {
         case none
         /// They stay claimed.
         case keep(Pack)
-        /// They are released as a smaller pack.
+        /// They are released as a smaller pack, which goes first.
         case ready(Pack)
+        /// They are released as a smaller pack, which goes last.
+        case yield(Pack)
         /// They wait for their host as a smaller pack.
         case hold(Pack, HostTurn)
     }
@@ -80,6 +82,7 @@ extension JobQueue {
         case .none: break
         case .keep(let pack): (name, rest) = ("keep", pack)
         case .ready(let pack): (name, rest) = ("ready", pack)
+        case .yield(let pack): (name, rest) = ("yield", pack)
         case .hold(let pack, let wait): (name, rest, turn) = ("hold", pack, wait)
         }
         var arguments: [RedisArgument] = [
@@ -113,6 +116,11 @@ extension JobQueue {
             arguments: arguments + Self.pairs(settlement.counters)
         )
         return try Self.result(reply)
+    }
+
+    /// Whether jobs wait for a place in a worker.
+    func hasReadyJobs() async throws(RedisError) -> Bool {
+        try await redis.send(RedisCommand(["EXISTS"] + keys.ready.map { .string($0) })).int ?? 0 > 0
     }
 
     /// The jobs whose source is suspected of a process death. A pack runs none of them: its death would say nothing

@@ -28,7 +28,7 @@ extension JobHandler {
                 try await failUnreadable(active)
                 return
             }
-            var run = PackRun(pack, of: active)
+            var run = PackRun(pack, of: active, settledEach: packInterval)
             if active.isCancelled { active.stop(.batchCancelled) }
             if active.stalls > 0 {
                 // Its worker has died: a source that kills again must be alone with its job. Further stalls of the pack
@@ -71,7 +71,7 @@ extension JobHandler {
             // The first source uses the place of the pack.
             defer { for _ in 0..<max(0, started - 1) { running.takeBack() } }
             while true {
-                while current.turn == nil, active.reason == nil, !running.isDraining, !current.waiting.isEmpty {
+                while current.mayStart, !running.isDraining {
                     if started > 0 && !running.lend(of: places) { break }
                     guard let source = current.startNext() else {
                         if started > 0 { running.takeBack() }
@@ -90,8 +90,12 @@ extension JobHandler {
                     if active.reason != nil { continue }
                     do throws(RedisError) {
                         try await decide(end, &current)
-                        let isDue = current.wantsSettlement(at: .now) && !current.undecided.isEmpty
-                        if isDue, try await !settle(&current, isLast: false) { active.stop(.leaseLost) }
+                        if !current.wantsSettlement(at: .now) || current.undecided.isEmpty { continue }
+                        if try await !settle(&current, isLast: false) { active.stop(.leaseLost) }
+                        // Other jobs must not wait for a whole pack, if it has the last place of this worker.
+                        if running.activeCount >= places {
+                            current.isYielding = (try? await queue.hasReadyJobs()) ?? false
+                        }
                     } catch {
                         active.stop(.leaseLost)
                         group.cancelAll()

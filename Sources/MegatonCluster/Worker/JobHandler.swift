@@ -21,6 +21,8 @@ struct JobHandler: Sendable {
     let logger: Logger
     /// Places of the worker, of which a pack uses those that are free.
     var places = 1
+    /// Time after which the sources of a pack that have ended are settled, and other jobs may have its place.
+    var packInterval = PackRun.settleInterval
 
     /// One attempt at a claimed job, and its cost.
     private struct Attempt {

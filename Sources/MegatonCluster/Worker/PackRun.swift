@@ -11,12 +11,15 @@ struct PackRun: Sendable {
     private(set) var waiting: ArraySlice<Pack.Source>
     /// The turn for which the rest of the pack waits, once its host has refused a request.
     var turn: HostTurn?
+    /// Whether it begins with no further source, as other jobs wait for its place.
+    var isYielding = false
     private var ends: [PackSettlement.End] = []
     private var splits: [PackSettlement.Split] = []
     private var counters: [String: Int] = [:]
     /// Bytes of `ends` and `splits`.
     private var bytes = 0
     private var last = ContinuousClock.now
+    private let interval: Duration
 
     /// Time after which sources that have ended are settled while others still run, so that progress is seen, and is
     /// not lost if the worker dies.
@@ -24,19 +27,21 @@ struct PackRun: Sendable {
     /// Maximum number of bytes of outcomes, dead letters and jobs in one call: Redis serves nobody else meanwhile.
     static let callBytes = 512 * 1024
 
-    init(_ pack: Pack, of active: ActiveJob) {
+    init(_ pack: Pack, of active: ActiveJob, settledEach interval: Duration = settleInterval) {
+        self.interval = interval
         self.active = active
         self.pack = pack
         waiting = pack.sources[...]
     }
 
-    mutating func startNext() -> Pack.Source? {
-        turn == nil && active.reason == nil ? waiting.popFirst() : nil
-    }
+    /// Whether a further source may be started.
+    var mayStart: Bool { turn == nil && !isYielding && active.reason == nil && !waiting.isEmpty }
+
+    mutating func startNext() -> Pack.Source? { mayStart ? waiting.popFirst() : nil }
 
     /// Whether decisions are to be settled before the pack has ended.
     func wantsSettlement(at now: ContinuousClock.Instant) -> Bool {
-        bytes >= Self.callBytes || hasDecisions && now - last >= Self.settleInterval
+        bytes >= Self.callBytes || hasDecisions && now - last >= interval
     }
 
     /// Whether something was decided that is not settled.
@@ -89,7 +94,7 @@ struct PackRun: Sendable {
         } else if let turn, active.reason == nil {
             settlement.rest = .hold(pack.with(rest), turn)
         } else {
-            settlement.rest = .ready(pack.with(rest))
+            settlement.rest = isYielding && active.reason == nil ? .yield(pack.with(rest)) : .ready(pack.with(rest))
         }
         return settlement
     }

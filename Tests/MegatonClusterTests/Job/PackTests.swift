@@ -112,6 +112,25 @@ import Testing
         #expect(all.map(\.key.text) == ["b/p", "b/p.2", "b/p.3", "b/p.4", "b/p.5"])
     }
 
+    /// Otherwise its batch would wait for the others for ever.
+    @Test func eachSourceOfAPackThatIsRefusedIsRefused() {
+        let object = #"{"id":"x","labels":{"b":2},"source":"http://a.example/1"}"#
+        let json = #"{"id":"p","labels":{"a":1},"preset":"none","sources":["http://a.example/0","# + object + "]}"
+        let all = candidates(json, intake: "b", idsAreUnique: true)
+        #expect(sizes(all) == [-1, -1] && all.allSatisfy(\.isOwn))
+        #expect(all.map(\.key.text) == ["b/p.1", "b/x"])
+        #expect(all.map(\.labels) == [["a": .integer(1)], ["b": .integer(2)]])
+        for (index, candidate) in all.enumerated() {
+            guard case .invalid(let dead, let source, _) = candidate.verdict else { continue }
+            #expect(source == "http://a.example/\(index)" && dead.message.hasPrefix("preset is \"none\""))
+            // As soon as the preset is there, `dead requeue` runs it.
+            #expect((try? Job(json: Data(dead.job.utf8)))?.preset == "none")
+        }
+        #expect(sizes(candidates("{\"colour\":1,\"sources\":[\(list(3))]}")) == [-1, -1, -1])
+        #expect(sizes(candidates("{\"colour\":1,\"sources\":[\(list(257))]}")) == [-1])
+        #expect(sizes(candidates(#"{"colour":1,"sources":[]}"#)) == [-1])
+    }
+
     @Test func aPackIsSplitIfItsSourcesAreNotAlike() {
         let alike = "{\"sources\":[\(list(3))]}"
         #expect(sizes(candidates(alike)) == [3])

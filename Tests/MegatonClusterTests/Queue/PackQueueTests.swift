@@ -143,6 +143,93 @@ import Testing
         }
     }
 
+    @Test func aPackThatYieldsGoesBehindTheOthers() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let (active, pack) = try await claimed(3, fixture)
+            try await fixture.push(QueueFixture.job("single"))
+            try await fixture.admit()
+            let yield = PackSettlement(
+                ends: [end(pack.sources[0])],
+                rest: .yield(pack.with(Array(pack.sources[1...])))
+            )
+            #expect(try await fixture.queue.hasReadyJobs())
+            #expect(try await settle(yield, of: active, known: 3, fixture) == .ok)
+            #expect(try await fixture.claim().map(\.id) == ["single"])
+            let rest = try #require(try await fixture.claim().first)
+            #expect(rest.packSize == 2 && rest.counted == 1)
+            #expect(try await !fixture.queue.hasReadyJobs())
+        }
+    }
+
+    /// One dead host must not stop the others.
+    @Test func packsThatWaitForTheirHostAreNoPartOfTheWindow() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let (active, pack) = try await claimed(100, fixture)
+            try await fixture.push(QueueFixture.job("single"))
+            #expect(try await fixture.admit(window: 64) == .full)
+            let hold = PackSettlement(rest: .hold(pack, HostTurn(host: host, wait: 60, interval: 1)))
+            #expect(try await settle(hold, of: active, known: 100, fixture) == .ok)
+            #expect(try await fixture.admit(window: 64) == .admitted(.init(admitted: 1)))
+            func waiting() async throws -> [String?] {
+                let key = RedisArgument.string(fixture.keys.heldBytes)
+                return (try await fixture.redis.send(["HMGET", key, "bytes", "packed"]).array ?? []).map(\.string)
+            }
+            #expect(try await waiting() == ["\(pack.json().count)", "99"])
+            // Another one of the host waits at once.
+            try await fixture.push(self.pack("q", 3, batch: nil).json())
+            #expect(try await fixture.admit(window: 64) == .admitted(.init(admitted: 3)))
+            #expect(try await waiting()[1] == "101")
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.held), "1", .string(host)])
+            #expect(try await fixture.claim(10).count + (try await fixture.claim(10).count) == 3)
+            #expect(try await waiting() == [nil, nil])
+        }
+    }
+
+    @Test func batchesShareBySourcesAndNotByPacks() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let packs = (0..<20).map { PushedJob(json: pack("p\($0)", 20, batch: nil).json(), sources: 20) }
+            let singles = (0..<200).map { PushedJob(json: QueueFixture.job("s\($0)")) }
+            for (name, jobs) in [("packs", packs), ("singles", singles)] {
+                _ = try await fixture.queue.push(
+                    jobs,
+                    to: name,
+                    first: 0,
+                    isLast: true,
+                    policy: BatchPolicy(),
+                    idsAreUnique: true,
+                    submitter: "me"
+                )
+            }
+            var (window, staged) = (AdmissionWindow(limit: 200), StagedJobs())
+            window.observe(slots: 100)
+            for _ in 0..<20 where try await fixture.count("HLEN", fixture.keys.body) < 90 {
+                _ = try await fixture.intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 200)
+            }
+            let (first, second) = (try await fixture.batch("packs"), try await fixture.batch("singles"))
+            #expect((80...120).contains(first["total"]) && (80...120).contains(second["total"]), "\(first) \(second)")
+        }
+    }
+
+    @Test func aBatchWhosePacksAreRefusedEnds() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let json = Data(#"{"id":"p","preset":"none","sources":["http://a.example/1","http://a.example/2"]}"#.utf8)
+            _ = try await fixture.queue.push(
+                [PushedJob(json: json, sources: 2)],
+                to: "b",
+                first: 0,
+                isLast: true,
+                policy: BatchPolicy(keepsLedger: true),
+                idsAreUnique: true,
+                submitter: "me"
+            )
+            #expect(try await fixture.admit() == .admitted(.init(invalid: 2)))
+            let batch = try await fixture.batch("b")
+            #expect(batch["failed"] == 2 && batch["own"] == 2 && batch.isFinished)
+            #expect(try await fixture.results(of: "b", kept: 0).count == 2)
+            #expect(try await fixture.places("p.2") == ["dead"])
+        }
+    }
+
     @Test func anIDThatIsTakenFailsWhenItIsSplitOff() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let (active, pack) = try await claimed(2, fixture)

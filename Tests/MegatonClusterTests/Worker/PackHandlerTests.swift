@@ -35,8 +35,13 @@ import Testing
         }
     }
 
-    private func handler(_ runner: Runner, _ fixture: QueueFixture, running: RunningJobs, places: Int = 1) -> JobHandler
-    {
+    private func handler(
+        _ runner: Runner,
+        _ fixture: QueueFixture,
+        running: RunningJobs,
+        places: Int = 1,
+        interval: Duration = .seconds(60)
+    ) -> JobHandler {
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         return JobHandler(
             queue: fixture.queue,
@@ -49,7 +54,8 @@ import Testing
             worker: "w1",
             history: History(file: nil, logger: logger),
             logger: logger,
-            places: places
+            places: places,
+            packInterval: interval
         )
     }
 
@@ -191,6 +197,56 @@ import Testing
             #expect(singles.map(\.id).sorted() == ["p.1", "p.2", "p.3"])
             #expect(singles.allSatisfy { $0.stalls == 1 && $0.packSize == 0 })
         }
+    }
+
+    @Test(arguments: [1, 2]) func aPackWithTheLastPlaceLetsOtherJobsRun(_ places: Int) async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let active = try await claimed(5, fixture, running)
+            try await fixture.push(QueueFixture.job("single"))
+            try await fixture.admit()
+            let runner = Runner { _ in .done([]) }
+            await handler(runner, fixture, running: running, places: places, interval: .zero).handle(active)
+            let batch = try await fixture.batch("b")
+            if places > 1 {
+                #expect(batch["done"] == 5, "the other job has a place of its own")
+                return
+            }
+            #expect(batch["done"] == 1)
+            #expect(try await fixture.claim().map(\.id) == ["single"])
+            let rest = try #require(try await fixture.claim().first)
+            #expect(rest.packSize == 4 && rest.counted == 1)
+        }
+    }
+
+    /// The renditions of 200 jobs are 2 MB: one call has at most 512 KiB of them.
+    @Test func aLargePackIsSplitInSeveralCalls() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let sources = (1...200).map { Pack.Source(id: "p.\($0)", source: "http://a.example/\($0)") }
+            let output = "file:///" + String(repeating: "long/", count: 2000) + "{id}.{ext}"
+            let pack = Pack(sharing: Job(id: "p", source: "", output: output), sources: sources)
+            try await fixture.push(pack.json())
+            try await fixture.admit()
+            _ = try #require(try await fixture.claim().first)
+            try await fixture.queue.sweep(dead: ["w1"])
+            let again = try #require(try await fixture.claim().first)
+            running.insert(again)
+            let before = try await settlements(fixture)
+            await handler(Runner { _ in .done([]) }, fixture, running: running).handle(again)
+            #expect(try await settlements(fixture) - before >= 4)
+            #expect(try await fixture.queue.alive() == 200)
+            #expect(try await fixture.count("ZCARD", fixture.keys.lease) == 0)
+            #expect(try await fixture.redis.send(["HGET", .string(fixture.keys.stat), "packed"]).int == 0)
+        }
+    }
+
+    /// Number of scripts that Redis has run.
+    private func settlements(_ fixture: QueueFixture) async throws -> Int {
+        let info = try await fixture.redis.send(["INFO", "commandstats"]).string ?? ""
+        return info.split(whereSeparator: \.isNewline).filter { $0.hasPrefix("cmdstat_eval") }
+            .compactMap { $0.split(separator: "=").dropFirst().first?.split(separator: ",").first.flatMap { Int($0) } }
+            .reduce(0, +)
     }
 
     @Test func aSuspectedSourceIsNotRunWithTheOthers() async throws {

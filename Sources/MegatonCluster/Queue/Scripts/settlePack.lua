@@ -5,15 +5,16 @@
 --      12 wake · 13 cancelled · 14 holding · 15 held · 16 pace · 17 heldbytes · 18 batch:<b> · 19 results:<b> ·
 --      20 known:<b> (the last three not touched without a batch)
 -- ARGV 1 worker · 2 id of the pack · 3 attempt · 4 number of sources that the pack had for the caller · 5 the rest:
---      `none`, `keep`, `ready`, `hold` · 6 JSON of the rest, a smaller pack · 7 its number of sources · 8 host · 9 ms
---      until that takes another request · 10 µs from one request to the next · 11 number of ends · 12 number of splits;
---      four for each end: key of the source · `done`, `failed` or `cancelled` · outcome as JSON · dead letter as JSON,
---      if it failed · seven for each split: key · JSON · digest · host · stalls · number of free attempts · ms after
---      which it is due, 0 if it is ready · pairs of counter and number, added to the batch
+--      `none`, `keep`, `ready`, `yield`, `hold` · 6 JSON of the rest, a smaller pack · 7 its number of sources ·
+--      8 host · 9 ms until that takes another request · 10 µs from one request to the next · 11 number of ends ·
+--      12 number of splits; four for each end: key of the source · `done`, `failed` or `cancelled` · outcome as JSON ·
+--      dead letter as JSON, if it failed · seven for each split: key · JSON · digest · host · stalls · number of free
+--      attempts · ms after which it is due, 0 if it is ready · pairs of counter and number, added to the batch
 -- Returns the same as `settle` for one job.
 -- After `ok`: each of the ended sources is counted once, and is in `dead` if it failed; each split source is a job of
 -- its own, with the attempt of the pack; its meta has a digest that counts its deaths. The rest is still leased
--- (`keep`), ready or held, without a counted attempt. After `damaged`: the same, but the batch may not have counted.
+-- (`keep`), ready in front of all others (`ready`) or behind them (`yield`), or held, without a counted attempt. After
+-- `damaged`: the same, but the batch may not have counted.
 -- A repeated call changes nothing: the number of sources has changed since, or the lease is no longer the worker's. It
 -- returns `ok` if the rest was kept.
 -- A split job whose key is alive is another job's: it fails as `id_conflict`.
@@ -41,8 +42,8 @@ if count ~= known then return rest == 'keep' and count == restCount and 'ok' or 
 local t, tokens = now(), 0
 local frontier = openFrontier(KEYS[14], KEYS[15], KEYS[16], KEYS[17], bodyKey)
 local isCancelled = b ~= '' and redis.call('SISMEMBER', cancelledKey, b) == 1
-local function makeReady(key)
-  redis.call('RPUSH', readyKeys[tonumber(p)], key)
+local function makeReady(key, goesLast)
+  redis.call(goesLast and 'LPUSH' or 'RPUSH', readyKeys[tonumber(p)], key)
   tokens = tokens + 1
 end
 if rest == 'keep' then
@@ -53,11 +54,11 @@ else
   redis.call('HDEL', bodyKey, id)
   redis.call('HDEL', metaKey, id)
 end
-if rest == 'ready' or rest == 'hold' then
+if rest == 'ready' or rest == 'yield' or rest == 'hold' then
   redis.call('HSET', bodyKey, id, restJSON)
-  if rest == 'ready' or isCancelled then
+  if rest ~= 'hold' or isCancelled then
     redis.call('HSET', metaKey, id, packMeta(a, 0, '', p, b, f + 1, '*' .. restCount, h))
-    makeReady(id)
+    makeReady(id, rest == 'yield' and not isCancelled)
   else
     hold(frontier, metaKey, {{id = id, a = a, s = 0, p = p, b = b, f = f + 1, d = '*' .. restCount, h = host}}, 'a', t)
     redis.call('ZADD', heldKey, string.format('%.0f', t + hostPause), host)
