@@ -22,7 +22,7 @@ struct ClusterBenchmarkCommand: AsyncParsableCommand {
     @Option(name: .long, help: "Number of concurrent jobs of each worker.")
     var concurrency = 1
 
-    @Option(name: .customLong("render-ms"), help: "Average duration of a job, ms.")
+    @Option(name: .customLong("render-ms"), help: "Average duration of a job, ms; below 0.01 there is no wait.")
     var renderMilliseconds = 100.0
 
     @Option(
@@ -49,7 +49,7 @@ struct ClusterBenchmarkCommand: AsyncParsableCommand {
     mutating func validate() throws {
         try OptionRange.check("--simulated-workers", workers, 1...5000)
         try OptionRange.check("--concurrency", concurrency, 1...64)
-        try OptionRange.check("--render-ms", renderMilliseconds, 0.1...60_000)
+        try OptionRange.check("--render-ms", renderMilliseconds, 0.001...60_000)
         try OptionRange.check("--hosts", hosts, 0...10_000)
         try OptionRange.check("--jobs", jobs, 1...1_000_000)
         try OptionRange.check("--seconds", seconds, 1...600)
