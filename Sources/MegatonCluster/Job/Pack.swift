@@ -265,16 +265,23 @@ package struct Pack: Sendable, Equatable {
         Data("{".utf8) + Data(fields.joined(separator: Data(",".utf8))) + Data("}".utf8)
     }
 
-    /// A refused source as a job of its own, for its dead letter: with the fields of its pack, except for the id.
+    /// A refused source as a job of its own, for its dead letter: with the fields of its pack that it does not have
+    /// itself, except for the id.
     private static func refusedJSON(_ element: Data, sharing fields: [Data]) -> Data {
-        let own: Data
-        switch element.first {
-        case UInt8(ascii: "\""): own = Data("\"source\":".utf8) + element
-        case UInt8(ascii: "{"): own = element.dropFirst().dropLast()
-        default: return element
+        var own: [Data] = []
+        var names = [Data(#""id":"#.utf8)]
+        if element.first == UInt8(ascii: "\"") {
+            own = [Data("\"source\":".utf8) + element]
+        } else {
+            let isObject = PlainJSONReader.read(element) { reader in
+                reader.members { name, value in
+                    own.append(name + Data(":".utf8) + value)
+                    names.append(name + Data(":".utf8))
+                } ? true : nil
+            }
+            if isObject == nil { return element }
         }
-        let id = Data(#""id":"#.utf8)
-        return object([own].filter { !$0.isEmpty } + fields.filter { !$0.starts(with: id) })
+        return object(own + fields.filter { field in !names.contains { field.starts(with: $0) } })
     }
 
     private struct Element: Decodable {
