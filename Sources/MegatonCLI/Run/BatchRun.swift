@@ -30,7 +30,10 @@ final class BatchRun: Sendable {
     private let deadline: ContinuousClock.Instant?
     /// Whether the jobs left after `--timeout` are cancelled; otherwise they continue.
     private let cancelsAtTimeout: Bool
-    private let progress: Mutex<Progress>
+    private let progress = Mutex(Progress())
+    /// Ids of the submitted jobs, if a ledger is written. Apart from the progress, of which copies are taken: an id
+    /// that is added while there is a copy would copy all the others.
+    private let ids: Mutex<SubmittedIDs>
     /// Signaled when the batch has begun, or will not begin.
     private let changed = AsyncSignal()
 
@@ -50,8 +53,6 @@ final class BatchRun: Sendable {
         var skipped = 0
         var excluded = 0
         var notRetried = RetryLedger.NotRetried()
-        /// Ids of the submitted jobs, if a ledger is written.
-        var ids: SubmittedIDs
         /// The outcomes that were read, when the batch has ended.
         var history: OutcomeHistory?
     }
@@ -88,7 +89,7 @@ final class BatchRun: Sendable {
         self.deadline = deadline
         self.cancelsAtTimeout = cancelsAtTimeout
         self.batch = batch
-        progress = Mutex(Progress(ids: SubmittedIDs(batch: batch)))
+        ids = Mutex(SubmittedIDs(batch: batch))
         self.selection = selection
         self.builder = builder
         self.showsLogs = showsLogs
@@ -133,7 +134,9 @@ final class BatchRun: Sendable {
         // Without a ledger, the counters have the results.
         let needsLines = ledger?.path != nil || counters.ended < progress.submitted
         let isFollowed = hasBegun && progress.isComplete && shutdown.level == .none
-        let missing = isFollowed && needsLines ? MissingOutcomes(lost, counters, progress.ids, progress.history) : nil
+        let missing =
+            isFollowed && needsLines
+            ? MissingOutcomes(lost, counters, ids.withLock { $0 }, progress.history) : nil
         let summary = RunSummary(
             batch: batch,
             counters: counters,
@@ -173,7 +176,13 @@ final class BatchRun: Sendable {
     /// The error that ended the batch; for a full Redis with batch and remedy. Reports the jobs that have ended.
     private func explained(_ error: any Error, isCancelled: Bool) -> any Error {
         let now = progress.withLock { $0 }
-        if now.ended > 0 { Terminal.error("megaton: \(BatchFailure.progress(now.ended, of: now.submitted))") }
+        // Their messages have remedies of their own.
+        let isRemedyKnown =
+            (error as? RedisError).map { [.jobsLost, .batchClosed, .otherReader].contains($0.code) } ?? false
+        if now.ended > 0 {
+            let text = BatchFailure.progress(now.ended, of: now.submitted, hasRemedy: !isRemedyKnown)
+            Terminal.error("megaton: \(text)")
+        }
         guard let error = error as? RedisError, error.code == .outOfMemory else { return error }
         return BatchFailure.isFull(error, control, batch, submitted: now.submitted, isCancelled: isCancelled)
     }
@@ -277,7 +286,7 @@ final class BatchRun: Sendable {
             for job in packs.pack(jobs) {
                 try await submitter.add(job.json, sources: job.sources, hasUniqueID: job.hasUniqueID)
             }
-            if ledger != nil { progress.withLock { $0.ids.add(jobs.map { $0.job?.id }) } }
+            if ledger != nil { ids.withLock { $0.add(jobs.map { $0.job?.id }) } }
             // Flushed at the end of a chunk, so that a few inputs start at once and many are pushed in large chunks.
             try await submitter.flush()
             began(with: await submitter.submitted)

@@ -97,6 +97,8 @@ final class OutcomeReader {
         var cursor: OutcomeCursor
         if let begun = self.cursor {
             cursor = begun
+            // Only one copy, or the next page would copy the whole history.
+            self.cursor = nil
         } else {
             let counters = try await monitor.counters()
             try check(counters)

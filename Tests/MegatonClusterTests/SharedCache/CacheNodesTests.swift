@@ -40,9 +40,16 @@ import Testing
     }
 
     /// The keys of an entry, its flight and its failure have the hash tag by which the server is chosen.
-    @Test func passwordsHaveNoInfluence() throws {
-        let clients = try ["redis://a:6379", "redis://b:6379"].map { try RedisConfiguration(url: $0) }
-        let others = try ["redis://:secret@a:6379", "redis://me:other@b:6379"].map { try RedisConfiguration(url: $0) }
+    @Test(arguments: [
+        (["redis://a:6379", "redis://b:6379"], ["redis://:secret@a:6379", "redis://me:other@b:6379"]),
+        (
+            ["redis-sentinel://h,i:1/one", "redis+cluster://a:1,b:2"],
+            ["redis-sentinel://i:1,h/one", "redis+cluster://b:2,a:1"]
+        ),
+    ])
+    func passwordsAndTheOrderOfHostsHaveNoInfluence(_ urls: [String], _ sameURLs: [String]) throws {
+        let clients = try urls.map { try RedisConfiguration(url: $0) }
+        let others = try sameURLs.map { try RedisConfiguration(url: $0) }
         func nodes(_ servers: [RedisConfiguration]) -> CacheNodes {
             let group = MultiThreadedEventLoopGroup.singleton
             let clients = servers.map { RedisClient($0, role: "test", group: group, logger: logger) }
@@ -59,6 +66,8 @@ import Testing
         #expect { try CacheNodes.check(twice) } throws: {
             ($0 as? RedisError)?.code == .invalidConfiguration && "\($0)".contains("redis://a:6379 is named twice")
         }
+        let reversed = try ["redis+cluster://a,b", "redis+cluster://b,a"].map { try RedisConfiguration(url: $0) }
+        #expect(throws: RedisError.self) { try CacheNodes.check(reversed) }
         #expect(throws: ClusterError.self) {
             try Worker.Configuration(redis: "redis://a", cacheRedis: ["redis://b", "redis://b"])
         }

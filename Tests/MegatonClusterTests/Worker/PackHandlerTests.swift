@@ -224,7 +224,7 @@ import Testing
         try await QueueFixture.run { (fixture) async throws in
             let running = RunningJobs()
             let sources = (1...200).map { Pack.Source(id: "p.\($0)", source: "http://a.example/\($0)") }
-            let output = "file:///" + String(repeating: "long/", count: 2000) + "{id}.{ext}"
+            let output = "file:///" + String(repeating: "long/", count: 2000) + "{hash}.{ext}"
             let pack = Pack(sharing: Job(id: "p", source: "", output: output), sources: sources)
             try await fixture.push(pack.json())
             try await fixture.admit()

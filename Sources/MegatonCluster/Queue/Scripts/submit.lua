@@ -23,8 +23,8 @@ local sizeList, sizes, count = ARGV[9], {}, 0
 for size in string.gmatch(sizeList, '%d+') do sizes[#sizes + 1] = tonumber(size) end
 for i = firstJob, #ARGV do count = count + (sizes[i - firstJob + 1] or 1) end
 
-if redis.call('HSETNX', batchKey, 'submitter', submitter) == 0 and
-   redis.call('HGET', batchKey, 'submitter') ~= submitter then
+local owner = redis.call('HGET', batchKey, 'submitter')
+if owner and owner ~= submitter then
   return redis.error_reply('BATCHEXISTS a batch of this name has been submitted before')
 end
 if redis.call('SISMEMBER', cancelledKey, batch) == 1 then
@@ -40,8 +40,8 @@ if redis.call('ZADD', batchesKey, 'NX', now(), batch) == 1 then
   redis.call('HSET', batchKey, 'created', now())
 end
 redis.call('ZADD', endedKey, now(), batch)
-redis.call('HSET', batchKey, 'ledger', keepsLedger, 'deduplicate', deduplicates, 'weight', weight, 'unique',
-           idsAreUnique)
+redis.call('HSET', batchKey, 'submitter', submitter, 'ledger', keepsLedger, 'deduplicate', deduplicates, 'weight',
+           weight, 'unique', idsAreUnique)
 local number = first
 for i = firstJob, #ARGV do
   local size = sizes[i - firstJob + 1] or 1

@@ -19,7 +19,8 @@
 
 local leaseKey, metaKey, wakeKey, sweepGateKey, statKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7], KEYS[8]
 local workersKey, workerInfoKey, crashesKey, suspectsKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local isolatingKey = KEYS[13]
+local isolatingKey, delayKey, holdingKey, heldKey, paceKey = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
+local heldBytesKey, bodyKey = KEYS[18], KEYS[19]
 local readyKeys = {KEYS[3], KEYS[4], KEYS[5]}
 local limit, gate, silence, isForced = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local suspicion, firstName = tonumber(ARGV[5]), 6
@@ -93,24 +94,23 @@ for _, held in pairs(holdings) do
   for d in pairs(held.digests) do suspect(d, held.count == 1) end
 end
 callForAll('ZREM', leaseKey, lost)
+local ids, metas, suspects, lists = {}, {}, {}, {{}, {}, {}}
 for _, j in ipairs(swept) do
-  redis.call('ZREM', leaseKey, j.id)
-  redis.call('HSET', metaKey, j.id, packMeta(j.a, j.s + 1, '', j.p, j.b, j.f, j.d, hostName(j.h)))
-  if counts[j.d] == 2 then
-    redis.call('LPUSH', suspectsKey, j.id)
-  else
-    redis.call('RPUSH', readyKeys[tonumber(j.p)], j.id)
-  end
-  redis.call('LPUSH', wakeKey, '1')
+  ids[#ids + 1] = j.id
+  metas[#metas + 1] = j.id
+  metas[#metas + 1] = packMeta(j.a, j.s + 1, '', j.p, j.b, j.f, j.d, hostName(j.h))
+  local list = counts[j.d] == 2 and suspects or lists[tonumber(j.p)]
+  list[#list + 1] = j.id
 end
-local frontier = openFrontier(KEYS[15], KEYS[16], KEYS[17], KEYS[18], KEYS[19])
-local made = tick(frontier, KEYS[14], metaKey, readyKeys, t, limit)
-for _ = 1, math.min(made, 256) do redis.call('LPUSH', wakeKey, '1') end
-if made > 0 then redis.call('LTRIM', wakeKey, 0, 255) end
-if #swept > 0 then
-  redis.call('LTRIM', wakeKey, 0, 255)
-  redis.call('HINCRBY', statKey, 'stalled', #swept)
-end
+callForAll('ZREM', leaseKey, ids)
+callForAll('HSET', metaKey, metas)
+callForAll('LPUSH', suspectsKey, suspects)
+for k = 1, 3 do callForAll('RPUSH', readyKeys[k], lists[k]) end
+if #swept > 0 then redis.call('HINCRBY', statKey, 'stalled', #swept) end
+local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey)
+local tokens = math.min(#swept + tick(frontier, delayKey, metaKey, readyKeys, t, math.min(limit, 500)), 256)
+for _ = 1, tokens do redis.call('LPUSH', wakeKey, '1') end
+if tokens > 0 then redis.call('LTRIM', wakeKey, 0, 255) end
 redis.call('ZREMRANGEBYSCORE', crashesKey, '-inf', string.format('%.0f', t * 8))
 local sources = redis.call('ZCARD', crashesKey)
 if sources > 100000 then redis.call('ZREMRANGEBYRANK', crashesKey, 0, sources - 100001) end
