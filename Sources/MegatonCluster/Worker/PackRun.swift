@@ -24,7 +24,7 @@ struct PackRun: Sendable {
     /// Time after which sources that have ended are settled while others still run, so that progress is seen, and is
     /// not lost if the worker dies.
     static let settleInterval: Duration = .seconds(5)
-    /// Maximum number of bytes of outcomes, dead letters and jobs in one call: Redis serves nobody else meanwhile.
+    /// Maximum number of bytes of outcomes, dead letters and jobs in one call: Redis serves no other client meanwhile.
     static let callBytes = 512 * 1024
 
     init(_ pack: Pack, of active: ActiveJob, settledEach interval: Duration = settleInterval) {

@@ -23,7 +23,8 @@
 local leaseKey, bodyKey, metaKey, statKey, deadKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local deadInfoKey, endedKey, delayKey, wakeKey, cancelledKey = KEYS[6], KEYS[7], KEYS[8], KEYS[12], KEYS[13]
 local readyKeys = {KEYS[9], KEYS[10], KEYS[11]}
-local heldKey, paceKey, batchKey, resultsKey, knownKey = KEYS[15], KEYS[16], KEYS[18], KEYS[19], KEYS[20]
+local holdingKey, heldKey, paceKey, heldBytesKey = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
+local batchKey, resultsKey, knownKey = KEYS[18], KEYS[19], KEYS[20]
 local worker, id, attempt, known = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local rest, restJSON, restCount, host = ARGV[5], ARGV[6], tonumber(ARGV[7]), ARGV[8]
 local hostPause, hostInterval = tonumber(ARGV[9]), ARGV[10]
@@ -40,7 +41,7 @@ local count = sourceCount(d)
 if count ~= known then return rest == 'keep' and count == restCount and 'ok' or 'gone' end
 
 local t, tokens = now(), 0
-local frontier = openFrontier(KEYS[14], KEYS[15], KEYS[16], KEYS[17], bodyKey)
+local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey)
 local isCancelled = b ~= '' and redis.call('SISMEMBER', cancelledKey, b) == 1
 local function makeReady(key, goesLast)
   redis.call(goesLast and 'LPUSH' or 'RPUSH', readyKeys[tonumber(p)], key)
