@@ -230,6 +230,28 @@ import Testing
         }
     }
 
+    /// A client that got no reply pushes its pack again.
+    @Test func aPackThatIsPushedAgainIsADuplicateAlthoughSomeOfItsSourcesHaveEnded() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let pushed = pack("p", 4, batch: nil)
+            try await fixture.push(pushed.json())
+            try await fixture.admit()
+            let active = try #require(try await fixture.claim().first)
+            let part = PackSettlement(
+                ends: [end(pushed.sources[0])],
+                rest: .keep(pushed.with(Array(pushed.sources[1...])))
+            )
+            #expect(try await settle(part, of: active, known: 4, fixture) == .ok)
+            try await fixture.push(pushed.json())
+            #expect(try await fixture.admit() == .admitted(.init(duplicates: 4)))
+            var other = pushed
+            other.sources[3].source = "http://a.example/other"
+            try await fixture.push(other.json())
+            #expect(try await fixture.admit() == .admitted(.init(invalid: 4)))
+            #expect(try await fixture.queue.alive() == 1)
+        }
+    }
+
     @Test func anIDThatIsTakenFailsWhenItIsSplitOff() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let (active, pack) = try await claimed(2, fixture)

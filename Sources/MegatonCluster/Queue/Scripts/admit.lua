@@ -108,6 +108,31 @@ local function isSame(id, json)
   if texts[id] then return texts[id] == json end
   return redis.call('HSTRLEN', bodyKey, id) == #json and redis.call('HGET', bodyKey, id) == json
 end
+-- The ids and sources of a pack; nil if it cannot be read.
+local function packSources(id, json)
+  local read, pack = pcall(cjson.decode, json)
+  if not read or type(pack) ~= 'table' or type(pack.sources) ~= 'table' then return nil end
+  local sources = {}
+  for i, source in ipairs(pack.sources) do
+    if type(source) == 'string' then source = {source = source} end
+    sources[tostring(source.id or submittedId(id) .. '.' .. i)] = source.source
+  end
+  return sources
+end
+-- Whether the pack that is alive is this one, of which some sources may have ended: the fields in front of the sources
+-- are the same, and all of its sources are among these.
+local function isSamePack(id, json)
+  if isSame(id, json) then return true end
+  local other = texts[id] or redis.call('HGET', bodyKey, id) or ''
+  local at = string.find(json, '"sources":[', 1, true)
+  if not at or string.sub(json, 1, at + 10) ~= string.sub(other, 1, at + 10) then return false end
+  local mine, others = packSources(id, json), packSources(id, other)
+  if not mine or not others then return false end
+  for name, source in pairs(others) do
+    if mine[name] ~= source then return false end
+  end
+  return true
+end
 -- The key of a dead letter whose own key is another job's.
 local function spareKey(id, i)
   return (string.find(id, '/', 1, true) and id or '/' .. id) .. '/' .. redis.call('GET', roundKey) .. '.' .. i
@@ -226,7 +251,7 @@ for i = first, last, argumentsPerJob do
     result[4] = result[4] + endPack(batch, id, json, 'cancelled', 'cancelled', 'cancelled',
                                     'The batch was cancelled before the job began.')
   elseif size(kind) > 1 and alive[id] and not (batch and batch.damaged) then
-    if isSame(id, json) then
+    if isSamePack(id, json) then
       result[3] = result[3] + endPack(batch, id, json, 'deduplicated', 'deduplicated', 'duplicate_id',
                                       'The same pack is there already; the lines of its sources have the outcomes.')
     else
