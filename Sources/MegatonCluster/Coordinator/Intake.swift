@@ -36,6 +36,9 @@ struct Intake: Sendable {
     /// round trip.
     private static let few = 32
     private static let replayedAtOnce = 1000
+    /// Bytes of jobs, and their number, above which a call admits no further entry of the stage.
+    private static let admittedBytes = 1024 * 1024
+    private static let admittedAtOnce = 512
     /// Limits on the jobs that wait for a host or a time, and on the bytes of their JSON: above these only batches with
     /// few unfinished jobs get more, and the others stay in their intakes, where jobs are cheap.
     var heldLimit = 1_000_000
@@ -86,14 +89,14 @@ struct Intake: Sendable {
             staged.validated = validate(staged.raw.prefix(first))
             staged.raw.removeFirst(first)
         }
-        let room = state.room - staged.count
+        let room = state.room - staged.sourceCount
         let more = state.isDraining || room < window.leastRoom ? 0 : min(room, chunk)
         let waiting = staged.raw
         async let validated = validate(waiting[...])
         let counts = try await admit(&staged, epoch: epoch, workers: state.workers)
         if more > 0 { try await stage(state.weights, epoch: epoch, limit: more, into: &staged) }
         staged.raw.removeFirst(waiting.count)
-        staged.validated = await validated
+        staged.validated += await validated
         return .admitted(counts)
     }
 
@@ -122,24 +125,28 @@ struct Intake: Sendable {
                 // At random, so that none of many batches is left out for long.
                 ["ZRANDMEMBER", .string(keys.intakes), .int(Self.intakesAtOnce), "WITHSCORES"],
                 ["HGET", .string(keys.control), .string(JobQueue.PauseMode.drain.rawValue)],
-                ["HMGET", .string(keys.stat), "done", "failed", "cancelled"], ["GET", .string(keys.round)],
-                ["ZCARD", .string(keys.holding)], ["GET", .string(keys.heldBytes)],
+                ["HMGET", .string(keys.stat), "done", "failed", "cancelled", "packed"], ["GET", .string(keys.round)],
+                ["ZCARD", .string(keys.holding)], ["HMGET", .string(keys.heldBytes), "bytes", "packed"],
             ])
         for case .error(let text) in replies { throw RedisError(reply: text) }
         guard replies.count == 9, let alive = replies[0].int, let delayed = replies[1].int,
             let workers = replies[2].int, let held = replies[7].int
         else { throw JobQueue.unexpected("HLEN") }
-        window.observe(ended: (replies[5].array ?? []).reduce(0) { $0 + ($1.int ?? 0) }, at: .now)
+        let statistics = (replies[5].array ?? []).map { $0.int ?? 0 }
+        window.observe(ended: statistics.prefix(3).reduce(0, +), at: .now)
+        let waitingSizes = (replies[8].array ?? []).map { $0.int ?? 0 }
+        // A pack counts as its sources. It has at most 256, also if the gauge is wrong.
+        let packed = min(statistics.last ?? 0, alive * (Pack.maximumSources - 1)) - (waitingSizes.last ?? 0)
         var weights = replies[3].dictionary
         // A batch with a whole window of unfinished jobs (on a slow host, say) then waits for the others. The public
         // intake is read by turns of one job, as its jobs may be of many batches.
         let waiting = delayed + held
-        let isCrowded = waiting > heldLimit || replies[8].int ?? 0 > heldBytesLimit
+        let isCrowded = waiting > heldLimit || waitingSizes.first ?? 0 > heldBytesLimit
         let number = weights.count
         if isCrowded { weights = try await unfilled(weights, limit: window.limit) }
         return State(
             // Jobs that wait do not fill the window: a slow host must not stop the others.
-            room: window.size - (alive - waiting),
+            room: window.room(jobs: alive - waiting, sources: alive - waiting + max(0, packed), workers: workers),
             workers: workers,
             round: replies[6].int ?? 0,
             isDraining: replies[4].string == "1",
@@ -227,16 +234,25 @@ struct Intake: Sendable {
         epoch: Int,
         workers: Int
     ) async throws(RedisError) -> Counts {
-        let (keys, candidates) = (queue.keys, staged.validated)
-        let batches = Array(Set(candidates.map(\.batch).filter { !$0.isEmpty })).sorted()
+        let keys = queue.keys
+        let batches = Array(Set(staged.validated.map(\.batch).filter { !$0.isEmpty })).sorted()
         let number = Dictionary(uniqueKeysWithValues: batches.enumerated().map { ($1, $0 + 1) })
         let memories = try await memories(batches)
+        // Packs that are split may become many jobs: the others wait for the next round.
+        var (candidates, entryCount, bytes) = ([JobValidator.Candidate](), 0, 0)
+        for entry in staged.validated where bytes < Self.admittedBytes && candidates.count < Self.admittedAtOnce {
+            let memory = memories[entry.batch] ?? Memory()
+            let jobs = entry.admitted(deduplicates: memory.deduplicates, idsAreUnique: memory.idsAreUnique)
+            candidates += jobs
+            bytes += jobs.reduce(0) { $0 + $1.size }
+            entryCount += 1
+        }
         let entries = candidates.map(\.entry)
         let digests = Array(Set(entries.compactMap { $0?.digest })).sorted()
         let entryNumber = Dictionary(uniqueKeysWithValues: digests.enumerated().map { ($1, $0 + 1) })
         var arguments: [RedisArgument] = [
             .string(name), .int(epoch), .int(max(1, workers)), .int(staged.round), .int(batches.count),
-            .int(digests.count),
+            .int(digests.count), .int(entryCount),
         ]
         arguments += batches.map { .string($0) }
         for (candidate, entry) in zip(candidates, entries) {
@@ -254,6 +270,12 @@ struct Intake: Sendable {
                     .string("\(priority)@\(job.sourceDigest)@\(job.host ?? "")"), batch, isOwn,
                     .buffer(ByteBuffer(bytes: json)),
                     .buffer(ByteBuffer(bytes: digest ?? Data())),
+                ]
+            case .pack(let pack, _, _):
+                let priority = (Job.Priority.allCases.firstIndex(of: pack.shared.priority) ?? 1) + 1
+                arguments += [
+                    .string("\(priority)@\(pack.digest)@\(pack.host ?? "")"), batch, isOwn,
+                    .buffer(ByteBuffer(bytes: pack.json())), "",
                 ]
             case .invalid(let dead, let source, let job):
                 arguments += [
@@ -281,10 +303,14 @@ struct Intake: Sendable {
             throw JobQueue.unexpected("admit")
         }
         staged.round += 1
-        staged.validated = []
+        staged.validated.removeFirst(entryCount)
         repeats?.note(
-            candidates.compactMap { candidate in
-                if case .valid(let job, _) = candidate.verdict { job } else { nil }
+            candidates.flatMap { candidate in
+                switch candidate.verdict {
+                case .valid(let job, _): [job]
+                case .pack(let pack, _, _): pack.sources.map(pack.job)
+                case .invalid: [Job]()
+                }
             }
         )
         return Counts(admitted: counts[0], invalid: counts[1], duplicates: counts[2], cancelled: counts[3])
@@ -303,6 +329,8 @@ struct StagedJobs: Sendable {
     var round = 0
 
     var count: Int { validated.count + raw.count }
+    /// Number of the sources of the validated jobs, and of the others.
+    var sourceCount: Int { validated.reduce(raw.count) { $0 + $1.sourceCount } }
     var isEmpty: Bool { count == 0 }
 }
 

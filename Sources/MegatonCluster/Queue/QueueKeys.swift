@@ -52,7 +52,8 @@ package struct QueueKeys: Sendable, Hashable {
     /// HASH, id to the job's JSON.
     var body: String { prefix + "body" }
     /// HASH, id to `attempt|stalls|worker|priority|batch`: the attempt with `+free` if some attempts did not count, the
-    /// priority with `@` and the digest of the job's source, and `@` and its host.
+    /// priority with `@` and the digest of the job's source, and `@` and its host. The digest of a pack is `*` and the
+    /// number of its sources.
     var meta: String { prefix + "meta" }
     /// LIST of ids that may be claimed.
     func ready(_ priority: Job.Priority) -> String { prefix + "ready:\(priority.rawValue)" }
@@ -77,7 +78,8 @@ package struct QueueKeys: Sendable, Hashable {
     var held: String { prefix + "held" }
     /// HASH, host with jobs in `holding` to the µs from one turn to the next; -1 if the host was given up.
     var pace: String { prefix + "pace" }
-    /// Integer: bytes of JSON of the jobs in `holding` and `delay`.
+    /// HASH, of the jobs in `holding` and `delay`: the bytes of their JSON, and the sources of packs beyond one for each
+    /// (`packed`).
     var heldBytes: String { prefix + "heldbytes" }
     /// ZSET, id of a dead job to the time of its death, ms.
     var dead: String { prefix + "dead" }

@@ -169,8 +169,10 @@ final class ClaimLoop: Sendable {
         }
     }
 
-    /// Lets running jobs finish. Those that do not finish in time, or by the second signal, are stopped and released.
+    /// Lets running jobs finish, of packs only the sources that have begun. Those that do not finish in time, or by the
+    /// second signal, are stopped and released.
     private func drain(_ signal: ShutdownSignal) async {
+        running.beginDraining()
         do {
             // The worker may have received a token for which it claims nothing any more.
             try await queue.passTokenOn()

@@ -6,6 +6,10 @@ final class RunningJobs: Sendable {
         var jobs: [String: ActiveJob] = [:]
         /// Number of jobs that are being settled.
         var settling = 0
+        /// Free places that packs use for their sources.
+        var lent = 0
+        /// Whether the worker finishes only what it has begun.
+        var isDraining = false
 
         mutating func remove(_ job: ActiveJob?) {
             guard let job else { return }
@@ -35,6 +39,23 @@ final class RunningJobs: Sendable {
             state.jobs[job.key.text] = job
         }
     }
+
+    /// Whether a pack begins with no further source: the worker drains, and releases the rest.
+    var isDraining: Bool { state.withLock { $0.isDraining } }
+
+    func beginDraining() { state.withLock { $0.isDraining = true } }
+
+    /// Lends a free place to a pack for one more of its sources; a job that is claimed meanwhile starts nevertheless.
+    func lend(of places: Int) -> Bool {
+        state.withLock { state in
+            guard state.jobs.count - state.settling + state.lent < places else { return false }
+            state.lent += 1
+            return true
+        }
+    }
+
+    /// Takes a place back.
+    func takeBack() { state.withLock { $0.lent -= 1 } }
 
     /// Marks the job as being settled: its work is done.
     func markSettling(_ job: ActiveJob) {

@@ -122,7 +122,8 @@ public final class Worker: Sendable {
             worker: name,
             history: history,
             optionNames: configuration.optionNames,
-            logger: logger
+            logger: logger,
+            places: configuration.concurrency
         )
         isolated = configuration.isolate.map { [queue] start in
             SuspectIsolation(queue: queue, host: ProcessInfo.processInfo.hostName, logger: logger, start: start)

@@ -68,7 +68,14 @@ if anyDead then collect(redis.call('ZRANGE', leaseKey, 0, 19999), false) end
 -- For each dead worker, the sources of the jobs that it held.
 local digests, holdings = {}, {}
 for _, j in ipairs(swept) do
-  if j.d ~= '' then
+  if string.sub(j.d, 1, 1) == '*' then
+    -- A pack: the worker that claims it next splits it, so that a source that kills again is found. Any of its sources
+    -- may be the cause, so that no other source of the worker is alone.
+    if dead[j.w] then
+      holdings[j.w] = holdings[j.w] or {count = 0, digests = {}}
+      holdings[j.w].count = holdings[j.w].count + 2
+    end
+  elseif j.d ~= '' then
     digests[#digests + 1] = j.d
     if dead[j.w] then
       holdings[j.w] = holdings[j.w] or {count = 0, digests = {}}
