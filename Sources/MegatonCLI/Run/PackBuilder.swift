@@ -25,7 +25,7 @@ struct PackBuilder {
     private static let automatic = (size: 64, start: 4096)
     /// Longer sources, such as `data:` URLs, stay single.
     private static let longestSource = 2048
-    /// Maximum number of bytes of a pack as single jobs: far less than a coordinator accepts, as that puts renditions in
+    /// Maximum size in bytes of a pack as single jobs: far less than a coordinator accepts, as that puts renditions in
     /// the place of a preset.
     private static let longestPack = 512 * 1024
 

@@ -3,7 +3,7 @@ internal import MegatonPipeline
 
 /// A job with up to 256 sources, which share everything else: renditions, credential, output template, priority.
 ///
-/// The queue treats it as one job, with one lease, but each source has an id and an outcome of its own. The wire form is
+/// The queue treats it as one job, with one lease, but each source has its own id and outcome. The wire form is
 /// that of a job with `sources` in the place of `source`.
 package struct Pack: Sendable, Equatable {
     /// One of the sources.

@@ -78,7 +78,7 @@ package struct QueueKeys: Sendable, Hashable {
     var held: String { prefix + "held" }
     /// HASH, host with jobs in `holding` to the µs from one turn to the next; -1 if the host was given up.
     var pace: String { prefix + "pace" }
-    /// HASH, of the jobs in `holding` and `delay`: the bytes of their JSON, and the sources of packs beyond one for each
+    /// HASH, of the jobs in `holding` and `delay`: the bytes of their JSON, and the sources of packs beyond one per
     /// (`packed`).
     var heldBytes: String { prefix + "heldbytes" }
     /// ZSET, id of a dead job to the time of its death, ms.

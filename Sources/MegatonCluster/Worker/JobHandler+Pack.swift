@@ -5,7 +5,7 @@ internal import MegatonRedis
 
 /// Packs: one claim, one lease, an outcome for each source.
 ///
-/// A pack uses one place of its worker, and of the free ones as many as it has sources, so that a few packs fill an idle
+/// A pack uses one place of its worker, and of the free ones as many as it has sources, so that few packs fill an idle
 /// worker, and a pack among many jobs holds one fetch at a time.
 extension JobHandler {
     /// The end of an attempt at one source.

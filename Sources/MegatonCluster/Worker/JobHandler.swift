@@ -151,7 +151,7 @@ struct JobHandler: Sendable {
         return job.ignoresRememberedFailures ? .zero : nil
     }
 
-    /// A settlement that was sent to Redis: its name (the status of a completion, or `retry`, `wait`, `hold`, `released`
+    /// A settlement sent to Redis: its name (the status of a completion, or `retry`, `wait`, `hold`, `released`
     /// or `pack`), and the reply.
     typealias Settlement = (action: String, result: SettleResult)
 
