@@ -76,7 +76,8 @@ package struct QueueKeys: Sendable, Hashable {
     var holding: String { prefix + "holding" }
     /// ZSET, host with jobs in `holding` to the time of its next turn, ms.
     var held: String { prefix + "held" }
-    /// HASH, host with jobs in `holding` to the µs from one turn to the next; -1 if the host was given up.
+    /// HASH, host with jobs in `holding` to the µs from one turn to the next, -1 if the host was given up; and the host
+    /// with a NUL behind it to the credits of its three priorities, by which they share its turns.
     var pace: String { prefix + "pace" }
     /// HASH, of the jobs in `holding` and `delay`: the bytes of their JSON, and the sources of packs beyond one per
     /// (`packed`).

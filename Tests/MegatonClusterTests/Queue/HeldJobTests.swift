@@ -109,6 +109,35 @@ import Testing
         }
     }
 
+    /// Fault: while jobs of a higher priority came faster than the host took them, those of a lower one never ran.
+    @Test func prioritiesShareTheTurnsOfAHost() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(job("first"))
+            try await fixture.admit()
+            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
+            for priority in Job.Priority.allCases {
+                for index in 0..<40 { try await fixture.push(job("\(priority)\(index)", priority: priority)) }
+            }
+            try await fixture.admitAll(120)
+            var counts: [String: Int] = [:]
+            for _ in 0..<42 {
+                try await reachTurn(fixture)
+                for job in try await fixture.claim() {
+                    counts[job.id == "first" ? "normal" : job.id.filter(\.isLetter), default: 0] += 1
+                    #expect(try await fixture.finish(job) == .ok)
+                }
+            }
+            #expect(counts == ["high": 32, "normal": 8, "bulk": 2])
+            while try await !fixture.held().isEmpty {
+                try await reachTurn(fixture)
+                try await fixture.queue.sweep(leads: true)
+            }
+            try await reachTurn(fixture)
+            try await fixture.queue.sweep(leads: true)
+            #expect(try await fixture.count("EXISTS", fixture.keys.pace) == 0, "nor are credits left")
+        }
+    }
+
     @Test func theJobsOfAHostThatWasGivenUpBecomeReadyBehindAllOthers() async throws {
         try await QueueFixture.run { (fixture) async throws in
             for index in 0..<300 { try await fixture.push(job("s\(index)")) }

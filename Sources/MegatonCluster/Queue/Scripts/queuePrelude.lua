@@ -67,9 +67,9 @@ end
 
 -- The frontier: jobs that wait until their host takes another request. It has five keys: `holding`, a sorted set with
 -- the jobs of all hosts, all with the score 0, as `<host>\0<priority><place>\0<id>` · `held`, a sorted set: host to
--- the ms of its next turn · `pace`, a hash: host to the µs from one turn to the next, -1 if the host was given up ·
--- `heldbytes`, a hash with the `bytes` of JSON of the jobs in `holding` and `delay`, and the sources of the packs among
--- them beyond one for each (`packed`) · and `body`.
+-- the ms of its next turn · `pace`, a hash: host to the µs from one turn to the next, -1 if the host was given up, and
+-- `<host>\0` to the credits of its priorities (`turnOf`) · `heldbytes`, a hash with the `bytes` of JSON of the jobs in
+-- `holding` and `delay`, and the sources of the packs among them beyond one for each (`packed`) · and `body`.
 local function openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey)
   return {
     holding = holdingKey, held = heldKey, pace = paceKey, bytes = heldBytesKey, body = bodyKey, turns = {},
@@ -156,9 +156,53 @@ local function releaseHeld(frontier, metaKey, readyKeys, host, entries, goesLast
   return #released
 end
 
+-- The entries of held jobs that have a turn of their host: at most `number`, the oldest of each priority. If the host
+-- holds jobs of several priorities, these share its turns by the weights 16, 4 and 1 (smooth weighted round robin, as
+-- in `claim`), so that none starves.
+local function turnOf(frontier, host, number)
+  local function range(command, from, to, count)
+    return redis.call(command, frontier.holding, from, to, 'LIMIT', 0, count)
+  end
+  local first, last = '[' .. host .. '\0', '(' .. host .. '\1'
+  local all = range('ZRANGEBYLEX', first, last, number)
+  if #all < number then return all end
+  local final = range('ZREVRANGEBYLEX', last, first, 1)[1]
+  if not final or readEntry(host, final) == readEntry(host, all[1]) then return all end
+  local credits, field = {}, host .. '\0'
+  for text in string.gmatch(redis.call('HGET', frontier.pace, field) or '', '-?%d+') do
+    credits[#credits + 1] = tonumber(text)
+  end
+  local open, sum, taken = {}, 0, {}
+  for k, weight in ipairs({16, 4, 1}) do
+    local list = range('ZRANGEBYLEX', first .. k, '(' .. host .. '\0' .. k + 1, number)
+    credits[k] = credits[k] or 0
+    if #list > 0 then
+      open[#open + 1] = {k = k, weight = weight, list = list, next = 1}
+      sum = sum + weight
+    end
+  end
+  while #taken < number and #open > 0 do
+    local best = 1
+    for i, o in ipairs(open) do
+      credits[o.k] = credits[o.k] + o.weight
+      if credits[o.k] > credits[open[best].k] then best = i end
+    end
+    local o = open[best]
+    credits[o.k] = credits[o.k] - sum
+    taken[#taken + 1] = o.list[o.next]
+    o.next = o.next + 1
+    if o.next > #o.list then
+      sum = sum - o.weight
+      table.remove(open, best)
+    end
+  end
+  redis.call('HSET', frontier.pace, field, table.concat(credits, ' '))
+  return taken
+end
+
 -- Makes jobs ready whose time has come: delayed ones that are due, the earliest in front, and of each host whose turn
--- it is as many as fit into the time since, at most 256. A host that has no jobs left is forgotten. Of each kind at
--- most `limit`. Returns the number of jobs that were made ready.
+-- it is as many as fit into the time since, at most 256 (`turnOf`). A host that has no jobs left is forgotten. Of each
+-- kind at most `limit`. Returns the number of jobs that were made ready.
 local function tick(frontier, delayKey, metaKey, readyKeys, t, limit)
   local due = redis.call('ZRANGEBYSCORE', delayKey, '-inf', t, 'LIMIT', 0, limit)
   local made, packed, lists = 0, 0, {{}, {}, {}}
@@ -194,12 +238,11 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit)
     local isGivenUp, step = pace < 0, math.max(pace / 1000, 1)
     local number = isGivenUp and 256 or math.min(256, 1 + math.floor(math.min(t - turn, 1000) / step))
     number = math.min(number, limit - released)
-    local entries = redis.call('ZRANGEBYLEX', frontier.holding, '[' .. host .. '\0', '(' .. host .. '\1', 'LIMIT', 0,
-                               number)
+    local entries = turnOf(frontier, host, number)
     released = released + releaseHeld(frontier, metaKey, readyKeys, host, entries, isGivenUp)
     if #entries < number then
       redis.call('ZREM', frontier.held, host)
-      redis.call('HDEL', frontier.pace, host)
+      redis.call('HDEL', frontier.pace, host, host .. '\0')
       frontier.turns[host] = 0
     else
       local following = t - turn > 1000 and t + step or turn + number * step
