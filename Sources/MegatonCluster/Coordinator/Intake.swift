@@ -14,7 +14,7 @@ struct Intake: Sendable {
     /// Result of one round.
     enum Round: Equatable {
         case admitted(Counts)
-        /// Jobs may be waiting, but enough are ready, or too many of their batches wait for a host or a time.
+        /// Jobs may be waiting, but enough are ready, or too many others wait for a host or a time.
         case full
         /// No job is waiting.
         case empty
@@ -39,10 +39,7 @@ struct Intake: Sendable {
     /// Bytes of jobs, and their number, above which a call admits no further entry of the stage.
     private static let admittedBytes = 1024 * 1024
     private static let admittedAtOnce = 512
-    /// Limits on the jobs that wait for a host or a time, and on the bytes of their JSON: above these only batches with
-    /// few unfinished jobs get more, and the others stay in their intakes, where jobs are cheap.
-    var heldLimit = 1_000_000
-    var heldBytesLimit = 256 << 20
+    var waitingLimits = WaitingLimits()
 
     /// Takes over jobs that earlier leaders have left staged.
     func replay(epoch: Int) async throws(RedisError) {
@@ -80,8 +77,8 @@ struct Intake: Sendable {
             guard state.room >= window.leastRoom else { return .full }
             staged.round = state.round
             // Also while the queue drains: an earlier leader, or an earlier round, may have left jobs in the stage.
-            try await stage(state.weights, epoch: epoch, limit: min(state.room, chunk), into: &staged)
-            if staged.isEmpty { return state.isDraining ? .draining : state.leavesBatches ? .full : .empty }
+            try await stage(state, epoch: epoch, limit: min(state.room, chunk), into: &staged)
+            if staged.isEmpty { return state.isDraining ? .draining : state.leavesIntakes ? .full : .empty }
         }
         if staged.validated.isEmpty {
             // If there are many, one half is validated while Redis is busy with the other.
@@ -94,7 +91,7 @@ struct Intake: Sendable {
         let waiting = staged.raw
         async let validated = validate(waiting[...])
         let counts = try await admit(&staged, epoch: epoch, workers: state.workers)
-        if more > 0 { try await stage(state.weights, epoch: epoch, limit: more, into: &staged) }
+        if more > 0 { try await stage(state, epoch: epoch, limit: more, into: &staged) }
         staged.raw.removeFirst(waiting.count)
         staged.validated += await validated
         return .admitted(counts)
@@ -113,8 +110,9 @@ struct Intake: Sendable {
         let isDraining: Bool
         /// Weights of the batches whose intakes are read.
         let weights: [String: String]
-        /// Whether intakes of other batches are left alone, as these have many unfinished jobs.
-        let leavesBatches: Bool
+        let readsPublicLists: Bool
+        /// Whether some intakes are not read, as too many jobs wait.
+        let leavesIntakes: Bool
     }
 
     private func state(window: inout AdmissionWindow) async throws(RedisError) -> State {
@@ -138,12 +136,16 @@ struct Intake: Sendable {
         // A pack counts as its sources. It has at most 256, also if the gauge is wrong.
         let packed = min(statistics.last ?? 0, alive * (Pack.maximumSources - 1)) - (waitingSizes.last ?? 0)
         var weights = replies[3].dictionary
-        // A batch with a whole window of unfinished jobs (on a slow host, say) then waits for the others. The public
-        // intake is read by turns of one job, as its jobs may be of many batches.
         let waiting = delayed + held
-        let isCrowded = waiting > heldLimit || waitingSizes.first ?? 0 > heldBytesLimit
+        let step = waitingLimits.step(jobs: waiting, bytes: waitingSizes.first ?? 0)
         let number = weights.count
-        if isCrowded { weights = try await unfilled(weights, limit: window.limit) }
+        switch step {
+        case nil: break
+        // A batch with a whole window of unfinished jobs (on a slow host, say) then waits for the others.
+        case .largeBatches, .publicLists: weights = try await unfilled(weights, limit: window.limit)
+        case .all: weights = [:]
+        }
+        let readsPublicLists = step == nil || step == .largeBatches
         return State(
             // Jobs that wait do not fill the window: a slow host must not stop the others.
             room: window.room(jobs: alive - waiting, sources: alive - waiting + max(0, packed), workers: workers),
@@ -151,7 +153,8 @@ struct Intake: Sendable {
             round: replies[6].int ?? 0,
             isDraining: replies[4].string == "1",
             weights: weights,
-            leavesBatches: weights.count < number
+            readsPublicLists: readsPublicLists,
+            leavesIntakes: weights.count < number || !readsPublicLists
         )
     }
 
@@ -162,12 +165,12 @@ struct Intake: Sendable {
     }
 
     private func stage(
-        _ weights: [String: String],
+        _ state: State,
         epoch: Int,
         limit: Int,
         into staged: inout StagedJobs
     ) async throws(RedisError) {
-        let keys = queue.keys
+        let (keys, weights) = (queue.keys, state.weights)
         let batches = weights.keys.sorted()
         let reply = try await queue.redis.run(
             QueueScripts.stage,
@@ -177,7 +180,9 @@ struct Intake: Sendable {
             ]
                 + Job.Priority.allCases.map(keys.jobs) + batches.map(keys.jobs(batch:)),
             arguments: [.string(name), .int(epoch), .int(limit), .int(staged.count), .int(staged.round)]
-                + Job.Priority.allCases.flatMap { [.string(PublicIntake.name(of: $0)), .int($0.weight)] }
+                + Job.Priority.allCases.flatMap {
+                    [.string(PublicIntake.name(of: $0)), .int(state.readsPublicLists ? $0.weight : 0)]
+                }
                 + batches.flatMap { [.string($0), .int(Self.weight(weights[$0]) * Job.Priority.normal.weight)] }
         )
         staged.round += 1

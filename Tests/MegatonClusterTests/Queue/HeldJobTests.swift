@@ -192,7 +192,7 @@ import Testing
             _ = try await hold(try await fixture.claim()[0], turn(), fixture)
             try await fixture.submit((0..<100).map { job("s\($0)") }, to: "b")
             var intake = fixture.intake
-            intake.heldLimit = 10
+            intake.waitingLimits.jobs = 10
             var (window, staged) = (AdmissionWindow(limit: 20), StagedJobs())
             var round = Intake.Round.empty
             for _ in 0..<50 where round != .full {

@@ -5,7 +5,7 @@
 --      three public ones first
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of jobs · 4 number of jobs at the front of the stage that the
 --      caller has already · 5 the round that the caller knows; then two for each intake: its batch, or ``, `!high` or
---      `!bulk` for the public ones · its weight
+--      `!bulk` for the public ones · its weight, 0 if it is not to be read
 -- Returns the jobs that are then in the stage behind those, oldest first, each `<batch>\0<json>`; or the error
 --      NOTLEADER or STALEROUND.
 --
@@ -60,8 +60,9 @@ end
 local open, total = {}, 0
 for k = publicIntake, #KEYS do
   local at = position(k)
-  if redis.call('EXISTS', KEYS[k]) == 1 then
-    local intake = {key = KEYS[k], batch = ARGV[at], weight = tonumber(ARGV[at + 1]), isPublic = k <= publicIntake + 2}
+  local weight = tonumber(ARGV[at + 1])
+  if weight > 0 and redis.call('EXISTS', KEYS[k]) == 1 then
+    local intake = {key = KEYS[k], batch = ARGV[at], weight = weight, isPublic = k <= publicIntake + 2}
     intake.credit = tonumber(redis.call('HGET', creditKey, intake.batch) or '0')
     open[#open + 1] = intake
     total = total + intake.weight
