@@ -149,8 +149,9 @@ package struct QueueKeys: Sendable, Hashable {
     // MARK: Statistics
 
     /// HASH of counters since the queue was created; also the bytes of the dead letters and of the outcomes of all
-    /// batches (`dead_bytes`, `outcome_bytes`), and the limits that the leader has set (`dead_limit`,
-    /// `outcome_limit`).
+    /// batches (`dead_bytes`, `outcome_bytes`), the limits that the leader has set (`dead_limit`, `outcome_limit`), and
+    /// times of `sweep`, ms: of the last one, and the last time in which there was none (`swept`, `away_from`,
+    /// `away_until`).
     package var stat: String { prefix + "stat" }
     /// HASH, host to its number of requests.
     var statHosts: String { prefix + "stat:hosts" }
