@@ -174,8 +174,8 @@ final class ClaimLoop: Sendable {
     private func drain(_ signal: ShutdownSignal) async {
         running.beginDraining()
         do {
-            // The worker may have received a token for which it claims nothing any more.
-            try await queue.passTokenOn()
+            // The worker may have received a token for which it claims nothing any more, or may yet receive one.
+            try await queue.passTokenOn(closing: true)
         } catch {
             logger.debug(
                 "no other worker could be woken; the others look for jobs by themselves",
