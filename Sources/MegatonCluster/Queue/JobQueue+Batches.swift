@@ -88,9 +88,10 @@ extension JobQueue {
                 throw Self.unexpected("ZSCAN")
             }
             cursor = next
-            let ids = parts[1].dictionary.keys.compactMap(id).sorted()
+            // Jobs of other batches are left out here, as there may be a million of them. The script checks the batch of
+            // each job: a requeued one is in the scope of the batch that it died in, without belonging to it.
+            let ids = parts[1].dictionary.keys.compactMap(id).filter { JobKey($0).batch == batch }.sorted()
             if ids.isEmpty { continue }
-            // The script checks the batch of each job, and leaves jobs of other batches alone.
             try await redis.run(
                 QueueScripts.promoteDelayed,
                 keys: [keys.delay, keys.meta] + keys.ready + [keys.wake, keys.holding, keys.heldBytes, keys.body],
