@@ -10,8 +10,8 @@ package import MegatonRedis
 package struct QueueAudit: Sendable {
     let queue: JobQueue
 
-    /// Maximum number of ids examined, some 100 bytes each: more than are ready or running. If more are held or delayed,
-    /// the audit is not complete, and its report says so.
+    /// Maximum number of ids examined, some 100 bytes each: more than are ready or running. If more are held or
+    /// delayed, the audit is not complete, and its report says so.
     private static let idLimit = 262_144
     /// Maximum number of candidates in one call.
     private static let candidatesAtOnce = 100
