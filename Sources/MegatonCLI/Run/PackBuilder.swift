@@ -6,7 +6,7 @@ import MegatonCluster
 /// Only jobs whose ids were made here are packed, as others may occur twice, and no job with labels or an idempotency
 /// key. The first jobs of a batch stay single, so that a small batch is spread over all workers.
 struct PackBuilder {
-    /// What is pushed.
+    /// The jobs and packs to push.
     struct Pushed {
         let json: Data
         /// Number of sources; 1 for a single job.
