@@ -165,13 +165,13 @@ end
 -- holds jobs of several priorities, these share its turns by the weights 16, 4 and 1 (smooth weighted round robin, as
 -- in `claim`), so that none starves.
 local function turnOf(frontier, host, number)
-  local function range(command, from, to, count)
-    return redis.call(command, frontier.holding, from, to, 'LIMIT', 0, count)
+  local function range(from, to, count)
+    return redis.call('ZRANGEBYLEX', frontier.holding, from, to, 'LIMIT', 0, count)
   end
   local first, last = '[' .. host .. '\0', '(' .. host .. '\1'
-  local all = range('ZRANGEBYLEX', first, last, number)
+  local all = range(first, last, number)
   if #all < number then return all end
-  local final = range('ZREVRANGEBYLEX', last, first, 1)[1]
+  local final = redis.call('ZRANGE', frontier.holding, last, first, 'BYLEX', 'REV', 'LIMIT', 0, 1)[1]
   if not final or readEntry(host, final) == readEntry(host, all[1]) then return all end
   local credits, field = {}, host .. '\0'
   for text in string.gmatch(redis.call('HGET', frontier.pace, field) or '', '-?%d+') do
@@ -179,7 +179,7 @@ local function turnOf(frontier, host, number)
   end
   local open, sum, taken = {}, 0, {}
   for k, weight in ipairs({16, 4, 1}) do
-    local list = range('ZRANGEBYLEX', first .. k, '(' .. host .. '\0' .. k + 1, number)
+    local list = range(first .. k, '(' .. host .. '\0' .. k + 1, number)
     credits[k] = credits[k] or 0
     if #list > 0 then
       open[#open + 1] = {k = k, weight = weight, list = list, next = 1}
