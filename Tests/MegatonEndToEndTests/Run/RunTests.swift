@@ -285,11 +285,14 @@ import Testing
     @Test func withoutRedisItExits69() async throws {
         let home = try Home()
         let port = try FreePort.find()
-        for arguments in [
+        let commands = [
             ["status"], ["stats"], ["worker"], ["coordinator"], ["doctor"], ["submit", "https://example.org/a.jpg"],
             ["run", "/tmp", "--output", home.output],
-        ] {
-            let ending = await (try home.megaton(arguments + ["--redis", "redis://127.0.0.1:\(port)"])).ending()
+        ]
+        // Together, as two of them wait for a minute.
+        let programs = try commands.map { try home.megaton($0 + ["--redis", "redis://127.0.0.1:\(port)"]) }
+        for (arguments, program) in zip(commands, programs) {
+            let ending = await program.ending()
             #expect(ending.code == 69, "\(arguments): \(ending.errors)")
             #expect(ending.errors.contains("127.0.0.1:\(port)"), "\(ending.errors)")
         }
