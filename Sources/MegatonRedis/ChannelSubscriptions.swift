@@ -7,9 +7,9 @@ import Synchronization
 ///
 /// The connection is opened for the first channel, and reopened after a failure. Messages that are published before a
 /// channel is active are lost, as pub/sub of Redis has no delivery guarantee: a caller checks the state once
-/// `onSubscribed` reports its channel, and polls at intervals besides. A server that hangs is noticed by a PING, and the
-/// connection is opened anew. To the server, a channel without listeners costs
-/// nothing, and a message costs as much as it has listeners.
+/// `onSubscribed` reports its channel, and polls at intervals besides. A server that hangs is noticed by a PING, and
+/// the connection is opened anew. To the server, a channel without listeners costs nothing, and a message costs as much
+/// as it has listeners.
 package final class ChannelSubscriptions: Sendable {
     private struct State {
         /// Number of listeners by channel.
@@ -188,8 +188,8 @@ package final class ChannelSubscriptions: Sendable {
         }
     }
 
-    /// Sends PING at intervals, and closes the connection if the server has sent nothing until the next one: it hangs, or
-    /// a network has forgotten the connection. TCP notices that only if data is in flight.
+    /// Sends PING at intervals, and closes the connection if the server has sent nothing until the next one: it hangs,
+    /// or a network has forgotten the connection. TCP notices that only if data is in flight.
     private func ping(_ connection: RedisConnection) async {
         while !Task.isCancelled {
             state.withLock { $0.hasAnswered = false }

@@ -14,8 +14,8 @@ import NIOCore
 /// A unit is sent again only if no node has executed it: a node redirected it (MOVED, ASK), could not take it now
 /// (TRYAGAIN, CLUSTERDOWN), did not know its script (NOSCRIPT), or was not reached at all: a node that breaks off the
 /// greeting of a new connection has received no command either. All of that ends with the timeout of the call, and at
-/// once with a client that does not wait. A connection that breaks later, or a reply that is overdue, is an error of the
-/// call: it is unknown whether the command was executed.
+/// once with a client that does not wait. A connection that breaks later, or a reply that is overdue, is an error of
+/// the call: it is unknown whether the command was executed.
 ///
 /// Units that are sent again are executed after later ones of the same slot that need no repetition: see
 /// `RedisClient.pipeline`.
