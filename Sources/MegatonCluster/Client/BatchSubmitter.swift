@@ -214,7 +214,11 @@ package actor BatchSubmitter {
             case .batchBehind: try goBack(to: BatchCounters(try await queue.batch(batch))["submitted"])
             case .batchClosed:
                 (wasClosedByOthers, isRefused) = (true, true)
-                throw error
+                throw RedisError(
+                    .batchClosed,
+                    "Another process has closed the batch \(batch), so that it takes no more jobs. The "
+                        + "\(submitted) that Redis has continue; submit the others under another name."
+                )
             default: throw error
             }
         }
@@ -232,9 +236,9 @@ package actor BatchSubmitter {
         guard sources == first - number else {
             throw RedisError(
                 .jobsLost,
-                "Redis has lost jobs: it acknowledged \(submitted) of the batch \(batch) and has \(number), and only the "
-                    + "last \(sources) can be pushed again. It ended before they were on its disk, or a replica without "
-                    + "them took over. Submit again: finished work is in the cache."
+                "Redis has lost jobs: it acknowledged \(submitted) of the batch \(batch) and has \(number), and only "
+                    + "the last \(sources) can be pushed again. It ended before they were on its disk, or a replica "
+                    + "without them took over. Submit again: finished work is in the cache."
             )
         }
         let lost = kept.suffix(count)
