@@ -105,6 +105,10 @@ package actor BatchSubmitter {
     /// Pushes jobs again that Redis had acknowledged and lost, because it has returned to an earlier state: a replica
     /// that lagged took over, or it restarted from an older file.
     ///
+    /// A batch that has ended and was forgotten cannot be distinguished from a lost one: its jobs are pushed again, if
+    /// they are still kept. That happens to a submitter that sleeps for longer than the retention of batches, and costs
+    /// lookups of finished work in the cache.
+    ///
     /// - Throws: `.jobsLost` if it has lost more jobs than this submitter keeps.
     package func restore() async throws(RedisError) {
         guard submitted > 0 || isClosing, !isRefused else { return }
