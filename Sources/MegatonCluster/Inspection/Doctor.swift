@@ -55,11 +55,11 @@ package struct Doctor: Sendable {
     /// - Returns: findings about servers with several names.
     private mutating func findSameServers() async -> [Finding] {
         if caches.allSatisfy({ $0.configuration == control.configuration }) { return [] }
-        let ofControl = await Self.identities(of: control)
+        let ids = await Self.identities(of: [control] + caches)
+        let ofControl = ids[0]
         var findings: [Finding] = []
         var seen: [(server: RedisConfiguration, ids: Set<String>)] = []
-        for cache in caches {
-            let ids = await Self.identities(of: cache)
+        for (cache, ids) in zip(caches, ids.dropFirst()) {
             let server = cache.configuration
             if server != control.configuration, !ids.isDisjoint(with: ofControl) {
                 sharedCaches.append(server)
@@ -71,6 +71,18 @@ package struct Doctor: Sendable {
             seen.append((server, ids))
         }
         return findings
+    }
+
+    /// The identities of servers, which are asked at the same time: each may be unreachable.
+    private static func identities(of servers: [RedisClient]) async -> [Set<String>] {
+        await withTaskGroup(of: (Int, Set<String>).self) { group in
+            for (index, server) in servers.enumerated() {
+                group.addTask { (index, await identities(of: server)) }
+            }
+            var all = [Set<String>](repeating: [], count: servers.count)
+            for await (index, ids) in group { all[index] = ids }
+            return all
+        }
     }
 
     /// The `run_id` of a server, or those of the masters of a cluster; none if it does not answer, or its user may not

@@ -57,8 +57,8 @@ import Testing
             #expect(leads.count == 40 && leads.allSatisfy { $0.token != nil })
             proxy.blackHole(true)
             let start = ContinuousClock.now
-            await one.abandonLeads(within: .milliseconds(200))
-            #expect(start.duration(to: .now) < .seconds(4), "one limit for all flights and servers")
+            await one.abandonLeads(within: .seconds(2))
+            #expect(start.duration(to: .now) < .seconds(5), "one limit for all flights and servers")
             #expect(one.leading.withLock { $0.all }.isEmpty)
             let others = keys.filter { cache.nodes[$0].index == 1 }
             let next = await two.begin(others).compactMap(\.leader)
