@@ -7,8 +7,9 @@ import Synchronization
 ///
 /// The connection is opened for the first channel, and reopened after a failure. Messages that are published before a
 /// channel is active are lost, as pub/sub of Redis has no delivery guarantee: a caller checks the state once
-/// `onSubscribed` reports its channel, and polls at intervals besides. To the server, a channel without listeners costs
-/// nothing, and a message costs as much as it has listeners.
+/// `onSubscribed` reports its channel, and polls at intervals besides. A server that hangs is noticed by a PING, and
+/// the connection is opened anew. To the server, a channel without listeners costs nothing, and a message costs as much
+/// as it has listeners.
 package final class ChannelSubscriptions: Sendable {
     private struct State {
         /// Number of listeners by channel.
@@ -21,6 +22,8 @@ package final class ChannelSubscriptions: Sendable {
         var unconfirmed: [String: Int] = [:]
         /// Whether the connection has subscribed to anything with success.
         var hasSubscribed = false
+        /// Whether the server has sent anything since the last PING.
+        var hasAnswered = false
 
         /// Whether messages of the channel arrive.
         func isActive(_ channel: String) -> Bool { requested.contains(channel) && unconfirmed[channel] == nil }
@@ -53,6 +56,7 @@ package final class ChannelSubscriptions: Sendable {
     }
 
     private let connect: @Sendable () async throws(RedisError) -> RedisConnection
+    private let pingInterval: Duration
     private let logger: Logger
     private let onSubscribed: @Sendable (_ channel: String) -> Void
     private let onMessage: @Sendable (_ channel: String, _ message: String) -> Void
@@ -62,12 +66,14 @@ package final class ChannelSubscriptions: Sendable {
     /// - Parameters:
     ///   - configuration: in a cluster any node is subscribed to, because each receives what is published at the
     ///     others.
+    ///   - pingInterval: time between two PINGs, and time for which a server may be silent after one.
     ///   - onSubscribed: called each time a channel becomes active, on an event loop; must not block.
     ///   - onMessage: as `onSubscribed`.
     package init(
         _ configuration: RedisConfiguration,
         group: any EventLoopGroup,
         logger: Logger,
+        pingInterval: Duration = .seconds(10),
         onSubscribed: @escaping @Sendable (_ channel: String) -> Void,
         onMessage: @escaping @Sendable (_ channel: String, _ message: String) -> Void
     ) {
@@ -80,6 +86,7 @@ package final class ChannelSubscriptions: Sendable {
             let discovery = ClusterDiscovery(configuration, name: name, group: group)
             connect = { () async throws(RedisError) in try await discovery.ask().connection }
         }
+        self.pingInterval = pingInterval
         self.logger = logger
         self.onSubscribed = onSubscribed
         self.onMessage = onMessage
@@ -163,6 +170,7 @@ package final class ChannelSubscriptions: Sendable {
     private func follow(_ connection: RedisConnection) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await connection.waitForClose() }
+            group.addTask { await self.ping(connection) }
             group.addTask { [self] in
                 while !Task.isCancelled {
                     await hasChanged.wait()
@@ -180,7 +188,26 @@ package final class ChannelSubscriptions: Sendable {
         }
     }
 
+    /// Sends PING at intervals, and closes the connection if the server has sent nothing until the next one: it hangs,
+    /// or a network has forgotten the connection. TCP notices that only if data is in flight.
+    private func ping(_ connection: RedisConnection) async {
+        while !Task.isCancelled {
+            state.withLock { $0.hasAnswered = false }
+            // It fails only if the connection is closed, which ends the other tasks.
+            _ = try? await connection.send([["PING"]], deadline: .distantFuture)
+            guard (try? await Task.sleep(for: pingInterval)) != nil else { return }
+            if state.withLock({ $0.hasAnswered }) { continue }
+            logger.debug("Redis does not answer on a subscription; subscribing again")
+            return connection.close()
+        }
+    }
+
     private func receive(_ push: [RedisValue], on connection: RedisConnection) {
+        state.withLock { $0.hasAnswered = true }
+        // An answer all the same.
+        if case .error(let text) = push.first, RedisError(reply: text).isCommandRefused, text.contains("'ping'") {
+            return
+        }
         if case .error(let text) = push.first {
             // E.g. the ACL does not permit the channel. Close it: a connection that receives nothing would go
             // unnoticed.

@@ -109,6 +109,11 @@ package final class RedisClient: Sendable {
     ///
     /// In a cluster there is one round trip to each node concerned, at the same time. If one of them fails, the call
     /// throws, and the commands on the others have been executed.
+    ///
+    /// The order of execution is not that of the commands in two cases: commands of different slots in a cluster have
+    /// no order at all, and a command that is sent again (while its slot is migrated, or because the server did not
+    /// know its script) is executed after the others. Commands that need an order are one script, or a transaction from
+    /// MULTI to EXEC.
     package func pipeline(
         _ commands: [RedisCommand],
         timeout: Duration? = nil

@@ -116,6 +116,9 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
+    /// Whether a scan that this error has ended may begin again at once: its server is being replaced, or has been.
+    package var endsScan: Bool { [.busy, .connectionClosed, .notWritable].contains(code) }
+
     /// Whether the same command may succeed later without intervention.
     package var isTransient: Bool {
         switch code {

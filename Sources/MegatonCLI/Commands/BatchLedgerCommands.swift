@@ -11,9 +11,9 @@ struct BatchCloseCommand: AsyncParsableCommand {
         commandName: "close",
         abstract: "Close a batch, so that it ends with its last job.",
         discussion: """
-            For a batch whose submitter has died, and for one whose jobs were pushed to the public list. Its jobs continue; \
-            megaton batch cancel ends them. Jobs that are still in the public list belong to no batch: give their number \
-            with --jobs, or wait until the list is empty.
+            For a batch whose submitter has died, and for one whose jobs were pushed to the public list. Its jobs \
+            continue; megaton batch cancel ends them. Jobs that are still in the public list belong to no batch: give \
+            their number with --jobs, or wait until the list is empty.
             """
     )
 
@@ -40,8 +40,8 @@ struct BatchCloseCommand: AsyncParsableCommand {
                 let waiting = try await queue.intakeCount()
                 if jobs == nil && waiting > 0 {
                     Terminal.error(
-                        "megaton: the public list has \(Counted.jobs(waiting)). If some belong to the batch, it may end "
-                            + "before them: --jobs N names the number of its jobs."
+                        "megaton: the public list has \(Counted.jobs(waiting)). If some belong to the batch, it may "
+                            + "end before them: --jobs N names the number of its jobs."
                     )
                 }
                 Terminal.output(try await BatchReport.of(name, queue).row)
@@ -56,9 +56,9 @@ struct BatchResultsCommand: AsyncParsableCommand {
         commandName: "results",
         abstract: "Print the outcomes of a batch, or continue its ledger. Exits 69 if some are missing.",
         discussion: """
-            Outcomes that are printed stay in Redis. With --ledger they are deleted from it once the file has them, and a \
-            file that exists is continued behind its last line, also after a megaton submit --wait that was killed. \
-            Several readers of one batch disturb each other.
+            Outcomes that are printed stay in Redis. With --ledger they are deleted from it once the file has them, \
+            and a file that exists is continued behind its last line, also after a megaton submit --wait that was \
+            killed. Several readers of one batch disturb each other.
 
             Examples:
               megaton batch results spring | grep '"status":"failed"'
@@ -109,7 +109,8 @@ struct BatchResultsCommand: AsyncParsableCommand {
             _ = try await BatchReport.of(name, queue)
             let file =
                 ledger == nil
-                ? nil : try await Ledger.open(ledger.map(LedgerPath.absolute)) { shutdown.level == .abort }
+                ? nil
+                : try await Ledger.open(ledger.map(LedgerPath.absolute), isDurable: true) { shutdown.level == .abort }
             defer { file?.close() }
             let reading = LedgerReading(
                 queue: queue,

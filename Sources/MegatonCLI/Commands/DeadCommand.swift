@@ -60,8 +60,8 @@ struct DeadListCommand: AsyncParsableCommand {
                 let dropped = try await queue.droppedDeadLetters()
                 if dropped > 0 {
                     Terminal.error(
-                        "megaton: \(Counted.of(dropped, "older dead job")) \(dropped == 1 ? "was" : "were") deleted, after "
-                            + "--keep-dead of the coordinator or to keep within --dead-limit."
+                        "megaton: \(Counted.of(dropped, "older dead job")) \(dropped == 1 ? "was" : "were") deleted, "
+                            + "after --keep-dead of the coordinator or to keep within --dead-limit."
                     )
                 }
                 if hasMore {

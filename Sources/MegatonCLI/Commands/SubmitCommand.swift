@@ -85,7 +85,7 @@ struct SubmitCommand: AsyncParsableCommand {
                 )
             }
             let path = options.ledger.map(LedgerPath.absolute)
-            let ledger = wait ? try await Ledger.open(path) { shutdown.level == .abort } : nil
+            let ledger = wait ? try await Ledger.open(path, isDurable: true) { shutdown.level == .abort } : nil
             let selection = options.selection(output: directory)
             let run = BatchRun(
                 options,

@@ -93,10 +93,10 @@ struct WorkerOptions: ParsableArguments {
     @Option(
         name: .customLong("cache-policy"),
         help: ArgumentHelp(
-            "Content of the shared cache. reused: the renditions, and the originals that other jobs need too or that are "
-                + "fetched a second time within two days. all: both always. encoded: the renditions. original: the "
-                + "originals. automatic: the results, as with encoded, and the originals of jobs that only fetch. none: "
-                + "nothing.",
+            "Content of the shared cache. reused: the renditions, and the originals that other jobs need too or that "
+                + "are fetched a second time within two days. all: both always. encoded: the renditions. original: the "
+                + "originals. automatic: the results, as with encoded, and the originals of jobs that only fetch. "
+                + "none: nothing.",
             valueName: "policy"
         )
     )

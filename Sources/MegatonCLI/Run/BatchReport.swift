@@ -46,8 +46,8 @@ struct BatchReport: Encodable {
 
     /// Advice for a caller that waits for the end of an open batch.
     static func isOpen(_ name: String) -> String {
-        "the batch is open: its submitter may push more jobs. If the submitter has ended, megaton batch close \(name) lets "
-            + "the batch end with its last job."
+        "the batch is open: its submitter may push more jobs. If the submitter has ended, megaton batch close \(name) "
+            + "lets the batch end with its last job."
     }
 
     var row: String {

@@ -15,6 +15,8 @@ final class Ledger: Sendable {
     private let descriptor: Int32
     /// Whether it is a regular file, which is truncated and locked.
     private let isFile: Bool
+    /// Whether lines are on the disk when `append` returns: their reader then lets Redis delete them.
+    private let isDurable: Bool
     private let isAborted: @Sendable () -> Bool
     private let thread = ThreadPool(name: "megaton-ledger", count: 1)
 
@@ -27,16 +29,21 @@ final class Ledger: Sendable {
     ///
     /// - Parameters:
     ///   - path: nil for none.
+    ///   - isDurable: whether `append` waits for the disk, so that the lines of a file outlast the machine.
     ///   - isAborted: whether to stop waiting for a reader that does not read.
     /// - Throws: `CLIError` if the file cannot be created, another run writes it, or the pipe has no reader.
-    static func open(_ path: String?, isAborted: @escaping @Sendable () -> Bool) async throws -> Ledger {
+    static func open(
+        _ path: String?,
+        isDurable: Bool = false,
+        isAborted: @escaping @Sendable () -> Bool
+    ) async throws -> Ledger {
         guard let path else { return Ledger(nil, -1, isFile: false, isAborted) }
         if let descriptor = LedgerPath.descriptor(of: path) {
             return Ledger(path, try check(dup(descriptor), path), isFile: false, isAborted)
         }
         var info = stat()
         guard stat(path, &info) == 0, ![S_IFREG, S_IFDIR].contains(info.st_mode & S_IFMT) else {
-            return Ledger(path, try file(path), isFile: true, isAborted)
+            return Ledger(path, try file(path), isFile: true, isDurable: isDurable, isAborted)
         }
         let deadline = ContinuousClock.now + readerTimeout
         while true {
@@ -51,8 +58,15 @@ final class Ledger: Sendable {
         }
     }
 
-    private init(_ path: String?, _ descriptor: Int32, isFile: Bool, _ isAborted: @escaping @Sendable () -> Bool) {
+    private init(
+        _ path: String?,
+        _ descriptor: Int32,
+        isFile: Bool,
+        isDurable: Bool = false,
+        _ isAborted: @escaping @Sendable () -> Bool
+    ) {
         self.path = path
+        self.isDurable = isDurable
         self.descriptor = descriptor
         self.isFile = isFile
         self.isAborted = isAborted
@@ -144,7 +158,10 @@ final class Ledger: Sendable {
             block.append(10)
         }
         do {
-            try await thread.run { [self, block] in try write(block) }
+            try await thread.run { [self, block] in
+                try write(block)
+                if isDurable { try sync() }
+            }
         } catch let error as WriteFailure {
             throw CLIError.output("the ledger \(path) cannot be written: \(error)")
         }
@@ -179,6 +196,16 @@ final class Ledger: Sendable {
             let end = lseek(descriptor, 0, SEEK_CUR)
             let isWhole = whole == written || (end >= 0 && ftruncate(descriptor, end - off_t(written - whole)) == 0)
             throw WriteFailure(code: count < 0 ? code : EIO, isWhole: isWhole)
+        }
+    }
+
+    /// Waits until the lines are on the disk. Some network file systems cannot do that.
+    private func sync() throws(WriteFailure) {
+        while fdatasync(descriptor) != 0 {
+            let code = errno
+            if code == EINTR { continue }
+            if code == EINVAL || code == ENOSYS || code == ENOTSUP { return }
+            throw WriteFailure(code: code, isWhole: true)
         }
     }
 

@@ -30,12 +30,9 @@ struct LedgerReading: Sendable {
         let monitor = BatchMonitor(queue: queue, batch: batch)
         let counters = try await monitor.counters()
         try check(counters)
-        var cursor = OutcomeCursor(
-            queue: queue,
-            batch: batch,
-            history: try await history(counters),
-            acknowledges: ledger != nil
-        )
+        let (history, skipped) = try await history(counters)
+        let stored = history.number - skipped
+        var cursor = OutcomeCursor(queue: queue, batch: batch, history: history, acknowledges: ledger != nil)
         let isContinued = cursor.history.number > 0 && from == nil && ledger != nil
         if follows { reportOpen(counters) }
         var written = 0
@@ -64,21 +61,21 @@ struct LedgerReading: Sendable {
             if isTimeOver { throw timeIsOver(written, cursor.history) }
             try await wait(monitor)
         }
-        return try await end(monitor, cursor.history)
+        return try await end(monitor, cursor.history, skipped: skipped, received: stored + written)
     }
 
     private func check(_ counters: BatchCounters) throws {
         guard counters.isKnown else { throw CLIError.notFound("there is no batch \"\(batch)\".") }
         guard counters["ledger"] == 1 else {
             throw CLIError.notFound(
-                "the batch \"\(batch)\" keeps no outcomes: submit it with --wait or --keep-outcomes. megaton batch show "
-                    + "\(batch) has its counters, and megaton dead list --batch \(batch) its failed jobs."
+                "the batch \"\(batch)\" keeps no outcomes: submit it with --wait or --keep-outcomes. megaton batch "
+                    + "show \(batch) has its counters, and megaton dead list --batch \(batch) its failed jobs."
             )
         }
     }
 
-    /// The outcomes that the reader has or does not want.
-    private func history(_ counters: BatchCounters) async throws -> OutcomeHistory {
+    /// The outcomes that the reader has or does not want, and the number of those that it does not want.
+    private func history(_ counters: BatchCounters) async throws -> (history: OutcomeHistory, skipped: Int) {
         let stored = try await ledger?.resume() ?? OutcomeHistory()
         if let from {
             guard stored.number == 0 else {
@@ -87,15 +84,15 @@ struct LedgerReading: Sendable {
                         + "\(Counted.of(stored.number, "line")): it is continued behind its last line."
                 )
             }
-            return OutcomeHistory(after: from - 1)
+            return (OutcomeHistory(after: from - 1), from - 1)
         }
         let read = counters["read"]
-        guard stored.number == 0, read > 0 else { return stored }
+        guard stored.number == 0, read > 0 else { return (stored, 0) }
         Terminal.error(
-            "megaton: the first \(Counted.of(read, "outcome")) of the batch \(read == 1 ? "was" : "were") read by another "
-                + "reader and deleted; the others follow."
+            "megaton: the first \(Counted.of(read, "outcome")) of the batch \(read == 1 ? "was" : "were") read by "
+                + "another reader and deleted; the others follow."
         )
-        return OutcomeHistory(after: read)
+        return (OutcomeHistory(after: read), read)
     }
 
     private func reportOpen(_ counters: BatchCounters) {
@@ -105,8 +102,9 @@ struct LedgerReading: Sendable {
 
     private func reportOtherEnd() {
         Terminal.error(
-            "megaton: the last line of the ledger is not the outcome that the batch \(batch) has at this place: Redis has "
-                + "returned to an earlier state, or the ledger is that of another batch. Jobs that have a line are skipped."
+            "megaton: the last line of the ledger is not the outcome that the batch \(batch) has at this place: Redis "
+                + "has returned to an earlier state, or the ledger is that of another batch. Jobs that have a line are "
+                + "skipped."
         )
     }
 
@@ -183,20 +181,19 @@ struct LedgerReading: Sendable {
             ? "The same command with --from \(history.number + 1) continues." : "The same command again continues."
     }
 
-    private func end(_ monitor: BatchMonitor, _ history: OutcomeHistory) async throws -> Int32 {
+    private func end(
+        _ monitor: BatchMonitor,
+        _ history: OutcomeHistory,
+        skipped: Int,
+        received: Int
+    ) async throws -> Int32 {
         let counters = try await monitor.counters()
-        let missing = history.deleted + counters["results_dropped"]
-        if missing > 0 {
-            Terminal.error(
-                "megaton: \(Counted.of(missing, "outcome")) of the batch \(batch) \(missing == 1 ? "is" : "are") missing: "
-                    + "\(missing == 1 ? "it was" : "they were") not read in time and deleted to make room, or another "
-                    + "client has read \(missing == 1 ? "it" : "them")."
-            )
-        }
+        let gaps = OutcomeGaps(counters, deleted: history.deleted, skipped: skipped, received: received)
+        for line in gaps.report(of: batch) { Terminal.error("megaton: \(line)") }
         if follows {
             Terminal.error("megaton: \(BatchReport(BatchSummary(name: batch, counters: counters)).row)")
         }
-        if missing > 0 { return 69 }
+        if !gaps.isEmpty { return 69 }
         return follows && counters["failed"] + counters["cancelled"] > 0 ? 2 : 0
     }
 }

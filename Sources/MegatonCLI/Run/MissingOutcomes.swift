@@ -69,7 +69,8 @@ struct MissingOutcomes: Sendable, Equatable {
         }
         if deleted < count {
             reasons.append(
-                "Redis has lost \(count - deleted), as a replica that lagged took over or it restarted from an older file"
+                "Redis has lost \(count - deleted), as a replica that lagged took over or it restarted from an older "
+                    + "file"
             )
         }
         var text =
@@ -80,6 +81,47 @@ struct MissingOutcomes: Sendable, Equatable {
             text += "Missing: \(ids.joined(separator: ", "))\(rest > 0 ? " and \(rest) more" : ""). "
         }
         Terminal.error(text + "The same command again makes what is missing: finished work is in the cache.")
+    }
+}
+
+/// Outcomes of a batch that its reader did not get, if the reader did not submit the jobs and knows only their number.
+struct OutcomeGaps: Sendable, Equatable {
+    /// How many were deleted before they were read.
+    let deleted: Int
+    /// How many others an ended batch lacks, at least: of the jobs that were cancelled, a part has no outcome.
+    let lost: Int
+
+    /// - Parameters:
+    ///   - deleted: number of outcomes that Redis has reported as deleted to the reader.
+    ///   - skipped: number of outcomes that the reader did not want.
+    ///   - received: number of all others that it has.
+    init(_ counters: BatchCounters, deleted: Int, skipped: Int, received: Int) {
+        self.deleted = deleted + counters["results_dropped"]
+        let jobs = max(counters["submitted"], counters["total"]) - counters["cancelled"]
+        lost = counters.isFinished ? max(0, jobs - skipped - received - self.deleted) : 0
+    }
+
+    var isEmpty: Bool { deleted == 0 && lost == 0 }
+
+    /// Sentences for people.
+    func report(of batch: String) -> [String] {
+        var lines: [String] = []
+        if deleted > 0 {
+            lines.append(
+                "\(Counted.of(deleted, "outcome")) of the batch \(batch) \(deleted == 1 ? "is" : "are") missing: "
+                    + "\(deleted == 1 ? "it was" : "they were") not read in time and deleted to make room, or another "
+                    + "client has read \(deleted == 1 ? "it" : "them")."
+            )
+        }
+        if lost > 0 {
+            lines.append(
+                "\(Counted.of(lost, "outcome")) of the batch \(batch) \(lost == 1 ? "is" : "are") missing: Redis has "
+                    + "lost \(lost == 1 ? "it" : "them"), as a replica that lagged took over or it restarted from an "
+                    + "older file. The jobs may have run. Submit those without a line again: finished work is in the "
+                    + "cache."
+            )
+        }
+        return lines
     }
 }
 

@@ -105,6 +105,10 @@ package actor BatchSubmitter {
     /// Pushes jobs again that Redis had acknowledged and lost, because it has returned to an earlier state: a replica
     /// that lagged took over, or it restarted from an older file.
     ///
+    /// A batch that has ended and was forgotten cannot be distinguished from a lost one: its jobs are pushed again, if
+    /// they are still kept. That happens to a submitter that sleeps for longer than the retention of batches, and costs
+    /// lookups of finished work in the cache.
+    ///
     /// - Throws: `.jobsLost` if it has lost more jobs than this submitter keeps.
     package func restore() async throws(RedisError) {
         guard submitted > 0 || isClosing, !isRefused else { return }
@@ -214,7 +218,11 @@ package actor BatchSubmitter {
             case .batchBehind: try goBack(to: BatchCounters(try await queue.batch(batch))["submitted"])
             case .batchClosed:
                 (wasClosedByOthers, isRefused) = (true, true)
-                throw error
+                throw RedisError(
+                    .batchClosed,
+                    "Another process has closed the batch \(batch), so that it takes no more jobs. The "
+                        + "\(submitted) that Redis has continue; submit the others under another name."
+                )
             default: throw error
             }
         }
@@ -232,9 +240,9 @@ package actor BatchSubmitter {
         guard sources == first - number else {
             throw RedisError(
                 .jobsLost,
-                "Redis has lost jobs: it acknowledged \(submitted) of the batch \(batch) and has \(number), and only the "
-                    + "last \(sources) can be pushed again. It ended before they were on its disk, or a replica without "
-                    + "them took over. Submit again: finished work is in the cache."
+                "Redis has lost jobs: it acknowledged \(submitted) of the batch \(batch) and has \(number), and only "
+                    + "the last \(sources) can be pushed again. It ended before they were on its disk, or a replica "
+                    + "without them took over. Submit again: finished work is in the cache."
             )
         }
         let lost = kept.suffix(count)

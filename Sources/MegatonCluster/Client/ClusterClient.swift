@@ -72,7 +72,8 @@ public final class ClusterClient: Sendable {
     ///   - deduplicates: whether jobs with the same source, renditions and output are done only once; the others end as
     ///     `deduplicated`. For jobs without an id too.
     ///   - weight: share of this batch relative to other batches, 1 to 100.
-    /// - Throws: ``ClusterError``, or `CancellationError`. The jobs that were already pushed are then cancelled.
+    /// - Throws: ``ClusterError``, or `CancellationError`. The jobs that were already pushed are then cancelled, unless
+    ///   another process has closed the batch (``ClusterError/Code/batchClosed``).
     public func submit(
         _ jobs: some Sequence<Job>,
         batch name: String? = nil,

@@ -16,6 +16,8 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
         public static let redis = Code("redis")
         /// Another client has submitted a batch of this name.
         public static let batchExists = Code("batch_exists")
+        /// Another process has closed the batch while its jobs were submitted: it takes no more.
+        public static let batchClosed = Code("batch_closed")
         /// There is no batch of this name, or no longer.
         public static let unknownBatch = Code("unknown_batch")
         /// The batch keeps no outcomes.
@@ -74,8 +76,9 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
         let code: Code =
             switch error.code {
             case .batchExists: .batchExists
+            case .batchClosed: .batchClosed
             case .noBatch: .unknownBatch
-            case .jobsLost: .jobsLost
+            case .jobsLost, .batchBehind: .jobsLost
             case .otherReader: .otherReader
             case .invalidConfiguration: .invalidConfiguration
             case .incompatibleVersion: .incompatibleVersion

@@ -135,8 +135,8 @@ final class OutcomeReader {
             : "Redis has lost them, and those jobs may have run"
         throw ClusterError(
             .outcomesLost,
-            "\(count) outcomes of the batch \(name) are missing: \(reason). The jobs' outputs are not affected. Submit the "
-                + "missing jobs again under another name: finished work is found in the cache."
+            "\(count) outcomes of the batch \(name) are missing: \(reason). The jobs' outputs are not affected. Submit "
+                + "the missing jobs again under another name: finished work is found in the cache."
         )
     }
 

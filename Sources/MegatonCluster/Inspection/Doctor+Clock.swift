@@ -21,8 +21,8 @@ extension Doctor {
             subject: "\(part.rawValue): clock",
             message: isFine
                 ? "within \(Int(skew)) s of this machine's clock"
-                : "\(text(ahead)) this machine's clock. Leases and delays are correct, as they follow the clock of Redis; "
-                    + "displayed times are not. Synchronize the clocks by NTP."
+                : "\(text(ahead)) this machine's clock. Leases and delays are correct, as they follow the clock of "
+                    + "Redis; displayed times are not. Synchronize the clocks by NTP."
         )
     }
 
@@ -34,8 +34,8 @@ extension Doctor {
             subject: "clocks",
             message: isFine
                 ? "the clocks of control Redis and cache Redis are within \(Int(skew)) s of each other"
-                : "the clock of the control Redis is \(text(ahead)) that of the cache Redis. Each uses its own, so jobs "
-                    + "and cache are correct, but their times cannot be compared. Synchronize the clocks by NTP."
+                : "the clock of the control Redis is \(text(ahead)) that of the cache Redis. Each uses its own, so "
+                    + "jobs and cache are correct, but their times cannot be compared. Synchronize the clocks by NTP."
         )
     }
 

@@ -33,20 +33,22 @@ extension Doctor {
         if isKept && Self.hasFailed("aof_last_write_status", in: info) {
             add(
                 .error,
-                "Redis cannot write its append-only file and refuses all writes. Is the disk full? See the log of Redis."
+                "Redis cannot write its append-only file and refuses all writes. Is the disk full? See the log of "
+                    + "Redis."
             )
         }
         if isKept && Self.hasFailed("aof_last_bgrewrite_status", in: info) {
             add(
                 .warning,
-                "the last rewrite of the append-only file failed, and the file grows. Is the disk full? See the log of Redis."
+                "the last rewrite of the append-only file failed, and the file grows. Is the disk full? See the log of "
+                    + "Redis."
             )
         }
         if Self.hasFailed("rdb_last_bgsave_status", in: info) {
             add(
                 .warning,
-                "the last snapshot failed; with stop-writes-on-bgsave-error Redis refuses all writes. Is the disk or the "
-                    + "memory full? See the log of Redis."
+                "the last snapshot failed; with stop-writes-on-bgsave-error Redis refuses all writes. Is the disk or "
+                    + "the memory full? See the log of Redis."
             )
         }
         if !findings.contains(where: { $0.subject == subject }) {

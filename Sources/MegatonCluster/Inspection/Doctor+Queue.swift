@@ -103,11 +103,12 @@ extension Doctor {
             subject: "damaged batches",
             message: ends == 0
                 ? "none"
-                : "\(ends == 1 ? "1 job has" : "\(ends) jobs have") ended without being counted by their batch, because a "
-                    + "key of the batch was changed outside of Megaton. Such a batch may never end. Find it in the logs of "
-                    + "the workers and in megaton dead list --error damaged_batch, delete \(keys.batch("<b>")), "
-                    + "\(keys.results("<b>")) and \(keys.known("<b>")), and submit the missing jobs under another name. "
-                    + "To clear this warning, run HDEL \(keys.stat) \(counter) in the control Redis."
+                : "\(ends == 1 ? "1 job has" : "\(ends) jobs have") ended without being counted by their batch, "
+                    + "because a key of the batch was changed outside of Megaton. Such a batch may never end. Find it "
+                    + "in the logs of the workers and in megaton dead list --error damaged_batch, delete "
+                    + "\(keys.batch("<b>")), \(keys.results("<b>")) and \(keys.known("<b>")), and submit the missing "
+                    + "jobs under another name. To clear this warning, run HDEL \(keys.stat) \(counter) in the control "
+                    + "Redis."
         )
     }
 
@@ -157,7 +158,8 @@ extension Doctor {
             level: .warning,
             subject: "hosts",
             message:
-                "circuit breaker open after consecutive failures: \(named.joined(separator: ", "))\(more). Their jobs wait."
+                "circuit breaker open after consecutive failures: \(named.joined(separator: ", "))\(more). Their jobs "
+                + "wait."
         )
     }
 }

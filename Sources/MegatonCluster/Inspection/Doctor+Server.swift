@@ -129,7 +129,8 @@ extension Doctor {
             subject: "\(part.rawValue): role",
             message: role == "master"
                 ? role
-                : "it is not a master (\(role)) and accepts no writes. Use the address of the master, or redis-sentinel://."
+                : "it is not a master (\(role)) and accepts no writes. Use the address of the master, or "
+                    + "redis-sentinel://."
         )
     }
 
@@ -203,8 +204,8 @@ extension Doctor {
                 message: good.map {
                     "\(replicas) connected, \($0) of them up to date; without these Redis refuses writes"
                 }
-                    ?? "\(replicas) connected, and min-replicas-to-write is 0: an isolated master keeps accepting jobs, which "
-                    + "are lost at the failover. Set min-replicas-to-write 1."
+                    ?? "\(replicas) connected, and min-replicas-to-write is 0: an isolated master keeps accepting "
+                    + "jobs, which are lost at the failover. Set min-replicas-to-write 1."
             )
         ]
     }

@@ -7,7 +7,9 @@ package struct Doctor: Sendable {
     /// The servers of the cache.
     let caches: [RedisClient]
     /// Whether the cache is on the control Redis, or a part of it.
-    let isShared: Bool
+    private(set) var isShared: Bool
+    /// Servers of the cache that the control Redis is, under the same name or another one.
+    private var sharedCaches: [RedisConfiguration]
     let keys: QueueKeys
 
     /// - Parameter caches: the servers of the cache, or the same client as `control` if one Redis serves as both.
@@ -15,16 +17,23 @@ package struct Doctor: Sendable {
         self.control = control
         self.caches = caches
         self.keys = keys
-        isShared = caches.contains { $0.configuration == control.configuration }
+        sharedCaches = caches.map(\.configuration).filter { $0 == control.configuration }
+        isShared = !sharedCaches.isEmpty
     }
 
     /// Runs all checks and returns every finding, including the fine ones.
     ///
     /// - Parameter repair: whether faults of the queue are repaired; nothing else is changed in any case.
     package func examine(repair: Bool = false) async -> [Finding] {
+        var doctor = self
+        let names = await doctor.findSameServers()
+        return await doctor.findings(repair: repair) + names
+    }
+
+    private func findings(repair: Bool) async -> [Finding] {
         let (ofControl, controlClock) = await server(.control, at: control)
         var findings = ofControl
-        for cache in caches where cache.configuration != control.configuration {
+        for cache in caches where !sharedCaches.contains(cache.configuration) {
             var (ofCache, cacheClock) = await server(.cache, at: cache)
             if let controlClock, let cacheClock { ofCache.append(Self.clocks(controlClock - cacheClock)) }
             if caches.count > 1 {
@@ -39,6 +48,60 @@ package struct Doctor: Sendable {
             findings.append(await audit(repair: repair))
         }
         return findings
+    }
+
+    /// Finds out which URLs name the same server, by the `run_id` that each Redis process makes at its start.
+    ///
+    /// - Returns: findings about servers with several names.
+    private mutating func findSameServers() async -> [Finding] {
+        if caches.allSatisfy({ $0.configuration == control.configuration }) { return [] }
+        let ids = await Self.identities(of: [control] + caches)
+        let ofControl = ids[0]
+        var findings: [Finding] = []
+        var seen: [(server: RedisConfiguration, ids: Set<String>)] = []
+        for (cache, ids) in zip(caches, ids.dropFirst()) {
+            let server = cache.configuration
+            if server != control.configuration, !ids.isDisjoint(with: ofControl) {
+                sharedCaches.append(server)
+                isShared = true
+            }
+            if let other = seen.first(where: { !$0.ids.isDisjoint(with: ids) }) {
+                findings.append(Self.twoNames(other.server, server))
+            }
+            seen.append((server, ids))
+        }
+        return findings
+    }
+
+    /// The identities of servers, which are asked at the same time: each may be unreachable.
+    private static func identities(of servers: [RedisClient]) async -> [Set<String>] {
+        await withTaskGroup(of: (Int, Set<String>).self) { group in
+            for (index, server) in servers.enumerated() {
+                group.addTask { (index, await identities(of: server)) }
+            }
+            var all = [Set<String>](repeating: [], count: servers.count)
+            for await (index, ids) in group { all[index] = ids }
+            return all
+        }
+    }
+
+    /// The `run_id` of a server, or those of the masters of a cluster; none if it does not answer, or its user may not
+    /// ask. Other findings say so.
+    private static func identities(of redis: RedisClient) async -> Set<String> {
+        let replies = (try? await redis.sendToMasters(["INFO", "server"])) ?? []
+        let ids = replies.compactMap { Inspector.text("run_id", in: $0.reply.string ?? "") }
+        // A managed server may show none, or zeros.
+        return Set(ids.filter { Set($0).count > 1 })
+    }
+
+    private static func twoNames(_ one: RedisConfiguration, _ two: RedisConfiguration) -> Finding {
+        Finding(
+            level: .error,
+            subject: "\(Part.cache.rawValue): names",
+            message:
+                "\(one) and \(two) are the same server, which gets two shares of the keys. Name each server once, and "
+                + "with the same URL in all processes: the name decides which keys are at a server."
+        )
     }
 
     private func libvips() -> Finding {

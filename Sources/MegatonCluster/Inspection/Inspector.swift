@@ -211,6 +211,20 @@ package struct Inspector: Sendable {
         _ budget: Duration
     ) async throws(RedisError) -> KindScan {
         let deadline = ContinuousClock.now + budget
+        while true {
+            do throws(RedisError) {
+                return try await memoryByKind(cache, before: deadline)
+            } catch {
+                // Another master of a Redis Cluster has taken the keys over: the scan has to begin again.
+                guard error.endsScan, ContinuousClock.now <= deadline, !Task.isCancelled else { throw error }
+            }
+        }
+    }
+
+    private static func memoryByKind(
+        _ cache: RedisClient,
+        before deadline: ContinuousClock.Instant
+    ) async throws(RedisError) -> KindScan {
         var scan = KindScan()
         var cursor = "0"
         repeat {

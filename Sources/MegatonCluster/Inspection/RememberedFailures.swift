@@ -9,6 +9,8 @@ package struct RememberedFailures: Sendable {
 
     /// Number of keys read in one round trip.
     private static let page = 1000
+    /// How often a scan begins again because a master of a Redis Cluster was replaced.
+    private static let maximumRestarts = 5
 
     /// Creates an editor of remembered failures.
     ///
@@ -65,7 +67,25 @@ package struct RememberedFailures: Sendable {
     }
 
     private func forget(at cache: RedisClient, _ isMeant: (String?) -> Bool) async throws(RedisError) -> Int {
-        var (cursor, forgotten) = ("0", 0)
+        var (forgotten, restarts) = (0, 0)
+        while true {
+            do throws(RedisError) {
+                try await forget(at: cache, isMeant, count: &forgotten)
+                return forgotten
+            } catch {
+                guard error.endsScan, restarts < Self.maximumRestarts, !Task.isCancelled else { throw error }
+                restarts += 1
+            }
+        }
+    }
+
+    /// - Parameter forgotten: grows by the number of failures forgotten, also if the scan fails.
+    private func forget(
+        at cache: RedisClient,
+        _ isMeant: (String?) -> Bool,
+        count forgotten: inout Int
+    ) async throws(RedisError) {
+        var cursor = "0"
         repeat {
             let reply = try await cache.send([
                 "SCAN", .string(cursor), "MATCH", .string(CacheKeys.patternOfNegatives), "COUNT", .int(Self.page),
@@ -82,11 +102,10 @@ package struct RememberedFailures: Sendable {
             if !meant.isEmpty {
                 // One command for each, because they are in different slots of a Redis Cluster.
                 let replies = try await cache.pipeline(meant.map { ["UNLINK", .string($0)] })
-                for case .error(let text) in replies { throw RedisError(reply: text) }
                 forgotten += replies.reduce(0) { $0 + ($1.int ?? 0) }
+                for case .error(let text) in replies { throw RedisError(reply: text) }
             }
         } while cursor != "0"
-        return forgotten
     }
 
     private func forgetStates(of hosts: Set<String>) async throws(RedisError) {

@@ -207,8 +207,8 @@ package struct Pack: Sendable, Equatable {
         }
         if pushed.pack.splitSize > maximumSplitSize {
             throw JobError(
-                "the pack has \(pushed.pack.splitSize) bytes if each of its \(elements.count) sources is a job; allowed "
-                    + "are \(maximumSplitSize): use a preset with fewer renditions, or smaller packs"
+                "the pack has \(pushed.pack.splitSize) bytes if each of its \(elements.count) sources is a job; "
+                    + "allowed are \(maximumSplitSize): use a preset with fewer renditions, or smaller packs"
             )
         }
         return pushed

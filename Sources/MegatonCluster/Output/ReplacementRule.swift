@@ -38,8 +38,8 @@ struct ReplacementRule {
         case .nothing:
             throw refusal(
                 of: place,
-                "has other content, and the job may not replace it (\"replace\": \"none\", which megaton run and submit "
-                    + "set if the file is one of their inputs)"
+                "has other content, and the job may not replace it (\"replace\": \"none\", which megaton run and "
+                    + "submit set if the file is one of their inputs)"
             )
         case .images:
             guard let obstacle = obstacle(at: place, named: name, info: info, type: AssetType(data)) else { return }

@@ -69,9 +69,9 @@ package enum EvictionPolicyCheck {
         if try await reply(of: redis, to: ["ROLE"]) == nil { refused.append("role") }
         if refused.isEmpty { return nil }
         return
-            "The Redis user \(redis.configuration.user) may not run \(RedisPermission.names(refused)), so it is unknown "
-            + "whether the control Redis at \(redis.configuration) evicts jobs (maxmemory-policy must be noeviction) or is "
-            + "a replica. \(RedisPermission.remedy(refused, for: redis.configuration))"
+            "The Redis user \(redis.configuration.user) may not run \(RedisPermission.names(refused)), so it is "
+            + "unknown whether the control Redis at \(redis.configuration) evicts jobs (maxmemory-policy must be "
+            + "noeviction) or is a replica. \(RedisPermission.remedy(refused, for: redis.configuration))"
     }
 
     /// - Returns: the replies of all nodes; nil if this user may not run the command, or the server does not have it.

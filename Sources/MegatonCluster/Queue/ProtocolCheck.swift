@@ -101,10 +101,10 @@ package struct ProtocolCheck: Sendable {
         }
         throw RedisError(
             .incompatibleVersion,
-            "The processes of the queue \"\(queue.queue)\" speak protocol \(text.prefix(32)), and this program, Megaton "
-                + "\(Megaton.version), speaks \(spoken.lowerBound). Install the version of the other processes here. To "
-                + "change the version of the queue, drain it, stop its processes and delete \(queue.protocolRange); see "
-                + "docs/upgrading.md."
+            "The processes of the queue \"\(queue.queue)\" speak protocol \(text.prefix(32)), and this program, "
+                + "Megaton \(Megaton.version), speaks \(spoken.lowerBound). Install the version of the other processes "
+                + "here. To change the version of the queue, drain it, stop its processes and delete "
+                + "\(queue.protocolRange); see docs/upgrading.md."
         )
     }
 
@@ -118,8 +118,9 @@ package struct ProtocolCheck: Sendable {
             "The queue \"\(queue.queue)\" is in use by Megaton 0.1 or 0.2, whose jobs this version does not read: "
                 + "\(former.parts.joined(separator: "; ")). With the program of that version, "
                 + (former.hasProcesses ? "" : "start a coordinator and a worker, ")
-                + "\(steps.joined(separator: ", ")), and start this one again. Entries of killed processes expire after "
-                + "three heartbeats. Jobs that are pushed to \(queue.jobs) meanwhile wait there. See docs/upgrading.md."
+                + "\(steps.joined(separator: ", ")), and start this one again. Entries of killed processes expire "
+                + "after three heartbeats. Jobs that are pushed to \(queue.jobs) meanwhile wait there. See "
+                + "docs/upgrading.md."
         )
     }
 }

@@ -18,23 +18,47 @@ extension InFlightLock {
         do {
             let why = try error.map { try JSONEncoder().encode($0) } ?? Data()
             let milliseconds = memory?.lifetime.wholeMilliseconds ?? (isFull ? -2 : -1)
+            let call = failure(
+                of: lead,
+                token: token,
+                why: why,
+                milliseconds: milliseconds,
+                supersedesEntry: error?.supersedesEntry == true,
+                kind: memory?.kind ?? .usual
+            )
             try await cache.nodes[lead.key].redis.run(
                 FlightScripts.failFlight,
-                keys: [
-                    CacheKeys.flight(lead.key), CacheKeys.negative(lead.key), CacheKeys.entry(lead.key),
-                ],
-                arguments: [
-                    .string(owner), .int(token), .int(milliseconds),
-                    .buffer(ByteBuffer(bytes: why)), .string(CacheKeys.landing(lead.key)),
-                    .string(lead.key.description), error?.supersedesEntry == true ? "1" : "0",
-                    .string((memory?.kind ?? .usual).rawValue), .string(CacheKeys.deletions),
-                ]
+                keys: call.keys,
+                arguments: call.arguments
             )
             await note(.land, of: lead, result: isFull ? "full" : "failed")
         } catch {
             // The flight ends when its lease expires.
             logger.debug("cannot end a flight; its lease will expire", metadata: [LogKey.error: "\(error)"])
         }
+    }
+
+    /// The keys and arguments of a call of `failFlight`.
+    ///
+    /// - Parameters:
+    ///   - why: the error as JSON; empty if there is none.
+    ///   - milliseconds: how long the error is remembered; -1 for not at all, -2 if the cache is full.
+    func failure(
+        of lead: SingleFlight.Leader,
+        token: Int,
+        why: Data = Data(),
+        milliseconds: Int = -1,
+        supersedesEntry: Bool = false,
+        kind: RememberedFailure.Kind = .usual
+    ) -> (keys: [String], arguments: [RedisArgument]) {
+        (
+            [CacheKeys.flight(lead.key), CacheKeys.negative(lead.key), CacheKeys.entry(lead.key)],
+            [
+                .string(owner), .int(token), .int(milliseconds), .buffer(ByteBuffer(bytes: why)),
+                .string(CacheKeys.landing(lead.key)), .string(lead.key.description), supersedesEntry ? "1" : "0",
+                .string(kind.rawValue), .string(CacheKeys.deletions),
+            ]
+        )
     }
 
     package func remember(_ error: ImagePipeline.Error?, for key: CacheKey) async {

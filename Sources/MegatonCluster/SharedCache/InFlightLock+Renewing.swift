@@ -69,11 +69,36 @@ extension InFlightLock {
         }
     }
 
-    /// Ends the flights that this process still leads, at its end, so that no waiter waits for their leases.
-    func abandonLeads() async {
-        for lead in leading.withLock({ $0.all }) {
-            await end(lead, error: nil)
-            leading.withLock { $0.remove(lead) }
+    /// Ends the flights that this process still leads, at its end, so that no waiter waits for their leases: in one
+    /// round trip for each server, at the same time. A server that does not answer delays the end of the process by
+    /// `limit`, and the flights end with their leases.
+    func abandonLeads(within limit: Duration = .seconds(1)) async {
+        let leads = leading.withLock { $0.all }
+        let haveEnded = await cache.nodes.perform(leads, by: \.key.digest) { [self] node, leads in
+            await abandon(leads, at: node, within: limit)
+        }
+        for (lead, hasEnded) in zip(leads, haveEnded) where hasEnded { await note(.land, of: lead, result: "failed") }
+        leading.withLock { leading in
+            for lead in leads { leading.remove(lead) }
+        }
+    }
+
+    /// - Returns: for each lead, whether its flight has ended.
+    private func abandon(
+        _ leads: [SingleFlight.Leader],
+        at node: CacheNodes.Node,
+        within limit: Duration
+    ) async -> [Bool] {
+        do {
+            let replies = try await node.redis.run(
+                FlightScripts.failFlight,
+                calls: leads.map { failure(of: $0, token: $0.token ?? 0) },
+                timeout: limit
+            )
+            return replies.map { if case .error = $0 { false } else { true } }
+        } catch {
+            logger.debug("cannot end flights; their leases will expire", metadata: [LogKey.error: "\(error)"])
+            return leads.map { _ in false }
         }
     }
 }

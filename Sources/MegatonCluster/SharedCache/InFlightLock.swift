@@ -248,18 +248,26 @@ public final class InFlightLock: SingleFlightCoordinating {
 
     @discardableResult
     package func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
-        var kept: Set<CacheKey> = []
-        for (lead, entry) in entries {
-            guard let token = lead.token else { continue }
-            // An unlocked lead has no flight to end: without an entry, the `uncacheable` mark of the last response
-            // stays.
-            if lead.isUnlocked, entry.map(isKeepable) != true { continue }
-            // Renewed until the entry is stored: writing many chunks takes time.
-            leading.withLock { $0.markEnding(lead) }
-            defer { leading.withLock { $0.remove(lead) } }
-            if await isAccepted(entry, of: lead, token: token) { kept.insert(lead.key) }
+        // At all servers at the same time, and at each of them one after the other.
+        let kept = await cache.nodes.perform(entries, by: { $0.leader.key.digest }) { [self] _, entries in
+            var kept: [CacheKey?] = []
+            for (lead, entry) in entries { kept.append(await isKept(entry, of: lead) ? lead.key : nil) }
+            return kept
         }
-        return kept
+        return Set(kept.compactMap { $0 })
+    }
+
+    /// Ends a flight with an entry or without, if there is a flight to end or an entry to store.
+    ///
+    /// - Returns: whether the entry was stored, or not stored because nothing else needs it.
+    private func isKept(_ entry: CachedData?, of lead: SingleFlight.Leader) async -> Bool {
+        guard let token = lead.token else { return false }
+        // An unlocked lead has no flight to end: without an entry, the `uncacheable` mark of the last response stays.
+        if lead.isUnlocked, entry.map(isKeepable) != true { return false }
+        // Renewed until the entry is stored: writing many chunks takes time.
+        leading.withLock { $0.markEnding(lead) }
+        defer { leading.withLock { $0.remove(lead) } }
+        return await isAccepted(entry, of: lead, token: token)
     }
 
     /// Ends a flight with an entry or without.
@@ -300,11 +308,15 @@ public final class InFlightLock: SingleFlightCoordinating {
     }
 
     package func fail(_ leads: [SingleFlight.Leader], error: ImagePipeline.Error) async {
-        for lead in leads where lead.token != nil && !lead.isUnlocked {
-            if lead.stale?.mayServe(after: error) == true { statistics?.add("stale_hits", 1) }
-            leading.withLock { $0.markEnding(lead) }
-            await end(lead, error: error)
-            leading.withLock { $0.remove(lead) }
+        let led = leads.filter { $0.token != nil && !$0.isUnlocked }
+        _ = await cache.nodes.perform(led, by: \.key.digest) { [self] _, leads in
+            for lead in leads {
+                if lead.stale?.mayServe(after: error) == true { statistics?.add("stale_hits", 1) }
+                leading.withLock { $0.markEnding(lead) }
+                await end(lead, error: error)
+                leading.withLock { $0.remove(lead) }
+            }
+            return leads
         }
     }
 

@@ -16,9 +16,10 @@ final class RepeatedSources: Sendable {
         var next = 0
         /// Number of jobs in the ring by the hash of their source.
         var counts: [Int: Int] = [:]
-        /// Originals to be marked.
-        var unmarked: Set<CacheKey> = []
-        var isMarking = false
+        /// Originals to be marked, by the index of their server.
+        var unmarked: [Int: Set<CacheKey>] = [:]
+        /// Servers at which a task marks originals.
+        var marking: Set<Int> = []
     }
 
     private let cache: RedisDataCache
@@ -26,7 +27,7 @@ final class RepeatedSources: Sendable {
     private let logger: Logger
     private let state = Mutex(State())
 
-    /// Maximum number of originals that wait to be marked; further ones are not.
+    /// Maximum number of originals that wait to be marked at one server; further ones are not.
     private static let limit = 16_384
     /// Time to live of a mark: the jobs of a window are done in about two seconds, if nothing delays them.
     private static let lifetime: Duration = .seconds(120)
@@ -47,38 +48,35 @@ final class RepeatedSources: Sendable {
     /// Notes admitted jobs.
     func note(_ jobs: [Job]) {
         let sources = jobs.filter(Self.isRemote)
-        let startsMarking = state.withLock { state in
+        let idle = state.withLock { state in
             for job in sources where state.add(Self.hash(job), window: window) {
-                guard state.unmarked.count < Self.limit, let key = job.original else { continue }
-                state.unmarked.insert(key)
+                guard let key = job.original else { continue }
+                let index = cache.nodes[key].index
+                guard state.unmarked[index, default: []].count < Self.limit else { continue }
+                state.unmarked[index, default: []].insert(key)
             }
-            if state.unmarked.isEmpty || state.isMarking { return false }
-            state.isMarking = true
-            return true
+            let idle = Set(state.unmarked.keys).subtracting(state.marking)
+            state.marking.formUnion(idle)
+            return idle
         }
-        // Unstructured, so that admission does not wait. Bounded by the time-outs of the cache, and one at a time.
-        if startsMarking { Task { await mark() } }
+        // Unstructured, so that admission does not wait, and one for each server, so that none waits for one that
+        // hangs. Bounded by the time-outs of the cache, and one at a time.
+        for index in idle { Task { await mark(at: cache.nodes.all[index]) } }
     }
 
-    private func mark() async {
+    private func mark(at node: CacheNodes.Node) async {
         while true {
-            let keys = state.withLock { state -> [CacheKey] in
-                let keys = Array(state.unmarked.prefix(Self.page))
-                state.unmarked.subtract(keys)
-                if keys.isEmpty { state.isMarking = false }
-                return keys
-            }
+            let keys = state.withLock { $0.takePage(of: node.index, atMost: Self.page) }
             if keys.isEmpty { return }
-            let isMarked = await cache.nodes.perform(keys, by: \.digest) { node, keys in
-                do throws(RedisError) {
-                    let replies = try await node.redis.pipeline(keys.map(Self.mark))
-                    // Also refused ones, by a cache that is full, need no second attempt.
-                    return replies.map { _ in true }
-                } catch {
-                    return keys.map { _ in false }
-                }
+            do throws(RedisError) {
+                // Also those that are refused, by a cache that is full, need no second attempt.
+                _ = try await node.redis.pipeline(keys.map(Self.mark))
+            } catch {
+                logger.debug(
+                    "originals of repeated sources cannot be marked in the cache",
+                    metadata: [LogKey.error: "\(error)"]
+                )
             }
-            if isMarked.contains(false) { logger.debug("originals of repeated sources cannot be marked in the cache") }
         }
     }
 
@@ -116,5 +114,14 @@ extension RepeatedSources.State {
         let count = (counts[source] ?? 0) + 1
         counts[source] = count
         return count > 1
+    }
+
+    /// Removes originals that are to be marked at a server. If there is none, its task ends.
+    fileprivate mutating func takePage(of index: Int, atMost limit: Int) -> [CacheKey] {
+        let keys = Array((unmarked[index] ?? []).prefix(limit))
+        unmarked[index]?.subtract(keys)
+        if unmarked[index]?.isEmpty == true { unmarked[index] = nil }
+        if keys.isEmpty { marking.remove(index) }
+        return keys
     }
 }

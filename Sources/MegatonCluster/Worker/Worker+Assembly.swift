@@ -111,13 +111,14 @@ extension Worker {
         let hours = Int(JobQueue.suspicion.inSeconds / 3600)
         let reason =
             isQuarantined
-            ? "Worker processes died \(max(job.deaths, ActiveJob.deathLimit)) times while they processed this image, so "
-                + "jobs with this source are not run for \(hours) hours."
-            : "\(job.stalls) \(job.stalls == 1 ? "worker" : "workers") died or stopped responding while running this job, so "
-                + "it is not run again."
+            ? "Worker processes died \(max(job.deaths, ActiveJob.deathLimit)) times while they processed this image, "
+                + "so jobs with this source are not run for \(hours) hours."
+            : "\(job.stalls) \(job.stalls == 1 ? "worker" : "workers") died or stopped responding while running this "
+                + "job, so it is not run again."
         return ImagePipeline.Error(
             .renderFailed,
-            "\(reason) Check the image, then run the job again with megaton dead requeue or megaton run --retry-failed.",
+            "\(reason) Check the image, then run the job again with megaton dead requeue or megaton run "
+                + "--retry-failed.",
             isRetryable: false
         )
     }

@@ -8,8 +8,8 @@ package struct RedisOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Control Redis: redis://, unix:///path, redis-sentinel://host:port,host:port/name or redis+cluster://host:port; "
-                + "with TLS rediss://, rediss-sentinel:// or rediss+cluster://.",
+            "Control Redis: redis://, unix:///path, redis-sentinel://host:port,host:port/name or "
+                + "redis+cluster://host:port; with TLS rediss://, rediss-sentinel:// or rediss+cluster://.",
             valueName: "url"
         )
     )
@@ -18,8 +18,8 @@ package struct RedisOptions: ParsableArguments {
     @Option(
         name: .customLong("cache-redis"),
         help: ArgumentHelp(
-            "Cache Redis; by default the control Redis. Repeatable: each holds a share of the entries, and all processes "
-                + "name the same ones, in any order.",
+            "Cache Redis; by default the control Redis. Repeatable: each holds a share of the entries, and all "
+                + "processes name the same ones, in any order.",
             valueName: "url"
         )
     )
@@ -52,8 +52,8 @@ package struct RedisOptions: ParsableArguments {
     package init() {}
 
     package static let environmentHelp =
-        "MEGATON_REDIS and MEGATON_CACHE_REDIS can have the URLs instead, which may contain passwords; several cache Redis "
-        + "with spaces in between. MEGATON_REDIS_CA, MEGATON_REDIS_CERT and MEGATON_REDIS_KEY can have the files."
+        "MEGATON_REDIS and MEGATON_CACHE_REDIS can have the URLs instead, which may contain passwords; several cache "
+        + "Redis with spaces in between. MEGATON_REDIS_CA, MEGATON_REDIS_CERT and MEGATON_REDIS_KEY can have the files."
 
     /// The URL from the command line or the environment.
     package var controlURL: String? { redis ?? Self.variable("MEGATON_REDIS") }

@@ -42,7 +42,8 @@ package struct CLIError: Error, CustomStringConvertible {
             case .otherReader:
                 .unavailable(
                     "another reader has received outcomes of the batch that this one lacks, or the ledger has lost "
-                        + "lines. megaton batch results with the name of a new file as --ledger reads those that are left."
+                        + "lines. megaton batch results with the name of a new file as --ledger reads those that are "
+                        + "left."
                 )
             case .invalidConfiguration: .usage(error.message)
             default: .unavailable(error.message)

@@ -37,7 +37,8 @@ public struct S3Endpoint: Sendable, Hashable {
         else {
             throw ImageError(
                 .invalidURL,
-                "The endpoint of s3 (\(url?.redacted ?? region)) is none; one looks like https://minio.example.com:9000."
+                "The endpoint of s3 (\(url?.redacted ?? region)) is none; one looks like "
+                    + "https://minio.example.com:9000."
             )
         }
         var path = components.percentEncodedPath

@@ -55,7 +55,8 @@ public struct SourceRule: Sendable, Hashable, CustomStringConvertible {
         else {
             throw ImageError(
                 .invalidURL,
-                "\"\(text)\" is not a rule for sources; an example is example.com, *.example.com:8443 or https://example.com/path."
+                "\"\(text)\" is not a rule for sources; an example is example.com, *.example.com:8443 or "
+                    + "https://example.com/path."
             )
         }
         if port == .usual, let number = parts.explicitPort { port = .number(number) }

@@ -68,7 +68,8 @@ package struct BodySpool: Sendable {
     package static func full(_ fault: SpoolFile.Fault) -> ImageError {
         ImageError(
             fault.isFull ? .diskFull : .outputFailed,
-            "A body cannot be kept in a temporary file in \(fault.reason). Make room there, or set TMPDIR to another disk.",
+            "A body cannot be kept in a temporary file in \(fault.reason). Make room there, or set TMPDIR to another "
+                + "disk.",
             isRetryable: true
         )
     }

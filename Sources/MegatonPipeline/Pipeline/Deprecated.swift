@@ -8,12 +8,3 @@ extension ImagePipeline.Configuration {
         set { nearCacheTTL = newValue }
     }
 }
-
-extension PipelineMetrics.Counts {
-    /// Old name of `planarFallbacks`.
-    @available(*, deprecated, message: "It is no longer public; megaton stats shows it as planar_fallbacks.")
-    public var rendersLeftByPlanes: Int {
-        get { planarFallbacks }
-        set { planarFallbacks = newValue }
-    }
-}

@@ -86,8 +86,8 @@ final class ClusterDiscovery: Sendable {
         if case .error(let text) = reply, text.contains("cluster support disabled") {
             throw RedisError(
                 .invalidConfiguration,
-                "The Redis at \(node) is not a node of a cluster: its cluster-enabled is no. Use redis://\(node) in the "
-                    + "URL (rediss:// for TLS)."
+                "The Redis at \(node) is not a node of a cluster: its cluster-enabled is no. Use redis://\(node) in "
+                    + "the URL (rediss:// for TLS)."
             )
         }
         let topology = try ClusterTopology(slots: reply, from: node)

@@ -11,6 +11,8 @@ final class ClusterNodes: Sendable {
     private struct State {
         var topology: ClusterTopology?
         var clients: [RedisEndpoint: RedisServerClient] = [:]
+        /// Connections to nodes that are no longer masters, until their commands in flight have ended.
+        var departed: [ObjectIdentifier: (client: RedisServerClient, timer: Scheduled<Void>)] = [:]
         var refresh: (task: Task<Void, Never>, end: EventLoopFuture<Void>)?
         /// Time of the last answer.
         var refreshed: NIODeadline?
@@ -181,17 +183,25 @@ final class ClusterNodes: Sendable {
         }
     }
 
-    private func accept(_ topology: ClusterTopology) {
-        let (departed, hasChanged) = state.withLock { state -> ([RedisServerClient], Bool) in
+    /// Takes a new topology in, and closes the connections to nodes that are no longer masters in a while.
+    func accept(_ topology: ClusterTopology) {
+        let hasChanged = state.withLock { state -> Bool in
             let hasChanged = state.topology != nil && state.topology != topology
             state.topology = topology
             state.refresh = nil
             state.refreshed = .now()
             state.failure = nil
             state.backoff.reset()
-            let departed = state.clients.filter { !topology.masters.contains($0.key) }
-            for node in departed.keys { state.clients[node] = nil }
-            return (Array(departed.values), hasChanged)
+            if state.isClosed { return false }
+            for (node, client) in state.clients where !topology.masters.contains(node) {
+                state.clients[node] = nil
+                let timer = group.next().scheduleTask(in: Self.grace) { [weak self] in
+                    client.close()
+                    self?.state.withLock { $0.departed[ObjectIdentifier(client)] = nil }
+                }
+                state.departed[ObjectIdentifier(client)] = (client, timer)
+            }
+            return hasChanged
         }
         if hasChanged {
             logger.debug(
@@ -199,7 +209,6 @@ final class ClusterNodes: Sendable {
                 metadata: ["masters": "\(topology.masters.count)"]
             )
         }
-        for client in departed { _ = group.next().scheduleTask(in: Self.grace) { client.close() } }
     }
 
     // MARK: - The end
@@ -216,12 +225,14 @@ final class ClusterNodes: Sendable {
     }
 
     func close() {
-        let (clients, refresh) = state.withLock { state in
+        let (clients, timers, refresh) = state.withLock { state in
             state.isClosed = true
-            defer { state.clients = [:] }
-            return (Array(state.clients.values), state.refresh?.task)
+            defer { (state.clients, state.departed) = ([:], [:]) }
+            let departed = state.departed.values
+            return (state.clients.values + departed.map(\.client), departed.map(\.timer), state.refresh?.task)
         }
         refresh?.cancel()
+        for timer in timers { timer.cancel() }
         for client in clients { client.close() }
     }
 

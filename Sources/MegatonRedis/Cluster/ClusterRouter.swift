@@ -12,9 +12,13 @@ import NIOCore
 /// - `RedisServerClient`: the connection to one node. It does not wait for an unreachable node.
 ///
 /// A unit is sent again only if no node has executed it: a node redirected it (MOVED, ASK), could not take it now
-/// (TRYAGAIN, CLUSTERDOWN), did not know its script (NOSCRIPT), or was not reached at all. All of that ends with the
-/// timeout of the call, and at once with a client that does not wait. A connection that breaks, or a reply that is
-/// overdue, is an error of the call: it is unknown whether the command was executed.
+/// (TRYAGAIN, CLUSTERDOWN), did not know its script (NOSCRIPT), or was not reached at all: a node that breaks off the
+/// greeting of a new connection has received no command either. All of that ends with the timeout of the call, and at
+/// once with a client that does not wait. A connection that breaks later, or a reply that is overdue, is an error of
+/// the call: it is unknown whether the command was executed.
+///
+/// Units that are sent again are executed after later ones of the same slot that need no repetition: see
+/// `RedisClient.pipeline`.
 final class ClusterRouter: RedisExecuting {
     /// Number of attempts without a delay, for redirects. Each move of a slot needs one; more are a disagreement of the
     /// nodes, which passes.
@@ -82,6 +86,7 @@ final class ClusterRouter: RedisExecuting {
             let (groups, orphans) = divide(call.units)
             call.begin(orphans)
             for (group, result) in await send(groups, of: call) { call.accept(result, of: group, nodes: nodes) }
+            call.sortUnits()
             if let failure = call.failure { throw failure }
             if call.units.isEmpty { return call.replies }
             if await !pause(&call) { return try call.giveUp() }
@@ -111,7 +116,7 @@ final class ClusterRouter: RedisExecuting {
         return (groups, orphans)
     }
 
-    private typealias Answer = (group: Group, result: Result<[RedisValue], RedisError>)
+    private typealias Answer = (group: Group, result: Result<[RedisValue], ExchangeFailure>)
 
     private func send(_ groups: [Group], of call: Call) async -> [Answer] {
         if groups.count == 1 { return [await send(groups[0], of: call)] }
@@ -123,9 +128,14 @@ final class ClusterRouter: RedisExecuting {
 
     private func send(_ group: Group, of call: Call) async -> Answer {
         let timeout = Duration.nanoseconds(max(0, (call.deadline - .now()).nanoseconds))
+        let client: RedisServerClient
         do throws(RedisError) {
-            let client = try nodes.client(at: group.node)
-            return (group, .success(try await client.pipeline(call.commands(of: group), timeout: timeout)))
+            client = try nodes.client(at: group.node)
+        } catch {
+            return (group, .failure(ExchangeFailure(error: error, wasSent: false)))
+        }
+        do throws(ExchangeFailure) {
+            return (group, .success(try await client.exchange(call.commands(of: group), timeout: timeout)))
         } catch {
             return (group, .failure(error))
         }
@@ -208,27 +218,25 @@ extension ClusterRouter {
             }
         }
 
-        mutating func accept(_ result: Result<[RedisValue], RedisError>, of group: Group, nodes: ClusterNodes) {
+        /// Puts the units that are sent again in the order of their commands. Answers of nodes come in any order.
+        mutating func sortUnits() { units.sort { $0.range.lowerBound < $1.range.lowerBound } }
+
+        mutating func accept(_ result: Result<[RedisValue], ExchangeFailure>, of group: Group, nodes: ClusterNodes) {
             switch result {
             case .success(let all): accept(all, of: group, nodes: nodes)
-            case .failure(let error) where Self.wasNotSent(error):
+            case .failure(let failure) where !failure.wasSent && failure.error.isTransient:
                 nodes.refreshSoon()
-                cause = error
+                cause = failure.error
                 needsDelay = true
                 units += group.units.map { unit in
                     var unit = unit
                     unit.askedNode = nil
                     return unit
                 }
-            case .failure(let error):
+            case .failure(let failure):
                 nodes.refreshSoon()
-                failure = failure ?? error
+                self.failure = self.failure ?? failure.error
             }
-        }
-
-        /// Whether an error of a connection says that nothing was sent: it was not reached, or refused the greeting.
-        private static func wasNotSent(_ error: RedisError) -> Bool {
-            [.unreachable, .busy, .notWritable].contains(error.code)
         }
 
         private mutating func accept(_ all: [RedisValue], of group: Group, nodes: ClusterNodes) {
@@ -305,14 +313,22 @@ extension ClusterRouter {
         _ command: RedisCommand,
         timeout: Duration
     ) async throws(RedisError) -> [(node: String?, reply: RedisValue)] {
-        let deadline = NIODeadline.now() + TimeAmount(timeout)
+        try await retrying(before: .now() + TimeAmount(timeout)) { deadline throws(RedisError) in
+            try await self.askMasters(command, before: deadline)
+        }
+    }
+
+    /// Repeats commands that only read: a replica may be about to take over.
+    private func retrying<Reply>(
+        before deadline: NIODeadline,
+        _ ask: (NIODeadline) async throws(RedisError) -> Reply
+    ) async throws(RedisError) -> Reply {
         var backoff = Backoff(first: .milliseconds(20), cap: .milliseconds(500))
         while true {
             do throws(RedisError) {
-                return try await askMasters(command, before: deadline)
+                return try await ask(deadline)
             } catch {
                 nodes.refreshSoon()
-                // A replica may be about to take over. Such commands only read, so that they may be repeated.
                 let delay = backoff.next(after: error)
                 guard error.isTransient, nodes.waits, NIODeadline.now() + TimeAmount(delay) < deadline,
                     (try? await Task.sleep(for: delay)) != nil
@@ -335,34 +351,41 @@ extension ClusterRouter {
         return replies
     }
 
-    /// Scans all masters, one after the other. The cursor that is returned names the node: `<cursor>@<node>`.
+    /// Scans all masters, one after the other, and waits for one that is unreachable. The cursor that is returned names
+    /// the node: `<cursor>@<node>`.
     ///
     /// Keys whose slot moves, and those of a master that joins meanwhile, may be missed, as SCAN of one server may miss
     /// keys that come meanwhile.
     ///
     /// - Throws: `.busy` if the node is no longer a master: its successor cannot continue with its cursor.
     private func scan(_ command: RedisCommand, timeout: Duration) async throws(RedisError) -> RedisValue {
-        let deadline = NIODeadline.now() + TimeAmount(timeout)
-        try await nodes.prepare(before: deadline)
-        let masters = nodes.masters
-        let given = command.arguments.count > 1 ? CommandKeys.text(command.arguments[1]) : "0"
-        let parts = given.split(separator: "@", maxSplits: 1)
-        let found = parts.count == 2 ? masters.firstIndex { $0.description == parts[1] } : masters.indices.first
-        guard let index = found, let cursor = parts.first else {
+        let reply = try await retrying(before: .now() + TimeAmount(timeout)) { deadline throws(RedisError) in
+            try await self.scanOnce(command, before: deadline)
+        }
+        guard let reply else {
             throw RedisError(
                 .busy,
                 "The node of a scan is no longer a master of the Redis Cluster; the scan has to begin again."
             )
         }
+        return reply
+    }
+
+    /// - Returns: nil if the node is no longer a master.
+    private func scanOnce(
+        _ command: RedisCommand,
+        before deadline: NIODeadline
+    ) async throws(RedisError) -> RedisValue? {
+        try await nodes.prepare(before: deadline)
+        let masters = nodes.masters
+        let given = command.arguments.count > 1 ? CommandKeys.text(command.arguments[1]) : "0"
+        let parts = given.split(separator: "@", maxSplits: 1)
+        let found = parts.count == 2 ? masters.firstIndex { $0.description == parts[1] } : masters.indices.first
+        guard let index = found, let cursor = parts.first else { return nil }
         var own = command
         if own.arguments.count > 1 { own.arguments[1] = .string(String(cursor)) }
-        let replies: [RedisValue]
-        do throws(RedisError) {
-            replies = try await nodes.client(at: masters[index]).pipeline([own], timeout: timeout)
-        } catch {
-            nodes.refreshSoon()
-            throw error
-        }
+        let timeout = Duration.nanoseconds(max(0, (deadline - .now()).nanoseconds))
+        let replies = try await nodes.client(at: masters[index]).pipeline([own], timeout: timeout)
         guard case .array(var fields) = replies.first ?? .null, fields.count == 2, let next = fields[0].string else {
             return replies.first ?? .null
         }

@@ -12,7 +12,8 @@ struct ClusterUnit: Equatable {
     var needsScript = false
 
     /// Divides a pipeline. A command without keys goes where the command with keys before it goes, or else the first
-    /// one behind it: a pipeline that stores something and publishes a message about it keeps its order.
+    /// one behind it: a pipeline that stores something and publishes a message about it keeps its order, except while
+    /// the slot is migrated.
     ///
     /// - Throws: `.crossSlot` if keys of one command, or of one transaction, are in different slots.
     static func units(of commands: [RedisCommand]) throws(RedisError) -> [ClusterUnit] {

@@ -108,8 +108,8 @@ enum CommandKeys {
         if other == slot { return }
         throw RedisError(
             .crossSlot,
-            "\(name) uses the keys \"\(text(first))\" (slot \(slot)) and \"\(text(key))\" (slot \(other)), which may be on "
-                + "different nodes of the Redis Cluster. Keys of one call need the same hash tag in braces."
+            "\(name) uses the keys \"\(text(first))\" (slot \(slot)) and \"\(text(key))\" (slot \(other)), which may "
+                + "be on different nodes of the Redis Cluster. Keys of one call need the same hash tag in braces."
         )
     }
 

@@ -71,8 +71,8 @@ struct RedisGreeting {
         guard reply.dictionary["mode"] == "cluster" else { return }
         throw RedisError(
             .invalidConfiguration,
-            "The Redis at \(place) is a node of a Redis Cluster. Use redis+cluster://host:port,host:port with the addresses "
-                + "of some of its nodes (rediss+cluster:// for TLS)."
+            "The Redis at \(place) is a node of a Redis Cluster. Use redis+cluster://host:port,host:port with the "
+                + "addresses of some of its nodes (rediss+cluster:// for TLS)."
         )
     }
 

@@ -89,19 +89,30 @@ final class RedisServerClient: RedisExecuting {
 
     /// Sends several commands in one round trip. An error reply is returned as `.error` at the position of its command.
     ///
-    /// - Throws: `.unreachable`, `.busy` and `.notWritable` only if no command was sent.
     func pipeline(_ commands: [RedisCommand], timeout: Duration) async throws(RedisError) -> [RedisValue] {
+        do throws(ExchangeFailure) {
+            return try await exchange(commands, timeout: timeout)
+        } catch {
+            throw error.error
+        }
+    }
+
+    /// As ``pipeline(_:timeout:)``, for callers that send the commands elsewhere if none of them was sent.
+    func exchange(_ commands: [RedisCommand], timeout: Duration) async throws(ExchangeFailure) -> [RedisValue] {
         let deadline = NIODeadline.now() + TimeAmount(timeout)
-        let connection = try await connection(before: deadline)
-        guard NIODeadline.now() < deadline else {
-            throw RedisError.connectingTookTooLong
+        let connection: RedisConnection
+        do throws(RedisError) {
+            connection = try await self.connection(before: deadline)
+            guard NIODeadline.now() < deadline else { throw RedisError.connectingTookTooLong }
+        } catch {
+            throw ExchangeFailure(error: error, wasSent: false)
         }
         let replies: [RedisValue]
         do throws(RedisError) {
             replies = try await connection.send(commands, deadline: deadline)
         } catch {
             drop(connection, after: error)
-            throw error
+            throw ExchangeFailure(error: error, wasSent: true)
         }
         // A replica took the server's place, or the master was demoted. The next command must resolve the name again.
         for case .error(let text) in replies {
@@ -253,6 +264,13 @@ final class RedisServerClient: RedisExecuting {
             if shared.failsFast { shared.failure = error }
         }
     }
+}
+
+/// The reason why commands have no replies.
+struct ExchangeFailure: Error {
+    let error: RedisError
+    /// Whether the commands may have been sent, so that it is unknown which of them were executed.
+    let wasSent: Bool
 }
 
 extension RedisError {

@@ -140,8 +140,8 @@ struct RedisTLS {
         }
         if has("unableToValidateCertificate", "failedToValidateHostname", "Couldn't find") {
             return
-                "The certificate of \(place) does not name this host. Use the name in its subjectAltName in the URL, or "
-                + "add this one to the certificate."
+                "The certificate of \(place) does not name this host. Use the name in its subjectAltName in the URL, "
+                + "or add this one to the certificate."
         }
         return certificateRemedy(place)
     }

@@ -67,7 +67,8 @@ struct RoutingEngine: RenderEngine {
             ? "the source is no JPEG of usual sampling in sRGB or gray" : step.reasonPlanesUnsupported(plan.probe) ?? ""
         return ImageError(
             .unsupportedFormat,
-            "the planes engine cannot make \(step.rendition.name): \(obstacle). Use the engine auto, which leaves it to libvips."
+            "the planes engine cannot make \(step.rendition.name): \(obstacle). Use the engine auto, which leaves it "
+                + "to libvips."
         )
     }
 }

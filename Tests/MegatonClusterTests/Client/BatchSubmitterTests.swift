@@ -134,7 +134,11 @@ import Testing
             try await submitter.flush()
             #expect(try await !fixture.queue.close(batch: "b"))
             try await submitter.add(jobs(2..<3)[0])
-            await #expect { try await submitter.flush() } throws: { ($0 as? RedisError)?.code == .batchClosed }
+            await #expect { try await submitter.flush() } throws: {
+                guard let error = $0 as? RedisError else { return false }
+                let message = error.message
+                return error.code == .batchClosed && message.contains("the batch b,") && message.contains("The 2 that")
+            }
             try await submitter.cancel()
             try await fixture.admit()
             for job in try await fixture.claim(9) { #expect(try await fixture.finish(job) == .ok) }

@@ -334,6 +334,12 @@ import Testing
         }
     }
 
+    /// Fault: both had the code `redis` and the text of the script.
+    @Test(arguments: [("BATCHCLOSED x", ClusterError.Code.batchClosed), ("BATCHBEHIND x", .jobsLost)])
+    func errorsOfPushesHaveCodes(_ reply: String, _ code: ClusterError.Code) {
+        #expect(ClusterError(RedisError(reply: reply)).code == code)
+    }
+
     @Test func batchesThatCannotBeReadOrSubmittedAreErrors() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = try client(server)

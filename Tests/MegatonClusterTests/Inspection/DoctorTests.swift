@@ -1,7 +1,9 @@
 import Foundation
+import Logging
 import MegatonPipeline
 import MegatonRedis
 import MegatonTestSupport
+import NIOPosix
 import Testing
 
 @testable import MegatonCluster
@@ -85,6 +87,40 @@ import Testing
                 let all = await doctor.examine()
                 #expect(findings("cache Redis: role (\(server.url))", all).map(\.level) == [.ok])
                 #expect(findings("cache Redis (unix://\(missing))", all).map(\.level) == [.error])
+            }
+        }
+    }
+
+    /// Fault: a second name of the control Redis counted as a cache of its own, and two names of one cache as two.
+    @Test func serversWithSeveralNamesAreRecognized() async throws {
+        let ports = (try FreePort.find(), try FreePort.find())
+        let options = RedisServerProcess.Options(settings: ["maxmemory 1gb"], port: ports.0)
+        try await QueueFixture.run(options) { (fixture) async throws in
+            try await RedisServerProcess.run(.init(port: ports.1)) { (server) async throws in
+                func client(_ url: String) throws -> RedisClient {
+                    RedisClient(
+                        try RedisConfiguration(url: url),
+                        role: "test",
+                        group: MultiThreadedEventLoopGroup.singleton,
+                        logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+                    )
+                }
+                let clients = [
+                    try client("redis://127.0.0.1:\(ports.0)"), server.client(),
+                    try client("redis://127.0.0.1:\(ports.1)"),
+                ]
+                defer { for client in clients { client.close() } }
+                let second = await examine(fixture, cache: clients[0])
+                let policy = try finding("control Redis: maxmemory-policy", second)
+                #expect(policy.level == .warning && policy.message.contains("--cache-redis"), "\(policy)")
+                #expect(findings("cache Redis: role", second).isEmpty, "it is looked at once")
+                #expect(findings("cache Redis: names", second).isEmpty)
+                let doctor = Doctor(control: fixture.redis, caches: Array(clients[1...]), keys: fixture.keys)
+                let names = try await finding("cache Redis: names", doctor.examine())
+                #expect(names.level == .error && names.message.contains("redis://127.0.0.1:\(ports.1)"), "\(names)")
+                #expect(names.message.contains(server.url))
+                let two = Doctor(control: fixture.redis, caches: Array(clients[0...1]), keys: fixture.keys)
+                #expect(await findings("cache Redis: names", two.examine()).isEmpty)
             }
         }
     }

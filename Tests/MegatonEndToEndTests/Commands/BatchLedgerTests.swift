@@ -60,6 +60,25 @@ import Testing
         }
     }
 
+    /// Fault: `batch results` ended with success although Redis had lost outcomes without a gap in their numbers.
+    @Test func lostOutcomesAreNoticed() async throws {
+        try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
+            try await cluster.start(workers: [FaultCluster.hasty])
+            let urls = (0..<3).map { origin.url("/\($0).png").absoluteString }.joined(separator: "\n")
+            let list = try cluster.directory.write(Data(urls.utf8), to: "list.txt")
+            #expect(try await megaton(["submit", list, "--batch", "b", "--keep-outcomes"], cluster).code == 0)
+            let whole = try await megaton(["batch", "results", "b", "--follow"], cluster)
+            #expect(whole.code == 0, "\(whole.errors)")
+            try await cluster.client.send(["HINCRBY", "megaton:{default}:2:batch:b", "submitted", "2"])
+            let ledger = cluster.directory.path + "/b.jsonl"
+            // The second time with the lines of the first, and the third time none of them.
+            for arguments in [["--ledger", ledger], ["--ledger", ledger], ["--from", "2"]] {
+                let ending = try await megaton(["batch", "results", "b"] + arguments, cluster)
+                #expect(ending.code == 69 && ending.errors.contains("2 outcomes of the batch b are missing"))
+            }
+        }
+    }
+
     /// Fault: the batch of a submitter that died while it pushed stayed open, and `batch wait` never ended.
     @Test func aBatchWithoutItsSubmitterIsClosed() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in

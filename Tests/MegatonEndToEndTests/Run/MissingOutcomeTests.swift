@@ -31,12 +31,38 @@ import Testing
         #expect(MissingOutcomes(54, .none, ids, history())?.ids.count == 20)
     }
 
+    /// Fault: a reader did not notice outcomes that Redis had lost without a gap in their numbers.
+    @Test func aReaderComparesItsOutcomesWithTheNumberOfJobs() {
+        func gaps(_ fields: [String: String], deleted: Int = 0, skipped: Int = 0, _ received: Int) -> OutcomeGaps {
+            let own = ["submitted": "10", "total": "10", "finished": "1"]
+            return OutcomeGaps(
+                BatchCounters(own.merging(fields) { $1 }),
+                deleted: deleted,
+                skipped: skipped,
+                received: received
+            )
+        }
+        #expect(gaps([:], 10).isEmpty)
+        #expect(gaps([:], 12).isEmpty, "outcomes that were read twice")
+        #expect(gaps([:], 7).lost == 3)
+        #expect(gaps([:], skipped: 6, 4).isEmpty && gaps([:], skipped: 6, 3).lost == 1)
+        #expect(gaps(["cancelled": "4"], 6).isEmpty, "jobs that were cancelled early have no outcome")
+        #expect(gaps(["cancelled": "4"], 5).lost == 1)
+        #expect(gaps(["submitted": "0"], 9).lost == 1, "jobs of the public list are not submitted to the batch")
+        let both = gaps(["results_dropped": "2"], deleted: 1, 5)
+        #expect(both.deleted == 3 && both.lost == 2)
+        let report = both.report(of: "spring")
+        #expect(report.count == 2 && report[0].contains("3 outcomes of the batch spring"), "\(report)")
+        #expect(report[1].contains("2 outcomes of the batch spring are missing: Redis has lost them"), "\(report)")
+        #expect(gaps(["finished": ""], 5).isEmpty, "a batch that goes on")
+    }
+
     @Test func aLedgerIsContinuedBehindItsLastWholeLine() async throws {
         let directory = try TestDirectory()
         defer { directory.remove() }
         let whole = line("a") + Data("\n\n".utf8) + line("b") + Data("\n".utf8)
         let path = try directory.write(whole + Data(#"{"attempts":1,"id":"c"#.utf8), to: "ledger.jsonl")
-        let ledger = try await Ledger.open(path) { false }
+        let ledger = try await Ledger.open(path, isDurable: true) { false }
         #expect(try await ledger.resume().number == 2)
         try await ledger.append([line("c")])
         ledger.close()

@@ -86,6 +86,90 @@ import Testing
         }
     }
 
+    /// Reports a message of the log.
+    private struct MessageLog: LogHandler {
+        let messages: AsyncStream<String>.Continuation
+        var metadata: Logger.Metadata = [:]
+        var logLevel: Logger.Level = .debug
+
+        func log(event: LogEvent) { messages.yield("\(event.message)") }
+
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+    }
+
+    /// Fault: a server that hangs without closing its connections was never noticed. The server that is pinged
+    /// continues to deliver messages, also after its last channel was left.
+    @Test func listensAgainAfterItsServerHung() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            try await FaultProxy.run(to: .unix(path: server.socket)) { (proxy) async throws in
+                let client = server.client()
+                defer { client.close() }
+                let (events, continuation) = AsyncStream.makeStream(of: String.self)
+                let (messages, log) = AsyncStream.makeStream(of: String.self)
+                let subscriptions = ChannelSubscriptions(
+                    try RedisConfiguration(url: proxy.url),
+                    group: MultiThreadedEventLoopGroup.singleton,
+                    logger: Logger(label: "test") { _ in MessageLog(messages: log) },
+                    pingInterval: .seconds(1),
+                    onSubscribed: { continuation.yield("+\($0)") },
+                    onMessage: { continuation.yield("\($0): \($1)") }
+                )
+                let listening = Task { await subscriptions.run() }  // Cancelled below.
+                var iterator = events.makeAsyncIterator()
+                var said = messages.makeAsyncIterator()
+                _ = subscriptions.subscribe(to: "a")
+                #expect(await iterator.next() == "+a")
+                subscriptions.unsubscribe(from: "a")
+                while try await client.calls("ping") < 4 { await Task.yield() }
+                _ = subscriptions.subscribe(to: "b")
+                #expect(await iterator.next() == "+b")
+                try await client.send(["PUBLISH", "b", "one"])
+                #expect(await iterator.next() == "b: one")
+                proxy.blackHole(true)
+                while let message = await said.next(), !message.contains("does not answer on a subscription") {}
+                proxy.blackHole(false)
+                #expect(await iterator.next() == "+b", "what was published meanwhile is lost, so it is reported again")
+                try await client.send(["PUBLISH", "b", "two"])
+                #expect(await iterator.next() == "b: two")
+                listening.cancel()
+                await listening.value
+            }
+        }
+    }
+
+    /// A user that may not run PING gets an error for each, which ends nothing.
+    @Test func aRefusedPingIsAnAnswer() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let client = server.client()
+            defer { client.close() }
+            try await client.send(["ACL", "SETUSER", "deaf", "on", ">x", "allchannels", "+@all", "-ping"])
+            var configuration = server.configuration
+            (configuration.username, configuration.password) = ("deaf", "x")
+            let (events, continuation) = AsyncStream.makeStream(of: String.self)
+            let subscriptions = ChannelSubscriptions(
+                configuration,
+                group: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                pingInterval: .milliseconds(300),
+                onSubscribed: { continuation.yield("+\($0)") },
+                onMessage: { continuation.yield("\($0): \($1)") }
+            )
+            _ = subscriptions.subscribe(to: "a")
+            let listening = Task { await subscriptions.run() }  // Cancelled below.
+            var iterator = events.makeAsyncIterator()
+            #expect(await iterator.next() == "+a")
+            // Equal refusals are one entry with a count.
+            while try await client.send(["ACL", "LOG"]).array?.first?.array?[1].int ?? 0 < 3 { await Task.yield() }
+            try await client.send(["PUBLISH", "a", "one"])
+            #expect(await iterator.next() == "a: one", "the connection is the first one")
+            listening.cancel()
+            await listening.value
+        }
+    }
+
     /// A channel that is left and wanted again at once is active in the end.
     @Test func manyQuickChangesEndInTheLastState() async throws {
         try await withSubscriptions { client, subscriptions, events in

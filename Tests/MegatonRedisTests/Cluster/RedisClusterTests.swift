@@ -248,6 +248,47 @@ import Testing
         }
     }
 
+    /// Fault: an error of the greeting failed the call, although no command was sent. A scan did not wait at all.
+    @Test func commandsAndScansWaitForTheSuccessorOfANodeThatHangs() async throws {
+        try await RedisClusterProcesses.run { (cluster) async throws in
+            let names = (0..<30).map { "k\($0)" }
+            let earlier = try cluster.client()
+            defer { earlier.close() }
+            _ = try await earlier.pipeline(names.map { ["SET", .string($0), "0"] })
+            _ = try await earlier.sendToMasters(["WAIT", "1", "5000"])
+            let client = try cluster.client(commandTimeout: .seconds(60))
+            defer { client.close() }
+            // It knows the topology, and has no connection to the node yet.
+            let victim = try await cluster.master(ofSlot: HashSlot.of("k0"))
+            for name in names {
+                if try await cluster.master(ofSlot: HashSlot.of(name)) == victim { continue }
+                try await client.send(["GET", .string(name)])
+                break
+            }
+            cluster.pause(port: victim)
+            async let counted = client.pipeline(names.map { ["INCR", .string($0)] })
+            async let found = scan(client)
+            #expect(try await counted.map(\.int) == names.map { _ in 1 }, "each was executed once")
+            #expect(try await found.isSuperset(of: names))
+        }
+    }
+
+    /// Begins again if the node of the scan is no longer a master.
+    private func scan(_ client: RedisClient) async throws -> Set<String> {
+        var (cursor, found) = ("0", Set<String>())
+        while true {
+            do throws(RedisError) {
+                let reply = try await client.send(["SCAN", .string(cursor), "COUNT", "20"]).array ?? []
+                cursor = reply.first?.string ?? "0"
+                found.formUnion(reply.last?.array?.compactMap(\.string) ?? [])
+                if cursor == "0" { return found }
+            } catch {
+                guard error.endsScan, !Task.isCancelled else { throw error }
+                cursor = "0"
+            }
+        }
+    }
+
     @Test func aClientThatFailsFastDoesNotWaitForACluster() async throws {
         let port = try FreePort.find()
         let client = RedisClient(

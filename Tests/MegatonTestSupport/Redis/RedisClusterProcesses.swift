@@ -222,6 +222,9 @@ package final class RedisClusterProcesses: Sendable {
         _ = await node.process.ending()
     }
 
+    /// Sends SIGSTOP to a node: its connections stay open and silent.
+    package func pause(port: Int) { nodes.first { $0.port == port }?.process.send(SIGSTOP) }
+
     /// A slot that is being moved from one master to another by the steps of the cluster specification.
     package struct Migration: Sendable {
         package let slot: Int

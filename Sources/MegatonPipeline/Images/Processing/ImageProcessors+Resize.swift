@@ -64,7 +64,8 @@ extension ImageProcessors {
         }
 
         public var description: String {
-            "Resize(size: (\(width), \(height)) pixels, contentMode: \(contentMode), crop: \(crop), upscale: \(upscale))"
+            "Resize(size: (\(width), \(height)) pixels, contentMode: \(contentMode), crop: \(crop), upscale: "
+                + "\(upscale))"
         }
 
         public func process(_ image: PlatformImage) -> PlatformImage? { try? resized(image, ProcessingBounds()) }
