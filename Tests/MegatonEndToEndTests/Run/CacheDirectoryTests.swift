@@ -34,4 +34,31 @@ import Testing
         #expect(ending.errors.contains(warning) && ending.errors.contains("XDG_CACHE_HOME"), "\(ending.errors)")
         #expect(home.outputs == ["a-256x256.jpg"])
     }
+
+    /// Fault: every run failed until the user found and deleted the file.
+    @Test(arguments: ["garbage\n", "REDIS0003 but cut", String(repeating: "no Redis at all ", count: 100)])
+    func aDamagedCacheIsSetAside(_ content: String) async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
+        let file = try home.directory.write(Data(content.utf8), to: "cache/megaton/cache.rdb")
+        let ending = try await home.run(["in", "--workers", "1"])
+        #expect(ending.code == 0, "\(ending.errors)")
+        #expect(ending.errors.contains("which is now \(file).damaged; this run begins with an empty one"))
+        #expect(FileManager.default.contents(atPath: file + ".damaged") == Data(content.utf8))
+        let again = try await home.run(["in", "--workers", "1"])
+        #expect(again.code == 0 && !again.errors.contains("damaged"), "\(again.errors)")
+        #expect(try home.summary(again)["cache_hits"] as? Int == 1, "the cache was saved beside the damaged one")
+    }
+
+    @Test func onlyFaultsOfTheSavedCacheSetItAside() {
+        let time = "1:M 23 Nov 2026 08:00:00.000 #"
+        for line in [
+            "Short read or OOM loading DB. Unrecoverable error, aborting now.",
+            "Wrong signature trying to load DB from file", "Fatal error loading the DB: Invalid argument. Exiting.",
+            "Can't handle RDB format version 99",
+        ] { #expect(EmbeddedRedis.isDamaged(log: "\(time) \(line)\n")) }
+        for log in ["*** FATAL CONFIG FILE ERROR ***\n", "\(time) Failed listening on port 0 (unix)\n", ""] {
+            #expect(!EmbeddedRedis.isDamaged(log: log))
+        }
+    }
 }
