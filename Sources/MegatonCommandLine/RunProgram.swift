@@ -5,6 +5,7 @@ import MegatonPipeline
 extension AsyncParsableCommand {
     /// Parses the arguments, runs the command and ends the process: the `main` of each program.
     package static func runProgram() async {
+        StandardStreams.openClosed()
         // A peer that closes its end causes an error of that write, and must not end the process.
         signal(SIGPIPE, SIG_IGN)
         do {
@@ -19,8 +20,21 @@ extension AsyncParsableCommand {
                 exitIfCommandIsUnknown()
                 exitIfOptionIsUnknown()
             }
-            exit(withError: error)
+            printAndExit(error)
         }
+    }
+
+    /// Ends the process with an error, or with a text that was asked for: that of `--help` or `--version`.
+    private static func printAndExit(_ end: any Error) -> Never {
+        let text = fullMessage(for: end)
+        guard exitCode(for: end) == .success, !text.isEmpty else { exit(withError: end) }
+        do throws(CLIError) {
+            try Terminal.output(text)
+        } catch {
+            Terminal.error("megaton: \(error.message)")
+            exit(withError: ExitCode(error.code))
+        }
+        exit()
     }
 
     /// Reports an unknown command, and how it was probably meant: a misspelled one, or an input of `run`.

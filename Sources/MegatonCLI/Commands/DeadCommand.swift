@@ -53,10 +53,10 @@ struct DeadListCommand: AsyncParsableCommand {
                         shown += 1
                         let line = json ? try JSONText.line(letter) : Self.row(letter)
                         // Standard output is closed: `head` has read enough.
-                        if !Terminal.output(line) { return }
+                        if try !Terminal.output(line) { return }
                     }
                 }
-                if shown == 0 && !json { Terminal.output("no dead jobs") }
+                if shown == 0 && !json { try Terminal.output("no dead jobs") }
                 let dropped = try await queue.droppedDeadLetters()
                 if dropped > 0 {
                     Terminal.error(
@@ -104,7 +104,7 @@ struct DeadShowCommand: AsyncParsableCommand {
                 if letters.isEmpty {
                     throw CLIError.notFound("no dead job\(DeadSelection.phrase(batch)) has the id \"\(id)\".")
                 }
-                for letter in letters { Terminal.output(try Self.text(letter)) }
+                for letter in letters { try Terminal.output(Self.text(letter)) }
             }
         }
     }
@@ -138,7 +138,7 @@ struct DeadRequeueCommand: AsyncParsableCommand {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
                 let (found, done, missing) = try await selection.each(in: queue) { try await queue.requeue($0) }
-                Terminal.output("\(done) of \(Counted.of(found, "dead job")) requeued")
+                try Terminal.output("\(done) of \(Counted.of(found, "dead job")) requeued")
                 if done < found {
                     let words = found - done == 1 ? "1 is not a readable job" : "\(found - done) are not readable jobs"
                     Terminal.error("megaton: \(words); megaton dead show has the reasons.")
@@ -167,7 +167,7 @@ struct DeadDropCommand: AsyncParsableCommand {
             try await InspectorSession.queue(redis) { queue in
                 if selection.all && !yes { try await confirm(queue) }
                 let (found, done, missing) = try await selection.each(in: queue) { try await queue.drop($0) }
-                Terminal.output("\(Counted.of(done, "dead job")) dropped")
+                try Terminal.output("\(Counted.of(done, "dead job")) dropped")
                 try selection.check(found: found, missing: missing)
             }
         }

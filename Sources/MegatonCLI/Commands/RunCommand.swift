@@ -33,7 +33,7 @@ struct RunCommand: AsyncParsableCommand {
 
             Exit codes: 0 all jobs are done, 2 some failed, were cancelled or could not be repeated (the ledger says \
             which, and why), 64 wrong usage, 69 Redis is not reachable, 70 workers cannot start or continue, 74 a file \
-            cannot be written, 75 the time of --timeout is over, 130 interrupted.
+            or standard output cannot be written, 75 the time of --timeout is over, 130 interrupted.
             """
     )
 
@@ -347,9 +347,8 @@ struct RunCommand: AsyncParsableCommand {
         if result.excluded > 0 {
             Terminal.note("megaton: \(Counted.of(result.excluded, "input")) left out by --exclude.")
         }
-        if batch.json {
-            Terminal.output(try JSONText.pretty(summary))
-        } else {
+        let lost = try batch.printSummary(summary)
+        if !batch.json {
             Terminal.note("megaton: \(summary.line)")
             if let ledger = LedgerRemark.text(summary.ledger, hasJobs: summary.jobs > 0) {
                 Terminal.note("megaton: \(ledger)")
@@ -367,6 +366,7 @@ struct RunCommand: AsyncParsableCommand {
         }
         result.notRetried.report()
         result.missing?.report()
+        if let lost { throw lost }
         if result.code != 0 { throw ExitCode(result.code) }
     }
 }

@@ -25,7 +25,7 @@ struct StatusCommand: AsyncParsableCommand {
                 let status = try await inspector.status()
                 let caches = await inspector.cacheServers()
                 let report = Report(status: status, caches: caches)
-                Terminal.output(json ? try JSONText.pretty(report) : Self.table(status, caches))
+                try Terminal.output(json ? try JSONText.pretty(report) : Self.table(status, caches))
                 if !status.isKnown {
                     Terminal.error(
                         "megaton: no process has used the queue \"\(redis.queue)\" on this Redis; --queue names "

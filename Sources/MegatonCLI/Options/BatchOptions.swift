@@ -176,6 +176,8 @@ struct BatchOptions: ParsableArguments {
     ///
     /// - Throws: `CLIError` for the first one that is missing or cannot be used.
     func check() throws {
+        if dryRun { try StandardStreams.requireOutput(for: "the list of --dry-run") }
+        if json { try StandardStreams.requireOutput(for: "the object of --json") }
         try InputReader.check(inputs + jobsFrom + (retryFailed.map { [$0] } ?? []))
         if let retryFailed { try RetryLedger(path: retryFailed).check() }
         if let ledger { try checkLedger(ledger) }

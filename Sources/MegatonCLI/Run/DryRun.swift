@@ -64,7 +64,7 @@ struct DryRun: Sendable {
             builder.invalidLines.end()
             return (summary, reader.excluded, reader.notRetried)
         }
-        if options.json { Terminal.output(try JSONText.pretty(summary)) }
+        if options.json { try Terminal.output(JSONText.pretty(summary)) }
         if leftOut > 0 { Terminal.note("megaton: \(Counted.of(leftOut, "input")) left out by --exclude.") }
         let count = (summary.presets > 0 ? "at least " : "") + Counted.of(summary.outputs, "output")
         Terminal.note(
@@ -98,7 +98,7 @@ struct DryRun: Sendable {
             if options.json { continue }
             let note = !exists ? "" : job.replace == .nothing ? " (an input exists there)" : " (a file exists there)"
             let line = "\(TextColumns.oneLine(Self.name(job.source))) -> \(TextColumns.oneLine(output))\(note)"
-            if !Terminal.output(line) { return false }
+            if try !Terminal.output(line) { return false }
         }
         return true
     }
