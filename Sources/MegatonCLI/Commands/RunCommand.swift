@@ -54,7 +54,9 @@ struct RunCommand: AsyncParsableCommand {
         name: .customLong("cache-size"),
         help: ArgumentHelp("Size of the private Redis, MiB.", valueName: "MiB")
     )
-    var cacheSize = 1024
+    var cacheSize = RunCommand.defaultCacheSize
+
+    private static let defaultCacheSize = 1024
 
     @Flag(name: .long, help: "Show the logs of the workers, as --log-level info does.")
     var verbose = false
@@ -91,11 +93,32 @@ struct RunCommand: AsyncParsableCommand {
                     : "--cache-redis needs --redis."
             )
         }
+        try refuseOptionsWithoutEffect()
         // The workers of a cluster may have it enabled.
         let writesJXL = try batch.renditions.renditions().contains { $0.format == .jxl }
         if writesJXL && !worker.additionalTypes.contains(.jxl) && redis.controlURL == nil {
             throw ValidationError("The format jxl needs --allow-type jxl.")
         }
+    }
+
+    /// - Throws: `ValidationError` if an option of workers was given and the run starts none.
+    private func refuseOptionsWithoutEffect() throws {
+        guard redis.controlURL != nil else { return }
+        let cluster = redis.redis == nil ? "MEGATON_REDIS" : "--redis"
+        if cacheSize != Self.defaultCacheSize {
+            throw ValidationError(
+                "--cache-size has no effect with \(cluster): it is the size of the private Redis, which this run does not "
+                    + "start."
+            )
+        }
+        let names = worker.namesForWorkersOnly
+        guard workers == nil, let first = names.first else { return }
+        let verb = names.count == 1 ? "has" : "have"
+        throw ValidationError(
+            "\(names.joined(separator: ", ")) \(verb) no effect with \(cluster) and without --workers: the workers of the "
+                + "cluster have options of their own. Start megaton worker with \(names.count == 1 ? first : "them"), or "
+                + "give --workers N for workers of this run."
+        )
     }
 
     func run() async throws {
@@ -170,10 +193,12 @@ struct RunCommand: AsyncParsableCommand {
             if let pause = QueueObstacle.pause(status) { Terminal.error("megaton: the jobs will wait: \(pause).") }
             let others = status.livingWorkers.count
             if others > 0 && workers != nil, let output {
+                let shown = paths.readRoots.prefix(3).map { " --allow-read \($0)" }.joined()
+                let reading = shown.isEmpty ? "" : " and" + shown + (paths.readRoots.count > 3 ? " …" : "")
                 Terminal.error(
                     "megaton: \(Counted.of(others, "other worker")) of the cluster \(others == 1 ? "shares" : "share") "
                         + "these jobs and may not know their directories: without --allow-root "
-                        + "\(FileNames.absolutePath(output)), a job fails there. --queue NAME keeps the jobs of this "
+                        + "\(FileNames.absolutePath(output))\(reading), a job fails there. --queue NAME keeps the jobs of this "
                         + "run to its own workers."
                 )
             }
@@ -185,14 +210,6 @@ struct RunCommand: AsyncParsableCommand {
             }
         }
         guard let workers else {
-            let names = worker.namesForWorkersOnly.joined(separator: ", ")
-            if !names.isEmpty {
-                Terminal.error(
-                    "megaton: the workers of the cluster have their own options, which these do not "
-                        + "change: \(names). Give --workers N for workers of this run, or start the workers of the "
-                        + "cluster with these options."
-                )
-            }
             return try await batchRun(control, paths, ledger, shutdown, deadline).run()
         }
         return try await withHelpers(control, paths, workers, shutdown, deadline) {

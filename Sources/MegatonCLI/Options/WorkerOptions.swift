@@ -273,17 +273,22 @@ struct WorkerOptions: ParsableArguments {
         configuration.readRoots = allowRead.map(FileNames.absolutePath)
         configuration.optionNames = [
             // For a source, the option that allows reading only.
-            "the roots of Configuration.fileAccess": "--allow-read",
-            "the output roots of Configuration.fileAccess": "--allow-root",
+            "add one to the roots of Configuration.fileAccess": "give its directory with --allow-read",
+            "add one to the output roots of Configuration.fileAccess": "give its directory with --allow-root",
             "AddressPolicy.allowsPrivate": "--allow-private",
-            "AddressPolicy.ports": "--allow-port", "Configuration.renderEngine": "--engine",
-            "the sources allowed": "--allow-source", "the limit of a fetch": "--fetch-timeout",
-            "the limit of a stall": "--stall-timeout", "the limit of a connection": "--connect-timeout",
-            "the maximum wait of the retry policy": "--max-wait",
+            "add it to AddressPolicy.ports": "give it with --allow-port",
+            "Set Configuration.renderEngine to .vips": "Give --engine vips",
+            "the sources allowed": "the sources allowed (--allow-source)",
+            "the limit of a fetch": "the limit of a fetch (--fetch-timeout)",
+            "the limit of a stall": "the limit of a stall (--stall-timeout)",
+            "the limit of a connection": "the limit of a connection (--connect-timeout)",
+            "the maximum wait of the retry policy": "the maximum wait of the retry policy (--max-wait)",
             // The workers of a run share it.
-            "the memory of this process for renders": "--memory, divided by --workers in a run",
+            "the memory of this process for renders":
+                "the memory for renders (--memory, divided by --workers in a run)",
             "VipsRuntime.allow([.jxl])": "--allow-type jxl", "VipsRuntime.allow([.svg])": "--allow-type svg",
             "VipsRuntime.allow([.tiff])": "--allow-type tiff",
+            "is a directory, not a file": "is a directory, not a file; name it as an input on the command line",
         ]
         configuration.addressPolicy = addressPolicy
         configuration.cachePolicy = policy
@@ -353,12 +358,17 @@ struct WorkerOptions: ParsableArguments {
 
     var roots: [String] { allowRoot.map(FileNames.absolutePath) }
 
-    /// Names of the given options that affect only workers.
+    /// Names of the given options that affect only workers. `--allow-root` and `--allow-type` also select outputs and
+    /// files of directories.
     var namesForWorkersOnly: [String] {
         // The parser always accepts an empty command line.
         guard let usual = try? Self.parse([]) else { return [] }
         let options: [(name: String, isGiven: Bool)] = [
-            ("--memory", memory != nil), ("--cache-policy", cachePolicy != usual.cachePolicy),
+            ("--allow-read", !allowRead.isEmpty), ("--allow-private", allowPrivate),
+            ("--allow-port", !allowPort.isEmpty), ("--allow-source", !allowSource.isEmpty),
+            ("--credentials", credentials != nil), ("--s3-endpoint", s3Endpoint != nil),
+            ("--s3-region", s3Region != usual.s3Region), ("--memory", memory != nil),
+            ("--cache-policy", cachePolicy != usual.cachePolicy),
             ("--local-cache", localCache != nil), ("--local-cache-size", localCacheSize != usual.localCacheSize),
             ("--heuristic-lifetime", heuristicLifetime != usual.heuristicLifetime),
             ("--engine", engine != usual.engine), ("--host-concurrency", hostConcurrency != usual.hostConcurrency),

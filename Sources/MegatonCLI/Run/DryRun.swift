@@ -79,6 +79,10 @@ struct DryRun: Sendable {
     private func report(_ built: JobBuilder.BuiltJob, _ summary: inout Summary) throws -> Bool {
         guard let job = built.job, job.refused == nil else {
             summary.invalid += 1
+            // Others were reported with the location of their line.
+            if let reason = built.job?.refused, reason.hasPrefix("\""), reason.hasSuffix(JobBuilder.userInSource) {
+                Terminal.error("megaton: the job is refused: \(TextColumns.oneLine(reason)).")
+            }
             return true
         }
         if Self.isUnreadable(job.source) {

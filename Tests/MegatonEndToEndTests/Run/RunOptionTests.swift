@@ -81,6 +81,28 @@ import Testing
         #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
     }
 
+    /// Fault: they had no effect without a word, and the errors of the jobs recommended just these options.
+    @Test(arguments: [
+        (["--allow-read", "/tmp"], "--allow-read has no effect with --redis and without --workers"),
+        (["--allow-private", "--fetch-timeout", "9"], "--allow-private, --fetch-timeout have no effect with --redis"),
+        (["--credentials", "/no/such"], "Start megaton worker with --credentials, or give --workers N"),
+        (["--s3-region", "eu-central-1"], "--s3-region has no effect"),
+        (["--allow-source", "h"], "--allow-source has"),
+        (["--allow-port", "81"], "--allow-port has"), (["--memory", "900"], "--memory has no effect"),
+        (["--cache-size", "64", "--workers", "1"], "--cache-size has no effect with --redis: it is the size of the"),
+    ])
+    func anOptionWithoutEffectOnAClusterIsRefused(_ options: [String], _ words: String) async throws {
+        let run = ["run", "/tmp", "-o", "/tmp/x", "--redis", "redis://127.0.0.1:1"]
+        let ending = await (try ProgramUnderTest.megaton(run + options)).ending()
+        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+        let cluster = ["MEGATON_REDIS": "redis://127.0.0.1:1"]
+        let other = await (try ProgramUnderTest.megaton(run.dropLast(2) + options, environment: cluster)).ending()
+        #expect(other.code == 64 && other.errors.contains("no effect with MEGATON_REDIS"), "\(other.errors)")
+        // These two decide what the run itself selects and allows.
+        let useful = run + ["--allow-type", "tiff", "--allow-root", "/tmp"]
+        #expect(await (try ProgramUnderTest.megaton(useful)).ending().code == 69, "no Redis listens there")
+    }
+
     @Test func aDryRunMakesNothing() async throws {
         let home = try RunTests.Home()
         let image = TestImage.quarters(width: 32, height: 32)
