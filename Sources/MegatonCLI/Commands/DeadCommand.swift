@@ -9,7 +9,8 @@ struct DeadCommand: AsyncParsableCommand {
         commandName: "dead",
         abstract: "List the jobs that failed for good, and show, requeue or drop them.",
         discussion:
-            "A requeued job is validated like a new one and belongs to no batch, because its own may have ended.",
+            "A requeued job is validated like a new one and does not count in its batch, which may have ended. If it "
+            + "fails again, it is listed under that batch.",
         subcommands: [DeadListCommand.self, DeadShowCommand.self, DeadRequeueCommand.self, DeadDropCommand.self]
     )
 }
@@ -75,7 +76,11 @@ struct DeadListCommand: AsyncParsableCommand {
     private static func row(_ letter: DeadLetter) -> String {
         let time = Date(timeIntervalSince1970: letter.died).formatted(.iso8601)
         let batch = letter.batch.map { " (batch \($0))" } ?? ""
-        return "\(time)  \(letter.id)\(batch)  \(letter.content.code)  \(letter.content.message.prefix(120))"
+        // A terminal shows the beginning; a file or a pipe gets all of it, in one line.
+        let message = TextColumns.oneLine(letter.content.message)
+        let isCut = isatty(STDOUT_FILENO) == 1 && message.count > 120
+        let shown = isCut ? message.prefix(119) + "…" : message[...]
+        return "\(time)  \(letter.id)\(batch)  \(letter.content.code)  \(shown)"
     }
 }
 

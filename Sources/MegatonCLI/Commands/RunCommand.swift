@@ -129,7 +129,11 @@ struct RunCommand: AsyncParsableCommand {
             if batch.dryRun { return try await dryRun() }
             // Checked here because each worker reads the file itself, and one after the other would fail.
             if let credentials = worker.credentials { try CredentialsFile.requireRegular(credentials) }
-            _ = try worker.credentialsFile()
+            if let file = try worker.credentialsFile(), file.isExposed {
+                Terminal.error(
+                    "megaton: the credentials file \(worker.credentials ?? "") is readable by others; run chmod 600 on it."
+                )
+            }
             let shutdown = ShutdownSignal()
             let result = try await ProcessSignals.forwarded(to: shutdown) {
                 let paths = try await preparedPaths()
@@ -356,10 +360,9 @@ struct RunCommand: AsyncParsableCommand {
                 result.skipped == 1
                 ? "was left out: its name is not that of an image"
                 : "were left out: their names are not those of images"
-            Terminal.note(
-                "megaton: \(Counted.files(result.skipped)) in the directories \(reason). --allow-type adds tiff, svg "
-                    + "and jxl."
-            )
+            let others = WorkerOptions.typeNames.filter { !worker.allowType.contains($0) }
+            let hint = others.isEmpty ? "" : " --allow-type adds \(others.joined(separator: ", "))."
+            Terminal.note("megaton: \(Counted.files(result.skipped)) in the directories \(reason).\(hint)")
         }
         if result.excluded > 0 {
             Terminal.note("megaton: \(Counted.of(result.excluded, "input")) left out by --exclude.")
@@ -380,6 +383,8 @@ struct RunCommand: AsyncParsableCommand {
                 "megaton: the time of --timeout, \((batch.timeout ?? 0).formatted()) s, is over; the remaining jobs "
                     + "were cancelled. The same command again makes the missing ones."
             )
+        } else if result.wasInterrupted {
+            Terminal.error("megaton: the run was interrupted; the same command again makes the missing outputs.")
         }
         result.notRetried.report()
         result.missing?.report()

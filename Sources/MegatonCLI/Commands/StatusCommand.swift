@@ -80,7 +80,7 @@ struct StatusCommand: AsyncParsableCommand {
         for worker in status.workers {
             let version = worker.version.map { ", " + ClusterStatus.version($0, worker.protocolVersion) } ?? ""
             lines.append(
-                "  \(worker.name)  \(worker.running) running, silent for \(Int(worker.silent)) s\(version)"
+                "  \(worker.name)  \(worker.running) running, last heartbeat \(Int(worker.silent)) s ago\(version)"
             )
         }
         lines += status.versionWarnings.map { "versions    \($0)" }

@@ -50,7 +50,7 @@ struct SubmitCommand: AsyncParsableCommand {
 
     mutating func validate() throws {
         if let batch, !Job.isName(batch) {
-            throw ValidationError("--batch must match [A-Za-z0-9._:-]{1,128}, not \"\(batch)\".")
+            throw ValidationError("--batch must be a name of 1 to 128 letters, digits and . : - _, not \"\(batch)\".")
         }
         if output != nil { try options.refuseOutputOfRetry() }
         if output?.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }

@@ -224,7 +224,9 @@ struct WorkerOptions: ParsableArguments {
             throw ValidationError("--s3-endpoint: \(error.message)")
         }
         for type in allowType where Self.switches[type] == nil {
-            throw ValidationError("--allow-type must be tiff, svg or jxl, not \"\(type)\".")
+            throw ValidationError(
+                "--allow-type must be tiff, svg or jxl, not \"\(type)\"; repeat the option for several types."
+            )
         }
         for (option, root) in allowRoot.map({ ("--allow-root", $0) }) + allowRead.map({ ("--allow-read", $0) }) {
             var isDirectory: ObjCBool = false
@@ -243,6 +245,9 @@ struct WorkerOptions: ParsableArguments {
     private static let switches: [String: (type: AssetType, fileExtensions: Set<String>)] = [
         "tiff": (.tiff, ["tiff", "tif"]), "svg": (.svg, ["svg"]), "jxl": (.jxl, ["jxl"]),
     ]
+
+    /// The values of `--allow-type`.
+    static let typeNames = ["tiff", "svg", "jxl"]
 
     /// Image types that are decoded in addition to the default ones.
     var additionalTypes: Set<AssetType> { Set(allowType.compactMap { Self.switches[$0]?.type }) }

@@ -305,7 +305,8 @@ package struct EmbeddedRedis: Sendable {
     /// - Throws: `CLIError` if it cannot be created or written: the run then has a temporary cache.
     static func persistentPath(_ environment: [String: String]) throws(CLIError) -> String {
         let home = environment["HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil } ?? NSHomeDirectory()
-        let base = environment["XDG_CACHE_HOME"].flatMap { $0.isEmpty ? nil : $0 } ?? "\(home)/.cache"
+        // The specification of this variable ignores relative paths: each directory would get a cache of its own.
+        let base = environment["XDG_CACHE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "\(home)/.cache"
         let path = "\(base)/megaton"
         do {
             try FileManager.default.createDirectory(

@@ -11,7 +11,10 @@ import Testing
         let directory = try TestDirectory()
         let path = directory.path
         #expect(try EmbeddedRedis.persistentPath(["HOME": path]) == "\(path)/.cache/megaton")
-        #expect(try EmbeddedRedis.persistentPath(["HOME": path, "XDG_CACHE_HOME": ""]) == "\(path)/.cache/megaton")
+        for none in ["", "relative"] {
+            let environment = ["HOME": path, "XDG_CACHE_HOME": none]
+            #expect(try EmbeddedRedis.persistentPath(environment) == "\(path)/.cache/megaton")
+        }
         #expect(try EmbeddedRedis.persistentPath(["HOME": path, "XDG_CACHE_HOME": "\(path)/x"]) == "\(path)/x/megaton")
         for name in [".cache/megaton", "x/megaton"] {
             #expect(FileManager.default.fileExists(atPath: "\(path)/\(name)"))

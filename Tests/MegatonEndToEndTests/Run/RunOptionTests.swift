@@ -50,6 +50,7 @@ import Testing
         ),
         (["version"], "Did you mean --version?"), (["statsu"], "Did you mean status?"),
         (["foo"], "Its commands are run, coordinator, worker,"),
+        (["help", "bogus"], "megaton has no command \"bogus\""),
         (["dead", "lits"], "megaton dead has no command \"lits\". Did you mean list?"),
     ])
     func anUnknownCommandIsReportedWithTheKnownOnes(_ arguments: [String], _ words: String) async throws {
@@ -73,7 +74,10 @@ import Testing
         (["--log-level", "loud"], "--log-level"), (["--exclude", ""], "--exclude"),
         (["--exclude", "a["], "--exclude 'a[' has a [ without a ]"),
         (["--jobs-from", ""], "--jobs-from"),
-        (["--timeout", "0"], "more than 0"), (["--timeout=-1"], "more than 0"), (["--timeout", "nan"], "more than 0"),
+        (["--timeout", "0"], "more than 0"), (["--timeout=-1"], "more than 0"), (["--timeout", "-1"], "more than 0"),
+        (["--heuristic-lifetime", "-5"], "--heuristic-lifetime must be 0 to"),
+        (["--allow-type", "tiff,svg"], "repeat"),
+        (["--timeout", "nan"], "more than 0"),
         (["--ledger", "-", "--json"], "standard output"), (["--size", "16", "--size", "16x16"], "share the name"),
     ])
     func contradictoryOptionsAreWrongUsage(_ options: [String], _ words: String) async throws {
@@ -101,6 +105,17 @@ import Testing
         // These two decide what the run itself selects and allows.
         let useful = run + ["--allow-type", "tiff", "--allow-root", "/tmp"]
         #expect(await (try ProgramUnderTest.megaton(useful)).ending().code == 69, "no Redis listens there")
+    }
+
+    /// Fault: "cannot be created: File exists".
+    @Test func anOutputThatIsAFileIsRefusedAsSuch() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
+        for output in [try home.directory.write(Data(), to: "file"), "/dev/null"] {
+            let ending = await (try home.megaton(["run", "in", "-o", output, "-j1"])).ending()
+            let words = "the output \(output) is a file, not a directory. Name a directory with --output."
+            #expect(ending.code == 74 && ending.errors.contains(words), "\(ending.errors)")
+        }
     }
 
     @Test func aDryRunMakesNothing() async throws {
