@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonRedis
 import MegatonTestSupport
 import Testing
 
