@@ -260,7 +260,12 @@ struct WorkerOptions: ParsableArguments {
     /// - Throws: `.invalidURL` for a text that is not a rule.
     func sources() throws(ImagePipeline.Error) -> [SourceRule] {
         var rules: [SourceRule] = []
-        for text in allowSource { rules.append(try SourceRule(text)) }
+        for text in allowSource {
+            guard !text.lowercased().hasPrefix("ftp://") else {
+                throw ImagePipeline.Error(.invalidURL, "\"\(text)\" allows nothing: ftp is never fetched.")
+            }
+            rules.append(try SourceRule(text))
+        }
         return rules
     }
 

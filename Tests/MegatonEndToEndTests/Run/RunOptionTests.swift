@@ -76,7 +76,7 @@ import Testing
         (["--jobs-from", ""], "--jobs-from"),
         (["--timeout", "0"], "more than 0"), (["--timeout=-1"], "more than 0"), (["--timeout", "-1"], "more than 0"),
         (["--heuristic-lifetime", "-5"], "--heuristic-lifetime must be 0 to"),
-        (["--allow-type", "tiff,svg"], "repeat"),
+        (["--allow-type", "tiff,svg"], "repeat"), (["--allow-source", "ftp://x"], "ftp is never fetched"),
         (["--timeout", "nan"], "more than 0"),
         (["--ledger", "-", "--json"], "standard output"), (["--size", "16", "--size", "16x16"], "share the name"),
     ])
