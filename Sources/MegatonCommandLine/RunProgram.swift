@@ -5,8 +5,12 @@ import MegatonPipeline
 extension AsyncParsableCommand {
     /// Parses the arguments, runs the command and ends the process: the `main` of each program.
     package static func runProgram() async {
+        StandardStreams.openClosed()
         // A peer that closes its end causes an error of that write, and must not end the process.
         signal(SIGPIPE, SIG_IGN)
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        // Otherwise the general help would be printed, as if it were that of the misspelled command.
+        if arguments.first == "help" { exitIfCommandIsUnknown(Array(arguments.dropFirst())) }
         do {
             var command = try parseAsRoot()
             if var asynchronous = command as? any AsyncParsableCommand {
@@ -16,16 +20,29 @@ extension AsyncParsableCommand {
             }
         } catch {
             if exitCode(for: error) == .validationFailure {
-                exitIfCommandIsUnknown()
+                exitIfCommandIsUnknown(arguments)
                 exitIfOptionIsUnknown()
+                exitIfNegativeValueIsInvalid(arguments)
             }
-            exit(withError: error)
+            printAndExit(error)
         }
     }
 
+    /// Ends the process with an error, or with a text that was asked for: that of `--help` or `--version`.
+    private static func printAndExit(_ end: any Error) -> Never {
+        let text = fullMessage(for: end)
+        guard exitCode(for: end) == .success, !text.isEmpty else { exit(withError: end) }
+        do throws(CLIError) {
+            try Terminal.output(text)
+        } catch {
+            Terminal.error("megaton: \(error.message)")
+            exit(withError: ExitCode(error.code))
+        }
+        exit()
+    }
+
     /// Reports an unknown command, and how it was probably meant: a misspelled one, or an input of `run`.
-    private static func exitIfCommandIsUnknown() {
-        let arguments = Array(CommandLine.arguments.dropFirst())
+    private static func exitIfCommandIsUnknown(_ arguments: [String]) {
         guard let unknown = OptionNames.unknownCommand(in: arguments, definition: _dumpHelp()) else { return }
         var hint = ""
         if let near = Spelling.nearest(to: unknown.name, among: unknown.known + ["version"]) {
@@ -40,6 +57,17 @@ extension AsyncParsableCommand {
                 + "Its commands are \(unknown.known.joined(separator: ", ")); see '\(unknown.command) --help'."
         )
         Self.exit(withError: ExitCode.validationFailure)
+    }
+
+    /// Reports a negative number by the bounds of its option: the parser takes it for an option (`--timeout -1`), and
+    /// would only report a missing value.
+    private static func exitIfNegativeValueIsInvalid(_ arguments: [String]) {
+        guard let joined = OptionNames.joiningNegativeValues(arguments) else { return }
+        do {
+            _ = try parseAsRoot(joined)
+        } catch {
+            exit(withError: error)
+        }
     }
 
     /// Reports an unknown option first, whatever else is wrong.

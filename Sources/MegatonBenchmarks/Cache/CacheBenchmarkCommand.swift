@@ -58,7 +58,7 @@ struct CacheBenchmarkCommand: AsyncParsableCommand {
                     concurrency: concurrency
                 ).run()
             }
-            if json { Terminal.output(try JSONText.pretty(report)) } else { Terminal.output(report.text) }
+            if json { try Terminal.output(JSONText.pretty(report)) } else { try Terminal.output(report.text) }
         }
     }
 }

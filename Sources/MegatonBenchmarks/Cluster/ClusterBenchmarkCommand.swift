@@ -72,7 +72,7 @@ struct ClusterBenchmarkCommand: AsyncParsableCommand {
                     pack: pack
                 ).run()
             }
-            if json { Terminal.output(try JSONText.pretty(report)) } else { Terminal.output(report.text) }
+            if json { try Terminal.output(JSONText.pretty(report)) } else { try Terminal.output(report.text) }
         }
     }
 

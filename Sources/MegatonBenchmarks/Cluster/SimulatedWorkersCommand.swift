@@ -45,7 +45,7 @@ struct SimulatedWorkersCommand: AsyncParsableCommand {
                 onStart: { latencies.add([$0]) }
             )
             try await ProcessSignals.forwarded(to: shutdown) { await fleet.run(until: shutdown) }
-            Terminal.output(try JSONText.line(latencies.histogram))
+            try Terminal.output(JSONText.line(latencies.histogram))
         }
     }
 }

@@ -57,7 +57,7 @@ struct LockBenchmarkCommand: AsyncParsableCommand {
                     try await benchmark(address, url: address.description).run()
                 }
             }
-            if json { Terminal.output(try JSONText.pretty(report)) } else { Terminal.output(report.text) }
+            if json { try Terminal.output(JSONText.pretty(report)) } else { try Terminal.output(report.text) }
         }
     }
 

@@ -86,7 +86,7 @@ struct PipelineBenchmarkCommand: AsyncParsableCommand {
                 time: .seconds(seconds),
                 threads: threads ?? ProcessInfo.processInfo.activeProcessorCount
             ).run()
-            if json { Terminal.output(try JSONText.pretty(report)) } else { Terminal.output(report.text) }
+            if json { try Terminal.output(JSONText.pretty(report)) } else { try Terminal.output(report.text) }
         }
     }
 }

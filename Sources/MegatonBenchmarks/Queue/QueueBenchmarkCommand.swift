@@ -55,7 +55,7 @@ struct QueueBenchmarkCommand: AsyncParsableCommand {
                     seconds: seconds
                 ).run()
             }
-            if json { Terminal.output(try JSONText.pretty(report)) } else { Terminal.output(report.text) }
+            if json { try Terminal.output(JSONText.pretty(report)) } else { try Terminal.output(report.text) }
         }
     }
 }
@@ -83,7 +83,7 @@ struct NoOpWorkerCommand: AsyncParsableCommand {
                 onClaim: { latencies.add($0) }
             )
             try await ProcessSignals.forwarded(to: shutdown) { try await worker.run(until: shutdown) }
-            Terminal.output(try JSONText.line(latencies.histogram))
+            try Terminal.output(JSONText.line(latencies.histogram))
         }
     }
 }

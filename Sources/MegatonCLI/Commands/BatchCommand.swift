@@ -40,9 +40,9 @@ struct BatchListCommand: AsyncParsableCommand {
                 let batches = try await queue.batches(limit: limit + 1)
                 for batch in batches.prefix(limit) {
                     let report = BatchReport(batch)
-                    Terminal.output(json ? try JSONText.line(report) : report.row)
+                    try Terminal.output(json ? try JSONText.line(report) : report.row)
                 }
-                if batches.isEmpty && !json { Terminal.output("no batches") }
+                if batches.isEmpty && !json { try Terminal.output("no batches") }
                 if batches.count > limit {
                     Terminal.error(
                         "megaton: the list ends at the newest \(limit == 1 ? "batch" : "\(limit) batches"); --limit "
@@ -69,7 +69,7 @@ struct BatchShowCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
-                Terminal.output(try JSONText.pretty(try await BatchReport.of(name, queue)))
+                try Terminal.output(JSONText.pretty(try await BatchReport.of(name, queue)))
             }
         }
     }
@@ -99,7 +99,7 @@ struct BatchWaitCommand: AsyncParsableCommand {
                 let report = try await timeout.wait(orElse: { "the batch \"\(name)\" has not ended" }) {
                     try await ended(queue)
                 }
-                Terminal.output(try JSONText.pretty(report))
+                try Terminal.output(JSONText.pretty(report))
                 if report.failed + report.cancelled > 0 { throw ExitCode(2) }
             }
         }
@@ -134,7 +134,7 @@ struct BatchCancelCommand: AsyncParsableCommand {
             try await InspectorSession.queue(redis) { queue in
                 _ = try await BatchReport.of(name, queue)
                 try await queue.cancel(batch: name)
-                Terminal.output(try await BatchReport.of(name, queue).row)
+                try await Terminal.output(BatchReport.of(name, queue).row)
             }
         }
     }

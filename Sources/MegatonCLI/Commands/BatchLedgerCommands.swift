@@ -44,7 +44,7 @@ struct BatchCloseCommand: AsyncParsableCommand {
                             + "end before them: --jobs N names the number of its jobs."
                     )
                 }
-                Terminal.output(try await BatchReport.of(name, queue).row)
+                try await Terminal.output(BatchReport.of(name, queue).row)
             }
         }
     }

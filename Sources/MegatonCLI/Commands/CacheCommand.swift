@@ -56,7 +56,7 @@ struct ForgetFailuresCommand: AsyncParsableCommand {
                 } else {
                     count = try await failures.forget(urls: urls.compactMap { URL(string: $0) }, hosts: host)
                 }
-                Terminal.output("\(count) remembered \(count == 1 ? "failure" : "failures") forgotten")
+                try Terminal.output("\(count) remembered \(count == 1 ? "failure" : "failures") forgotten")
             }
         }
     }

@@ -9,7 +9,8 @@ struct DeadCommand: AsyncParsableCommand {
         commandName: "dead",
         abstract: "List the jobs that failed for good, and show, requeue or drop them.",
         discussion:
-            "A requeued job is validated like a new one and belongs to no batch, because its own may have ended.",
+            "A requeued job is validated like a new one and does not count in its batch, which may have ended. If it "
+            + "fails again, it is listed under that batch.",
         subcommands: [DeadListCommand.self, DeadShowCommand.self, DeadRequeueCommand.self, DeadDropCommand.self]
     )
 }
@@ -53,10 +54,10 @@ struct DeadListCommand: AsyncParsableCommand {
                         shown += 1
                         let line = json ? try JSONText.line(letter) : Self.row(letter)
                         // Standard output is closed: `head` has read enough.
-                        if !Terminal.output(line) { return }
+                        if try !Terminal.output(line) { return }
                     }
                 }
-                if shown == 0 && !json { Terminal.output("no dead jobs") }
+                if shown == 0 && !json { try Terminal.output("no dead jobs") }
                 let dropped = try await queue.droppedDeadLetters()
                 if dropped > 0 {
                     Terminal.error(
@@ -75,7 +76,11 @@ struct DeadListCommand: AsyncParsableCommand {
     private static func row(_ letter: DeadLetter) -> String {
         let time = Date(timeIntervalSince1970: letter.died).formatted(.iso8601)
         let batch = letter.batch.map { " (batch \($0))" } ?? ""
-        return "\(time)  \(letter.id)\(batch)  \(letter.content.code)  \(letter.content.message.prefix(120))"
+        // A terminal shows the beginning; a file or a pipe gets all of it, in one line.
+        let message = TextColumns.oneLine(letter.content.message)
+        let isCut = isatty(STDOUT_FILENO) == 1 && message.count > 120
+        let shown = isCut ? message.prefix(119) + "…" : message[...]
+        return "\(time)  \(letter.id)\(batch)  \(letter.content.code)  \(shown)"
     }
 }
 
@@ -104,7 +109,7 @@ struct DeadShowCommand: AsyncParsableCommand {
                 if letters.isEmpty {
                     throw CLIError.notFound("no dead job\(DeadSelection.phrase(batch)) has the id \"\(id)\".")
                 }
-                for letter in letters { Terminal.output(try Self.text(letter)) }
+                for letter in letters { try Terminal.output(Self.text(letter)) }
             }
         }
     }
@@ -138,7 +143,7 @@ struct DeadRequeueCommand: AsyncParsableCommand {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
                 let (found, done, missing) = try await selection.each(in: queue) { try await queue.requeue($0) }
-                Terminal.output("\(done) of \(Counted.of(found, "dead job")) requeued")
+                try Terminal.output("\(done) of \(Counted.of(found, "dead job")) requeued")
                 if done < found {
                     let words = found - done == 1 ? "1 is not a readable job" : "\(found - done) are not readable jobs"
                     Terminal.error("megaton: \(words); megaton dead show has the reasons.")
@@ -167,7 +172,7 @@ struct DeadDropCommand: AsyncParsableCommand {
             try await InspectorSession.queue(redis) { queue in
                 if selection.all && !yes { try await confirm(queue) }
                 let (found, done, missing) = try await selection.each(in: queue) { try await queue.drop($0) }
-                Terminal.output("\(Counted.of(done, "dead job")) dropped")
+                try Terminal.output("\(Counted.of(done, "dead job")) dropped")
                 try selection.check(found: found, missing: missing)
             }
         }

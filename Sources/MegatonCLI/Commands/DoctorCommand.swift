@@ -28,11 +28,11 @@ struct DoctorCommand: AsyncParsableCommand {
                 let doctor = Doctor(control: control, caches: caches, keys: redis.keys)
                 let findings = await doctor.examine(repair: repair)
                 if json {
-                    Terminal.output(try JSONText.pretty(findings))
+                    try Terminal.output(JSONText.pretty(findings))
                 } else {
                     for finding in findings {
                         let level = finding.level.rawValue.padding(toLength: 8, withPad: " ", startingAt: 0)
-                        Terminal.output("\(level) \(finding.subject): \(finding.message)")
+                        try Terminal.output("\(level) \(finding.subject): \(finding.message)")
                     }
                 }
                 let isBad = findings.contains { $0.level == .error || strict && $0.level == .warning }

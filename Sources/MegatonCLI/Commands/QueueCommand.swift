@@ -24,7 +24,7 @@ struct QueuePauseCommand: AsyncParsableCommand {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
                 try await queue.set(.paused, to: true)
-                Terminal.output("paused: no job starts until megaton queue resume")
+                try Terminal.output("paused: no job starts until megaton queue resume")
             }
         }
     }
@@ -55,14 +55,14 @@ struct QueueDrainCommand: AsyncParsableCommand {
                 try await queue.set(.drain, to: true)
                 var alive = try await queue.alive()
                 guard wait else {
-                    Terminal.output("draining: \(Counted.of(alive, "admitted job")) left")
+                    try Terminal.output("draining: \(Counted.of(alive, "admitted job")) left")
                     return
                 }
                 try await timeout.wait(orElse: { "\(Counted.jobs(alive)) \(alive == 1 ? "has" : "have") not ended" }) {
                     alive = try await queue.alive()
                     return alive == 0 ? () : nil
                 }
-                Terminal.output("drained: no job is ready, running or delayed")
+                try Terminal.output("drained: no job is ready, running or delayed")
             }
         }
     }
@@ -81,7 +81,7 @@ struct QueueResumeCommand: AsyncParsableCommand {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
                 for mode in JobQueue.PauseMode.allCases { try await queue.set(mode, to: false) }
-                Terminal.output("resumed")
+                try Terminal.output("resumed")
             }
         }
     }

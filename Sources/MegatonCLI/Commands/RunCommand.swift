@@ -33,7 +33,7 @@ struct RunCommand: AsyncParsableCommand {
 
             Exit codes: 0 all jobs are done, 2 some failed, were cancelled or could not be repeated (the ledger says \
             which, and why), 64 wrong usage, 69 Redis is not reachable, 70 workers cannot start or continue, 74 a file \
-            cannot be written, 75 the time of --timeout is over, 130 interrupted.
+            or standard output cannot be written, 75 the time of --timeout is over, 130 interrupted.
             """
     )
 
@@ -54,7 +54,9 @@ struct RunCommand: AsyncParsableCommand {
         name: .customLong("cache-size"),
         help: ArgumentHelp("Size of the private Redis, MiB.", valueName: "MiB")
     )
-    var cacheSize = 1024
+    var cacheSize = RunCommand.defaultCacheSize
+
+    private static let defaultCacheSize = 1024
 
     @Flag(name: .long, help: "Show the logs of the workers, as --log-level info does.")
     var verbose = false
@@ -91,11 +93,32 @@ struct RunCommand: AsyncParsableCommand {
                     : "--cache-redis needs --redis."
             )
         }
+        try refuseOptionsWithoutEffect()
         // The workers of a cluster may have it enabled.
         let writesJXL = try batch.renditions.renditions().contains { $0.format == .jxl }
         if writesJXL && !worker.additionalTypes.contains(.jxl) && redis.controlURL == nil {
             throw ValidationError("The format jxl needs --allow-type jxl.")
         }
+    }
+
+    /// - Throws: `ValidationError` if an option of workers was given and the run starts none.
+    private func refuseOptionsWithoutEffect() throws {
+        guard redis.controlURL != nil else { return }
+        let cluster = redis.redis == nil ? "MEGATON_REDIS" : "--redis"
+        if cacheSize != Self.defaultCacheSize {
+            throw ValidationError(
+                "--cache-size has no effect with \(cluster): it is the size of the private Redis, which this run does not "
+                    + "start."
+            )
+        }
+        let names = worker.namesForWorkersOnly
+        guard workers == nil, let first = names.first else { return }
+        let verb = names.count == 1 ? "has" : "have"
+        throw ValidationError(
+            "\(names.joined(separator: ", ")) \(verb) no effect with \(cluster) and without --workers: the workers of the "
+                + "cluster have options of their own. Start megaton worker with \(names.count == 1 ? first : "them"), or "
+                + "give --workers N for workers of this run."
+        )
     }
 
     func run() async throws {
@@ -106,7 +129,11 @@ struct RunCommand: AsyncParsableCommand {
             if batch.dryRun { return try await dryRun() }
             // Checked here because each worker reads the file itself, and one after the other would fail.
             if let credentials = worker.credentials { try CredentialsFile.requireRegular(credentials) }
-            _ = try worker.credentialsFile()
+            if let file = try worker.credentialsFile(), file.isExposed {
+                Terminal.error(
+                    "megaton: the credentials file \(worker.credentials ?? "") is readable by others; run chmod 600 on it."
+                )
+            }
             let shutdown = ShutdownSignal()
             let result = try await ProcessSignals.forwarded(to: shutdown) {
                 let paths = try await preparedPaths()
@@ -170,10 +197,12 @@ struct RunCommand: AsyncParsableCommand {
             if let pause = QueueObstacle.pause(status) { Terminal.error("megaton: the jobs will wait: \(pause).") }
             let others = status.livingWorkers.count
             if others > 0 && workers != nil, let output {
+                let shown = paths.readRoots.prefix(3).map { " --allow-read \($0)" }.joined()
+                let reading = shown.isEmpty ? "" : " and" + shown + (paths.readRoots.count > 3 ? " …" : "")
                 Terminal.error(
                     "megaton: \(Counted.of(others, "other worker")) of the cluster \(others == 1 ? "shares" : "share") "
                         + "these jobs and may not know their directories: without --allow-root "
-                        + "\(FileNames.absolutePath(output)), a job fails there. --queue NAME keeps the jobs of this "
+                        + "\(FileNames.absolutePath(output))\(reading), a job fails there. --queue NAME keeps the jobs of this "
                         + "run to its own workers."
                 )
             }
@@ -185,14 +214,6 @@ struct RunCommand: AsyncParsableCommand {
             }
         }
         guard let workers else {
-            let names = worker.namesForWorkersOnly.joined(separator: ", ")
-            if !names.isEmpty {
-                Terminal.error(
-                    "megaton: the workers of the cluster have their own options, which these do not "
-                        + "change: \(names). Give --workers N for workers of this run, or start the workers of the "
-                        + "cluster with these options."
-                )
-            }
             return try await batchRun(control, paths, ledger, shutdown, deadline).run()
         }
         return try await withHelpers(control, paths, workers, shutdown, deadline) {
@@ -339,17 +360,15 @@ struct RunCommand: AsyncParsableCommand {
                 result.skipped == 1
                 ? "was left out: its name is not that of an image"
                 : "were left out: their names are not those of images"
-            Terminal.note(
-                "megaton: \(Counted.files(result.skipped)) in the directories \(reason). --allow-type adds tiff, svg "
-                    + "and jxl."
-            )
+            let others = WorkerOptions.typeNames.filter { !worker.allowType.contains($0) }
+            let hint = others.isEmpty ? "" : " --allow-type adds \(others.joined(separator: ", "))."
+            Terminal.note("megaton: \(Counted.files(result.skipped)) in the directories \(reason).\(hint)")
         }
         if result.excluded > 0 {
             Terminal.note("megaton: \(Counted.of(result.excluded, "input")) left out by --exclude.")
         }
-        if batch.json {
-            Terminal.output(try JSONText.pretty(summary))
-        } else {
+        let lost = try batch.printSummary(summary)
+        if !batch.json {
             Terminal.note("megaton: \(summary.line)")
             if let ledger = LedgerRemark.text(summary.ledger, hasJobs: summary.jobs > 0) {
                 Terminal.note("megaton: \(ledger)")
@@ -364,9 +383,12 @@ struct RunCommand: AsyncParsableCommand {
                 "megaton: the time of --timeout, \((batch.timeout ?? 0).formatted()) s, is over; the remaining jobs "
                     + "were cancelled. The same command again makes the missing ones."
             )
+        } else if result.wasInterrupted {
+            Terminal.error("megaton: the run was interrupted; the same command again makes the missing outputs.")
         }
         result.notRetried.report()
         result.missing?.report()
+        if let lost { throw lost }
         if result.code != 0 { throw ExitCode(result.code) }
     }
 }

@@ -33,11 +33,11 @@ struct StatsCommand: AsyncParsableCommand {
             try await InspectorSession.run(redis, needsCache: true) { inspector in
                 let statistics = try await inspector.cacheStatistics(budget: .seconds(scanSeconds))
                 if json {
-                    Terminal.output(try JSONText.pretty(Report(statistics: statistics)))
+                    try Terminal.output(JSONText.pretty(Report(statistics: statistics)))
                 } else if prometheus {
-                    Terminal.output(Self.prometheus(statistics))
+                    try Terminal.output(Self.prometheus(statistics))
                 } else {
-                    Terminal.output(Self.table(statistics))
+                    try Terminal.output(Self.table(statistics))
                 }
             }
         }

@@ -25,7 +25,7 @@ struct StatusCommand: AsyncParsableCommand {
                 let status = try await inspector.status()
                 let caches = await inspector.cacheServers()
                 let report = Report(status: status, caches: caches)
-                Terminal.output(json ? try JSONText.pretty(report) : Self.table(status, caches))
+                try Terminal.output(json ? try JSONText.pretty(report) : Self.table(status, caches))
                 if !status.isKnown {
                     Terminal.error(
                         "megaton: no process has used the queue \"\(redis.queue)\" on this Redis; --queue names "
@@ -80,7 +80,7 @@ struct StatusCommand: AsyncParsableCommand {
         for worker in status.workers {
             let version = worker.version.map { ", " + ClusterStatus.version($0, worker.protocolVersion) } ?? ""
             lines.append(
-                "  \(worker.name)  \(worker.running) running, silent for \(Int(worker.silent)) s\(version)"
+                "  \(worker.name)  \(worker.running) running, last heartbeat \(Int(worker.silent)) s ago\(version)"
             )
         }
         lines += status.versionWarnings.map { "versions    \($0)" }

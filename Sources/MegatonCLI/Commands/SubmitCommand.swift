@@ -50,7 +50,7 @@ struct SubmitCommand: AsyncParsableCommand {
 
     mutating func validate() throws {
         if let batch, !Job.isName(batch) {
-            throw ValidationError("--batch must match [A-Za-z0-9._:-]{1,128}, not \"\(batch)\".")
+            throw ValidationError("--batch must be a name of 1 to 128 letters, digits and . : - _, not \"\(batch)\".")
         }
         if output != nil { try options.refuseOutputOfRetry() }
         if output?.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
@@ -64,6 +64,7 @@ struct SubmitCommand: AsyncParsableCommand {
         let deadline = options.deadline(from: .now)
         try await reportingFailures {
             try options.check()
+            if !wait && !options.quiet { try StandardStreams.requireOutput(for: "the name of the batch") }
             Terminal.isQuiet = options.quiet
             let directory = output.map(FileNames.absolutePath)
             if options.dryRun { return try await DryRun(options, output: directory).run() }
@@ -108,10 +109,7 @@ struct SubmitCommand: AsyncParsableCommand {
             )
             guard wait else {
                 let count = try await ProcessSignals.forwarded(to: shutdown) { try await run.submitOnly() }
-                if !options.quiet || options.json {
-                    let json = "{\"batch\":\"\(name)\",\"jobs\":\(count)}"
-                    Terminal.output(options.json ? json : "\(Counted.jobs(count)), batch \(name)")
-                }
+                if !options.quiet || options.json { try print(name, count) }
                 if count == 0 && run.notRetried.isEmpty { Terminal.note("megaton: \(options.nothingToDo)") }
                 run.notRetried.report()
                 if !run.notRetried.isEmpty { throw ExitCode(2) }
@@ -120,11 +118,8 @@ struct SubmitCommand: AsyncParsableCommand {
             let result = try await ProcessSignals.forwarded(to: shutdown) { try await run.run() }
             let summary = result.summary
             if !result.errors.isEmpty { Terminal.error("megaton: \(FailureCauses.title)\n\(result.errors)") }
-            if options.json {
-                Terminal.output(try JSONText.pretty(summary))
-            } else {
-                Terminal.note("megaton: \(summary.line)")
-            }
+            let lost = try options.printSummary(summary)
+            if !options.json { Terminal.note("megaton: \(summary.line)") }
             for remark in result.remarks { Terminal.error("megaton: \(remark)") }
             if summary.jobs == 0 && !result.wasInterrupted && result.notRetried.isEmpty {
                 Terminal.note("megaton: \(options.nothingToDo)")
@@ -137,7 +132,18 @@ struct SubmitCommand: AsyncParsableCommand {
             }
             result.notRetried.report()
             result.missing?.report()
+            if let lost { throw lost }
             if result.code != 0 { throw ExitCode(result.code) }
+        }
+    }
+
+    /// Prints the number of submitted jobs and the name of their batch.
+    private func print(_ name: String, _ count: Int) throws {
+        let json = "{\"batch\":\"\(name)\",\"jobs\":\(count)}"
+        do throws(CLIError) {
+            try Terminal.output(options.json ? json : "\(Counted.jobs(count)), batch \(name)")
+        } catch {
+            throw CLIError.output("\(error.message) The batch \(name) with \(Counted.jobs(count)) was submitted.")
         }
     }
 }

@@ -8,8 +8,9 @@ import MegatonPipeline
 struct BatchOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
-            "Image files, directories (recursive), http(s) URLs, .txt lists (one URL or path per line), .jsonl lists "
-                + "(one job per line), or - for a .txt list on standard input.",
+            "Image files, directories (recursive), http(s) URLs, .txt lists (one URL or path per line; "
+                + "relative paths begin at the current directory), .jsonl lists (one job per line), or - for a .txt list "
+                + "on standard input.",
             valueName: "input"
         )
     )
@@ -176,6 +177,8 @@ struct BatchOptions: ParsableArguments {
     ///
     /// - Throws: `CLIError` for the first one that is missing or cannot be used.
     func check() throws {
+        if dryRun { try StandardStreams.requireOutput(for: "the list of --dry-run") }
+        if json { try StandardStreams.requireOutput(for: "the object of --json") }
         try InputReader.check(inputs + jobsFrom + (retryFailed.map { [$0] } ?? []))
         if let retryFailed { try RetryLedger(path: retryFailed).check() }
         if let ledger { try checkLedger(ledger) }

@@ -224,7 +224,9 @@ struct WorkerOptions: ParsableArguments {
             throw ValidationError("--s3-endpoint: \(error.message)")
         }
         for type in allowType where Self.switches[type] == nil {
-            throw ValidationError("--allow-type must be tiff, svg or jxl, not \"\(type)\".")
+            throw ValidationError(
+                "--allow-type must be tiff, svg or jxl, not \"\(type)\"; repeat the option for several types."
+            )
         }
         for (option, root) in allowRoot.map({ ("--allow-root", $0) }) + allowRead.map({ ("--allow-read", $0) }) {
             var isDirectory: ObjCBool = false
@@ -244,6 +246,9 @@ struct WorkerOptions: ParsableArguments {
         "tiff": (.tiff, ["tiff", "tif"]), "svg": (.svg, ["svg"]), "jxl": (.jxl, ["jxl"]),
     ]
 
+    /// The values of `--allow-type`.
+    static let typeNames = ["tiff", "svg", "jxl"]
+
     /// Image types that are decoded in addition to the default ones.
     var additionalTypes: Set<AssetType> { Set(allowType.compactMap { Self.switches[$0]?.type }) }
 
@@ -255,7 +260,12 @@ struct WorkerOptions: ParsableArguments {
     /// - Throws: `.invalidURL` for a text that is not a rule.
     func sources() throws(ImagePipeline.Error) -> [SourceRule] {
         var rules: [SourceRule] = []
-        for text in allowSource { rules.append(try SourceRule(text)) }
+        for text in allowSource {
+            guard !text.lowercased().hasPrefix("ftp://") else {
+                throw ImagePipeline.Error(.invalidURL, "\"\(text)\" allows nothing: ftp is never fetched.")
+            }
+            rules.append(try SourceRule(text))
+        }
         return rules
     }
 
@@ -273,17 +283,22 @@ struct WorkerOptions: ParsableArguments {
         configuration.readRoots = allowRead.map(FileNames.absolutePath)
         configuration.optionNames = [
             // For a source, the option that allows reading only.
-            "the roots of Configuration.fileAccess": "--allow-read",
-            "the output roots of Configuration.fileAccess": "--allow-root",
+            "add one to the roots of Configuration.fileAccess": "give its directory with --allow-read",
+            "add one to the output roots of Configuration.fileAccess": "give its directory with --allow-root",
             "AddressPolicy.allowsPrivate": "--allow-private",
-            "AddressPolicy.ports": "--allow-port", "Configuration.renderEngine": "--engine",
-            "the sources allowed": "--allow-source", "the limit of a fetch": "--fetch-timeout",
-            "the limit of a stall": "--stall-timeout", "the limit of a connection": "--connect-timeout",
-            "the maximum wait of the retry policy": "--max-wait",
+            "add it to AddressPolicy.ports": "give it with --allow-port",
+            "Set Configuration.renderEngine to .vips": "Give --engine vips",
+            "the sources allowed": "the sources allowed (--allow-source)",
+            "the limit of a fetch": "the limit of a fetch (--fetch-timeout)",
+            "the limit of a stall": "the limit of a stall (--stall-timeout)",
+            "the limit of a connection": "the limit of a connection (--connect-timeout)",
+            "the maximum wait of the retry policy": "the maximum wait of the retry policy (--max-wait)",
             // The workers of a run share it.
-            "the memory of this process for renders": "--memory, divided by --workers in a run",
+            "the memory of this process for renders":
+                "the memory for renders (--memory, divided by --workers in a run)",
             "VipsRuntime.allow([.jxl])": "--allow-type jxl", "VipsRuntime.allow([.svg])": "--allow-type svg",
             "VipsRuntime.allow([.tiff])": "--allow-type tiff",
+            "is a directory, not a file": "is a directory, not a file; name it as an input on the command line",
         ]
         configuration.addressPolicy = addressPolicy
         configuration.cachePolicy = policy
@@ -353,12 +368,17 @@ struct WorkerOptions: ParsableArguments {
 
     var roots: [String] { allowRoot.map(FileNames.absolutePath) }
 
-    /// Names of the given options that affect only workers.
+    /// Names of the given options that affect only workers. `--allow-root` and `--allow-type` also select outputs and
+    /// files of directories.
     var namesForWorkersOnly: [String] {
         // The parser always accepts an empty command line.
         guard let usual = try? Self.parse([]) else { return [] }
         let options: [(name: String, isGiven: Bool)] = [
-            ("--memory", memory != nil), ("--cache-policy", cachePolicy != usual.cachePolicy),
+            ("--allow-read", !allowRead.isEmpty), ("--allow-private", allowPrivate),
+            ("--allow-port", !allowPort.isEmpty), ("--allow-source", !allowSource.isEmpty),
+            ("--credentials", credentials != nil), ("--s3-endpoint", s3Endpoint != nil),
+            ("--s3-region", s3Region != usual.s3Region), ("--memory", memory != nil),
+            ("--cache-policy", cachePolicy != usual.cachePolicy),
             ("--local-cache", localCache != nil), ("--local-cache-size", localCacheSize != usual.localCacheSize),
             ("--heuristic-lifetime", heuristicLifetime != usual.heuristicLifetime),
             ("--engine", engine != usual.engine), ("--host-concurrency", hostConcurrency != usual.hostConcurrency),

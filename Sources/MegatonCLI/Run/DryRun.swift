@@ -64,7 +64,7 @@ struct DryRun: Sendable {
             builder.invalidLines.end()
             return (summary, reader.excluded, reader.notRetried)
         }
-        if options.json { Terminal.output(try JSONText.pretty(summary)) }
+        if options.json { try Terminal.output(JSONText.pretty(summary)) }
         if leftOut > 0 { Terminal.note("megaton: \(Counted.of(leftOut, "input")) left out by --exclude.") }
         let count = (summary.presets > 0 ? "at least " : "") + Counted.of(summary.outputs, "output")
         Terminal.note(
@@ -79,6 +79,10 @@ struct DryRun: Sendable {
     private func report(_ built: JobBuilder.BuiltJob, _ summary: inout Summary) throws -> Bool {
         guard let job = built.job, job.refused == nil else {
             summary.invalid += 1
+            // Others were reported with the location of their line.
+            if let reason = built.job?.refused, reason.hasPrefix("\""), reason.hasSuffix(JobBuilder.userInSource) {
+                Terminal.error("megaton: the job is refused: \(TextColumns.oneLine(reason)).")
+            }
             return true
         }
         if Self.isUnreadable(job.source) {
@@ -98,7 +102,7 @@ struct DryRun: Sendable {
             if options.json { continue }
             let note = !exists ? "" : job.replace == .nothing ? " (an input exists there)" : " (a file exists there)"
             let line = "\(TextColumns.oneLine(Self.name(job.source))) -> \(TextColumns.oneLine(output))\(note)"
-            if !Terminal.output(line) { return false }
+            if try !Terminal.output(line) { return false }
         }
         return true
     }

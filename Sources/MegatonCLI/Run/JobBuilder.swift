@@ -1,6 +1,7 @@
 import Foundation
 import MegatonCluster
 import MegatonCommandLine
+import MegatonCore
 import MegatonPipeline
 
 /// Creates the jobs of one batch from inputs, numbered in their order.
@@ -81,6 +82,7 @@ struct JobBuilder: Sendable {
             job.output = template(path, url)
             job.credential = Self.isRemote(url) ? settings.credential : nil
             guardian.admit(&job, isOwn: false)
+            Self.refuseUser(&job)
             return .job(job, hasUniqueID: true)
         case .job(let line, let location): return build(line, location)
         case .refused(let line, let reason, let location):
@@ -115,6 +117,7 @@ struct JobBuilder: Sendable {
         }
         guardian.admit(&job, isOwn: isOwn)
         if let reason = job.refused { invalidLines.add(location, "is refused: \(reason)") }
+        if Self.refuseUser(&job, at: location) { invalidLines.add(location, "is refused: \(Self.userInSource)") }
         return .job(job, hasUniqueID: hasUniqueID)
     }
 
@@ -139,6 +142,30 @@ struct JobBuilder: Sendable {
         job.notBefore = settings.notBefore
         return job
     }
+
+    /// Refuses a source with a user or a password, and removes these: a worker would refuse it too, but Redis and the
+    /// ledger would keep the password until then.
+    ///
+    /// - Parameter location: the line of the job; nil if it has none.
+    /// - Returns: whether the job was refused for that.
+    @discardableResult
+    private static func refuseUser(_ job: inout Job, at location: LineLocation? = nil) -> Bool {
+        guard !["file", "data"].contains(job.source.prefix { $0 != ":" }.lowercased()),
+            let start = job.source.range(of: "://")?.upperBound
+        else { return false }
+        let authority = job.source[start...].prefix { !"/?#\\".contains($0) }
+        guard let at = authority.lastIndex(of: "@") else { return false }
+        job.source = job.source[..<start] + "…" + job.source[at...]
+        // Without an output it is not repeated: its source is not the one that was asked for.
+        job.output = nil
+        job.refused = "\(location.map(\.description) ?? FieldProblem.quoted(job.source)): \(userInSource)"
+        return true
+    }
+
+    /// The end of the reason for a source with a user or a password.
+    static let userInSource =
+        "a source must not carry a user or a password. Put them into a file for --credentials of the workers, and name "
+        + "the source without them"
 
     private static func isRemote(_ source: String) -> Bool {
         ["http", "https", "s3"].contains(source.prefix { $0 != ":" }.lowercased())

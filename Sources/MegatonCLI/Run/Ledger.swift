@@ -39,6 +39,10 @@ final class Ledger: Sendable {
     ) async throws -> Ledger {
         guard let path else { return Ledger(nil, -1, isFile: false, isAborted) }
         if let descriptor = LedgerPath.descriptor(of: path) {
+            guard StandardStreams.isWritable(descriptor) else {
+                let name = descriptor == STDOUT_FILENO ? "standard output" : "the descriptor \(descriptor)"
+                throw CLIError.output("the ledger \(path) cannot be written: \(name) is closed. Nothing was begun.")
+            }
             return Ledger(path, try check(dup(descriptor), path), isFile: false, isAborted)
         }
         var info = stat()

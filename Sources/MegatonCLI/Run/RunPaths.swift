@@ -50,6 +50,10 @@ struct RunPaths: Sendable {
 
     private static func prepare(_ output: String, inputs: [String]) throws -> String {
         let path = try checked(output, inputs: inputs)
+        var isDirectory: ObjCBool = false
+        if FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory), !isDirectory.boolValue {
+            throw CLIError.output("the output \(output) is a file, not a directory. Name a directory with --output.")
+        }
         do {
             try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         } catch {

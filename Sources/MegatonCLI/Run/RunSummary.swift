@@ -65,3 +65,19 @@ struct RunSummary: Sendable, Codable, Equatable {
         return failed + cancelled > 0 || leavesOut ? 2 : 0
     }
 }
+
+extension BatchOptions {
+    /// Prints the object of `--json`, if it was given.
+    ///
+    /// - Returns: the error if it was lost, to throw after the messages about the batch; nil if not.
+    func printSummary(_ summary: RunSummary) throws -> CLIError? {
+        guard json else { return nil }
+        let text = try JSONText.pretty(summary)
+        do throws(CLIError) {
+            try Terminal.output(text)
+            return nil
+        } catch {
+            return .output("\(error.message) The batch has ended: \(summary.line).")
+        }
+    }
+}

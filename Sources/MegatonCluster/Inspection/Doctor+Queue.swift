@@ -44,11 +44,16 @@ extension Doctor {
 
     private func coordinator(_ status: ClusterStatus) -> Finding {
         let waiting = status.intake + status.staged
+        if let leader = status.leader { return Finding(level: .ok, subject: "coordinator", message: "\(leader) leads") }
+        guard status.isKnown else {
+            return Finding(level: .ok, subject: "coordinator", message: "none, and the queue was never used")
+        }
         return Finding(
-            level: status.leader != nil || !status.isKnown ? .ok : .warning,
+            level: .warning,
             subject: "coordinator",
-            message: status.leader.map { "\($0) leads" }
-                ?? "no coordinator leads; \(Self.waiting(waiting)) to be admitted. Start megaton coordinator."
+            message:
+                "no coordinator leads; \(Self.waiting(waiting)) to be admitted. A worker takes its place within some "
+                + "seconds if there is one; otherwise start megaton coordinator or megaton worker."
         )
     }
 

@@ -10,7 +10,7 @@ package struct JobRunner: JobRunning {
     let statistics: StatisticsRecorder
     /// Damage of a source that is an error, if neither the rendition nor the job specifies it.
     var failOn = Rendition.FailOn.truncated
-    /// The program's options by library setting, for messages.
+    /// As ``Worker/Configuration/optionNames``.
     var optionNames: [String: String] = [:]
     /// Whether another job names the source: see `Worker.Configuration.isSourceShared`.
     var isSourceShared: @Sendable (Job) -> Bool = { _ in false }
@@ -24,10 +24,11 @@ package struct JobRunner: JobRunning {
     package func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> Result {
         do throws(ImagePipeline.Error) {
             guard let url = URL(string: job.source) else {
-                // Without the source, which may contain a secret: the outcome has it anyway.
+                // Without the parts that may be secret.
                 throw ImagePipeline.Error(
                     .invalidURL,
-                    "The source is not a URL; spaces and other special characters must be percent-encoded."
+                    "The source \(FieldProblem.quoted(job.source)) is not a URL; spaces and other special characters must be "
+                        + "percent-encoded."
                 )
             }
             var request = try imageRequest(for: job, at: url)
@@ -50,18 +51,18 @@ package struct JobRunner: JobRunning {
         }
     }
 
-    /// Adds the program's options to the library settings that an error message names.
+    /// Names the program's options in an error message, in the place of the library's settings.
     private func named(_ error: ImagePipeline.Error) -> ImagePipeline.Error {
         var error = error
         error.message = Self.naming(optionNames, in: error.message)
         return error
     }
 
-    /// A message with the program's options after the library settings that it names.
+    /// A message with the program's words for the library's settings that it names.
     static func naming(_ optionNames: [String: String], in message: String) -> String {
         var message = message
         for (setting, option) in optionNames where message.contains(setting) {
-            message = message.replacingOccurrences(of: setting, with: "\(setting) (\(option))")
+            message = message.replacingOccurrences(of: setting, with: option)
         }
         return message
     }

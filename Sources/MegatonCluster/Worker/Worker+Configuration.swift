@@ -46,8 +46,8 @@ extension Worker {
         package var flightLease: Duration = .seconds(10)
         /// Directory for large bodies while they are downloaded: see `ImagePipeline.Configuration.temporaryDirectory`.
         public var temporaryDirectory: URL?
-        /// The program's options by library setting, such as `--allow-private` for `AddressPolicy.allowsPrivate`.
-        /// Messages of failed jobs that name a setting also name its option. Empty by default.
+        /// Words in the place of those about the library's settings, such as `--allow-private` for
+        /// `AddressPolicy.allowsPrivate`: messages of failed jobs name the program's options. Empty by default.
         package var optionNames: [String: String] = [:]
         /// Directories below which `file:` sources may be read and outputs written.
         public var roots: [String] = []

@@ -79,6 +79,20 @@ package enum OptionNames {
         return nil
     }
 
+    /// The arguments with `--option=-1` in the place of `--option -1`; nil if there is no such pair.
+    package static func joiningNegativeValues(_ arguments: [String]) -> [String]? {
+        var joined: [String] = []
+        for argument in arguments {
+            let isNegative = argument.first == "-" && argument.dropFirst().first?.isNumber == true
+            if isNegative, let option = joined.last, option.hasPrefix("--"), option.count > 2, !option.contains("=") {
+                joined[joined.count - 1] = "\(option)=\(argument)"
+            } else {
+                joined.append(argument)
+            }
+        }
+        return joined.count < arguments.count ? joined : nil
+    }
+
     /// Flags in one word, such as `-qv`; the last may take a value.
     private static func joined(_ argument: String, _ known: [String: Bool]) -> Bool? {
         guard !argument.hasPrefix("--"), argument.count > 2 else { return nil }

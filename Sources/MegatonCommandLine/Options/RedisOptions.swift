@@ -89,13 +89,15 @@ package struct RedisOptions: ParsableArguments {
 
     package mutating func validate() throws {
         if !Job.isName(queue) {
-            throw ValidationError("--queue must match [A-Za-z0-9._:-]{1,128}, not \"\(queue)\".")
+            throw ValidationError("--queue must be a name of 1 to 128 letters, digits and . : - _, not \"\(queue)\".")
         }
+        var option = "--redis"
         do {
             if let redis { _ = try configuration(redis) }
+            option = "--cache-redis"
             _ = try servers(cacheRedis)
         } catch {
-            throw ValidationError(error.message)
+            throw ValidationError("\(option): \(error.message)")
         }
         try checkTLSIsUsed()
     }
@@ -125,7 +127,12 @@ package struct RedisOptions: ParsableArguments {
         guard let url = controlURL else {
             throw CLIError.usage("no Redis is named: give --redis URL, or set MEGATON_REDIS.")
         }
-        return try configuration(url)
+        do throws(RedisError) {
+            return try configuration(url)
+        } catch {
+            throw redis == nil && error.code == .invalidConfiguration
+                ? RedisError(error.code, "MEGATON_REDIS: \(error.message)") : error
+        }
     }
 
     /// The addresses of the cache Redis; that of the control Redis if there is none.

@@ -41,6 +41,8 @@ package struct EmbeddedRedis: Sendable {
     /// Exit code of `flock` if another process has locked the directory.
     private static let lockedCode: Int32 = 75
     private static let startTimeout: Duration = .seconds(60)
+    /// The saved cache in its directory.
+    private static let dataFile = "cache.rdb"
 
     /// Starts the server, runs the body with its address, and stops the server, which saves its data unless it is
     /// temporary.
@@ -66,17 +68,58 @@ package struct EmbeddedRedis: Sendable {
             return try await start(server, directory, temporary, body)
         }
         do {
-            return try await start(server, directory, persistent, body)
+            do {
+                return try await start(server, directory, persistent, body)
+            } catch is Damaged {
+                try Self.setAside(in: persistent.path)
+                return try await start(server, directory, persistent, body)
+            }
         } catch is Locked {
             Terminal.error(
                 "megaton: another run uses the cache in \(persistent.path); this one has a cache of its own, until it "
                     + "ends."
             )
             return try await start(server, directory, temporary, body)
+        } catch is Damaged {
+            // It could not be set aside, or a second server refuses the empty directory too.
+            return try await start(server, directory, temporary, body)
         }
     }
 
+    /// Another process uses the directory.
     private struct Locked: Error {}
+
+    /// The server cannot load the cache of earlier runs.
+    private struct Damaged: Error {}
+
+    /// Renames the saved cache, so that the server starts without it; an earlier one with the new name is replaced.
+    /// Another run may have done so at the same time.
+    ///
+    /// - Throws: `Damaged` if that fails.
+    private static func setAside(in directory: String) throws {
+        let (path, other) = ("\(directory)/\(dataFile)", "\(directory)/\(dataFile).damaged")
+        guard rename(path, other) == 0 || errno == ENOENT else {
+            Terminal.error(
+                "megaton: redis-server cannot load the cache of earlier runs, \(path); this run has a cache of its own, "
+                    + "until it ends. Delete the file, or name another directory with XDG_CACHE_HOME."
+            )
+            throw Damaged()
+        }
+        Terminal.error(
+            "megaton: redis-server cannot load the cache of earlier runs, which is now \(other); this run begins with an "
+                + "empty one."
+        )
+    }
+
+    /// Whether the log of a server that ended at its start says that it cannot load its data. Versions of redis-server
+    /// and Valkey differ in the sentence.
+    static func isDamaged(log: String) -> Bool {
+        let signs = [
+            "loading the DB", "loading DB", "trying to load DB", "RDB ERROR DETECTED", "RDB format version",
+            "rdb file reading", "RDB checksum",
+        ]
+        return signs.contains { log.contains($0) }
+    }
 
     /// Whether the server has answered.
     private final class Readiness: Sendable {
@@ -92,6 +135,9 @@ package struct EmbeddedRedis: Sendable {
         let runtime = directory.path
         let socket = "\(runtime)/redis.sock"
         let configuration = "\(runtime)/redis.conf"
+        let logs = ["\(runtime)/redis.out", "\(runtime)/redis.log"]
+        // A server that was started before this one may have left them.
+        for log in logs { unlink(log) }
         try Self.write(settings(socket: socket, data: data, log: "\(runtime)/redis.log"), to: configuration)
         let child = ChildProcess(
             command: [
@@ -110,9 +156,10 @@ package struct EmbeddedRedis: Sendable {
                 if termination == .exited(Self.lockedCode) { throw Locked() }
                 if Task.isCancelled { return nil }
                 // Without a log the message has no details. Faults of the configuration are in the output alone.
-                let logs = ["out", "log"].map { try? String(contentsOfFile: "\(runtime)/redis.\($0)", encoding: .utf8) }
-                let log = logs.compactMap(\.self).joined(separator: "\n")
-                throw readiness.isReady.load(ordering: .relaxed)
+                let log = logs.compactMap { try? String(contentsOfFile: $0, encoding: .utf8) }.joined(separator: "\n")
+                let isReady = readiness.isReady.load(ordering: .relaxed)
+                if !isReady && !data.isTemporary && Self.isDamaged(log: log) { throw Damaged() }
+                throw isReady
                     ? Self.ended(termination, log: log) : Self.didNotStart(termination, data.path, log: log)
             }
             group.addTask {
@@ -170,7 +217,7 @@ package struct EmbeddedRedis: Sendable {
         unixsocket "\(socket)"
         unixsocketperm 700
         dir "\(data.path)"
-        dbfilename cache.rdb
+        dbfilename \(Self.dataFile)
         daemonize no
         loglevel warning
         logfile "\(log)"
@@ -258,7 +305,8 @@ package struct EmbeddedRedis: Sendable {
     /// - Throws: `CLIError` if it cannot be created or written: the run then has a temporary cache.
     static func persistentPath(_ environment: [String: String]) throws(CLIError) -> String {
         let home = environment["HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil } ?? NSHomeDirectory()
-        let base = environment["XDG_CACHE_HOME"].flatMap { $0.isEmpty ? nil : $0 } ?? "\(home)/.cache"
+        // The specification of this variable ignores relative paths: each directory would get a cache of its own.
+        let base = environment["XDG_CACHE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "\(home)/.cache"
         let path = "\(base)/megaton"
         do {
             try FileManager.default.createDirectory(

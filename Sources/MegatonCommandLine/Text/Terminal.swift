@@ -49,9 +49,16 @@ package enum Terminal {
 
     /// Writes one line or several on standard output.
     ///
-    /// - Returns: false if its reader is gone.
-    @discardableResult package static func output(_ line: String) -> Bool {
-        write(visible(line) + "\n", to: .standardOutput)
+    /// - Returns: false if its reader has ended: `head` has read enough, and the program ends quietly.
+    /// - Throws: `CLIError` 74 if the line was lost for another reason, such as a full disk.
+    @discardableResult package static func output(_ line: String) throws(CLIError) -> Bool {
+        switch write(visible(line) + "\n", to: STDOUT_FILENO) {
+        case 0: return true
+        case EPIPE: return false
+        case let code:
+            let reason = code == EBADF ? "it is closed" : String(cString: strerror(code))
+            throw CLIError.output("standard output cannot be written: \(reason).")
+        }
     }
 
     /// Replaces the last status line on standard error; an empty text clears it. `--quiet` drops it.
@@ -83,13 +90,29 @@ package enum Terminal {
         state.withLock { state in
             let start = state.hasStatus || isStatus ? "\r\u{1B}[2K" : ""
             state.hasStatus = isStatus && !text.isEmpty
-            write(start + text, to: .standardError)
+            // An error has no other place to go to.
+            _ = write(start + text, to: STDERR_FILENO)
         }
     }
 
-    @discardableResult private static func write(_ text: String, to handle: FileHandle) -> Bool {
-        // The reader may be gone, as for a closed pipe; that must not end the program.
-        (try? handle.write(contentsOf: Data(text.utf8))) != nil
+    /// Writes all of a text, also to a descriptor that does not block, e.g. one that another program has set so.
+    ///
+    /// - Returns: the error code of the kernel; 0 if all was written.
+    private static func write(_ text: String, to descriptor: Int32) -> Int32 {
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Foundation.write(descriptor, $0.baseAddress, $0.count) }
+            if count > 0 {
+                rest = rest.dropFirst(count)
+                continue
+            }
+            let code = count < 0 ? errno : EIO
+            if code == EINTR { continue }
+            guard code == EAGAIN else { return code }
+            var request = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+            poll(&request, 1, -1)
+        }
+        return 0
     }
 }
 

@@ -33,7 +33,8 @@ public struct URLPolicy: Sendable, Equatable {
             let advice = scheme == "s3" ? Self.adviceForS3 : ""
             throw ImageError(
                 .forbidden,
-                "\(scheme): is not among the schemes allowed (\(schemes.sorted().joined(separator: ", "))).\(advice)"
+                "\(url.redacted) cannot be fetched: \(scheme): is not among the schemes allowed ("
+                    + "\(schemes.sorted().joined(separator: ", "))).\(advice)"
             )
         }
         guard Self.remoteSchemes.contains(scheme) else { return nil }

@@ -55,6 +55,9 @@ public struct FileAccess: Sendable {
         try requireRoot(of: resolved, asked: path)
         var info = stat()
         guard stat(resolved, &info) == 0 else { throw Self.readError(path) }
+        guard info.st_mode & S_IFMT != S_IFDIR else {
+            throw ImageError(.forbidden, "\(path) is a directory, not a file.")
+        }
         guard info.st_mode & S_IFMT == S_IFREG else {
             throw ImageError(.forbidden, "\(path) is not a regular file.")
         }
@@ -75,7 +78,7 @@ public struct FileAccess: Sendable {
         guard file.size <= limit else {
             throw ImageError(
                 .dataTooLarge,
-                "\(file.path) has \(file.size) bytes; the limit is \(limit)."
+                "\(file.path) has \(file.size) bytes; the limit is \(limit) (\(limit >> 20) MiB)."
             )
         }
         // The path is resolved: if its last component is a link now, it was replaced since.

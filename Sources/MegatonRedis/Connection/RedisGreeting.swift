@@ -44,6 +44,9 @@ struct RedisGreeting {
             // The name is only for people who read CLIENT LIST.
             case (.name, .error(let text)) where RedisError(reply: text).isCommandRefused: break
             case (.authenticate, .error(let text)): throw Self.authenticationError(text)
+            case (.select, .error(let text)):
+                let error = RedisError(reply: text)
+                throw RedisError(error.code, "\(error.message). Does \(place) have this database?")
             case (_, .error(let text)): throw RedisError(reply: text)
             default: break
             }

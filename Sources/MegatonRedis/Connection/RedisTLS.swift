@@ -104,6 +104,11 @@ struct RedisTLS {
         switch error.code {
         case .tls:
             RedisError(.tls, "\(error.message) \(remedy(of: error.message, place: place))")
+        case .protocolError:
+            RedisError(
+                .protocolError,
+                "The server at \(place) does not answer like Redis. Is the port right? \(error.message)"
+            )
         case .timeout where configuration.usesTLS:
             RedisError(.timeout, "\(error.message) Does \(place) speak TLS? A plain port needs redis:// in the URL.")
         case .connectionClosed where configuration.usesTLS:

@@ -126,7 +126,7 @@ import Testing
     {
         try await withWorker {
             $0.retry.maximumWait = .seconds(120)
-            $0.optionNames = ["the maximum wait of the retry policy": "--max-wait"]
+            $0.optionNames = ["the retry policy": "the retry policy (--max-wait)"]
         } _: { _ in
             .init(status: status, headers: [("Retry-After", "3600")])
         } _: { (cluster) async throws in

@@ -49,6 +49,25 @@ import Testing
         }
     }
 
+    /// Fault: the messages had neither the server nor a next step.
+    @Test func aServerThatIsNotTheRightOneIsNamed() async throws {
+        let port = try FreePort.find()
+        try await RedisServerProcess.run(.init(port: port)) { (_) async throws in
+            let ending = try await status(["--redis", "redis://127.0.0.1:\(port)/99"])
+            #expect(ending.code == 69 && ending.errors.contains("out of range. Does "), "\(ending.errors)")
+            #expect(ending.errors.contains("127.0.0.1:\(port)"), "\(ending.errors)")
+        }
+        try await OriginServer.run(answer: { _ in .init(status: 200) }) { (origin) async throws in
+            let other = origin.url("/").port ?? 0
+            let ending = try await status(["--redis", "redis://127.0.0.1:\(other)"])
+            #expect(ending.code == 69 && ending.errors.contains("127.0.0.1:\(other)"), "\(ending.errors)")
+        }
+        let option = try await status(["--redis", "foo"])
+        #expect(option.code == 64 && option.errors.contains("--redis: A Redis URL must look like"), "\(option.errors)")
+        let variable = try await status([], environment: ["MEGATON_REDIS": "foo"])
+        #expect(variable.code == 64 && variable.errors.contains("MEGATON_REDIS: A Redis URL"), "\(variable.errors)")
+    }
+
     @Test(arguments: [
         (["--redis", "rediss://h", "--redis-cert", "/c.pem"], "--redis-key"),
         (["--redis", "rediss://h", "--redis-key", "/k.pem"], "--redis-cert"),

@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonRedis
 import MegatonTestSupport
 import Testing
 
@@ -40,6 +41,33 @@ import Testing
         let second = try await piped(home, "\(job)\n", arguments)
         #expect(second.code == 2 && second.errors.contains("line 1 is refused"), "\(second.errors)")
         #expect(FileManager.default.contents(atPath: text) == Self.thesis)
+    }
+
+    /// Fault: the password was in the ledger, and in Redis until a worker refused the job.
+    @Test func aPasswordInASourceIsStoredNowhere() async throws {
+        let home = try RunTests.Home()
+        let url = "https://user:secret@example.org/a.jpg"
+        let list = try home.directory.write(Data("\(url)\n".utf8), to: "list.txt")
+        let jobs = try home.directory.write(Data(#"{"source":"\#(url)"}"#.utf8), to: "jobs.jsonl")
+        let ending = try await home.run([url, list, jobs, "--workers", "1"])
+        #expect(ending.code == 2 && ending.errors.contains("must not carry a user or a password"), "\(ending.errors)")
+        let outcomes = try home.ledger()
+        #expect(outcomes.count == 3 && outcomes.allSatisfy { $0.source == "https://…@example.org/a.jpg" })
+        let text = try String(contentsOfFile: home.output + "/megaton-ledger.jsonl", encoding: .utf8)
+        #expect(!text.contains("secret") && !ending.errors.contains("secret") && !ending.output.contains("secret"))
+        let dry = try await home.run([url, "--dry-run"])
+        #expect(
+            dry.code == 2 && dry.errors.contains("\"https://example.org/a.jpg\": a source must not"),
+            "\(dry.errors)"
+        )
+        try await RedisServerProcess.run { server in
+            let submit = ["submit", url, jobs, "--batch", "b", "--redis", server.url]
+            #expect(await (try home.megaton(submit)).ending().code == 0)
+            let client = server.client()
+            defer { client.close() }
+            let queued = try await client.send(["LRANGE", "megaton:{default}:2:jobs:b", "0", "-1"]).array ?? []
+            #expect(queued.count == 2 && queued.allSatisfy { $0.string?.contains("secret") == false })
+        }
     }
 
     @Test func jobsOfStandardInputAreAskedFor() async throws {

@@ -50,6 +50,7 @@ import Testing
         ),
         (["version"], "Did you mean --version?"), (["statsu"], "Did you mean status?"),
         (["foo"], "Its commands are run, coordinator, worker,"),
+        (["help", "bogus"], "megaton has no command \"bogus\""),
         (["dead", "lits"], "megaton dead has no command \"lits\". Did you mean list?"),
     ])
     func anUnknownCommandIsReportedWithTheKnownOnes(_ arguments: [String], _ words: String) async throws {
@@ -73,12 +74,48 @@ import Testing
         (["--log-level", "loud"], "--log-level"), (["--exclude", ""], "--exclude"),
         (["--exclude", "a["], "--exclude 'a[' has a [ without a ]"),
         (["--jobs-from", ""], "--jobs-from"),
-        (["--timeout", "0"], "more than 0"), (["--timeout=-1"], "more than 0"), (["--timeout", "nan"], "more than 0"),
+        (["--timeout", "0"], "more than 0"), (["--timeout=-1"], "more than 0"), (["--timeout", "-1"], "more than 0"),
+        (["--heuristic-lifetime", "-5"], "--heuristic-lifetime must be 0 to"),
+        (["--allow-type", "tiff,svg"], "repeat"), (["--allow-source", "ftp://x"], "ftp is never fetched"),
+        (["--timeout", "nan"], "more than 0"),
         (["--ledger", "-", "--json"], "standard output"), (["--size", "16", "--size", "16x16"], "share the name"),
     ])
     func contradictoryOptionsAreWrongUsage(_ options: [String], _ words: String) async throws {
         let ending = await (try ProgramUnderTest.megaton(["run", "/tmp", "-o", "/tmp/x"] + options)).ending()
         #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+    }
+
+    /// Fault: they had no effect without a word, and the errors of the jobs recommended just these options.
+    @Test(arguments: [
+        (["--allow-read", "/tmp"], "--allow-read has no effect with --redis and without --workers"),
+        (["--allow-private", "--fetch-timeout", "9"], "--allow-private, --fetch-timeout have no effect with --redis"),
+        (["--credentials", "/no/such"], "Start megaton worker with --credentials, or give --workers N"),
+        (["--s3-region", "eu-central-1"], "--s3-region has no effect"),
+        (["--allow-source", "h"], "--allow-source has"),
+        (["--allow-port", "81"], "--allow-port has"), (["--memory", "900"], "--memory has no effect"),
+        (["--cache-size", "64", "--workers", "1"], "--cache-size has no effect with --redis: it is the size of the"),
+    ])
+    func anOptionWithoutEffectOnAClusterIsRefused(_ options: [String], _ words: String) async throws {
+        let run = ["run", "/tmp", "-o", "/tmp/x", "--redis", "redis://127.0.0.1:1"]
+        let ending = await (try ProgramUnderTest.megaton(run + options)).ending()
+        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+        let cluster = ["MEGATON_REDIS": "redis://127.0.0.1:1"]
+        let other = await (try ProgramUnderTest.megaton(run.dropLast(2) + options, environment: cluster)).ending()
+        #expect(other.code == 64 && other.errors.contains("no effect with MEGATON_REDIS"), "\(other.errors)")
+        // These two decide what the run itself selects and allows.
+        let useful = run + ["--allow-type", "tiff", "--allow-root", "/tmp"]
+        #expect(await (try ProgramUnderTest.megaton(useful)).ending().code == 69, "no Redis listens there")
+    }
+
+    /// Fault: "cannot be created: File exists".
+    @Test func anOutputThatIsAFileIsRefusedAsSuch() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
+        for output in [try home.directory.write(Data(), to: "file"), "/dev/null"] {
+            let ending = await (try home.megaton(["run", "in", "-o", output, "-j1"])).ending()
+            let words = "the output \(output) is a file, not a directory. Name a directory with --output."
+            #expect(ending.code == 74 && ending.errors.contains(words), "\(ending.errors)")
+        }
     }
 
     @Test func aDryRunMakesNothing() async throws {

@@ -58,7 +58,10 @@ import Testing
         let codes = try home.ledger().map { $0.error?.code ?? "" }.sorted()
         #expect(codes == ["forbidden", "forbidden", "invalid_url", "not_found"], "errors do not reveal files outside")
         for message in try home.ledger().compactMap(\.error).filter({ $0.code == "forbidden" }).map(\.message) {
-            #expect(message.contains("(--allow-read)") && !message.contains("--allow-root"), "\(message)")
+            #expect(
+                message.contains("; give its directory with --allow-read.") && !message.contains("--allow-root"),
+                "\(message)"
+            )
         }
         let again = try home.megaton([
             "run", "--retry-failed", "\(home.output)/megaton-ledger.jsonl", "--workers", "1", "--ledger", "again.jsonl",

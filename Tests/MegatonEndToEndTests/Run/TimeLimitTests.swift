@@ -41,19 +41,6 @@ import Testing
         #expect(ending.code == 75 && ending.errors.contains("nothing was begun"), "\(ending.errors)")
     }
 
-    /// A run on a cluster that starts no workers cannot pass their options on.
-    @Test func optionsForWorkersThatARunDoesNotStartAreNamed() async throws {
-        let home = try RunTests.Home()
-        try await RedisServerProcess.run { (server) async throws in
-            let ending = try await home.run([
-                "https://example.org/a.png", "--redis", server.url, "--timeout", "0.5", "--heuristic-lifetime", "60",
-                "--fetch-timeout", "9",
-            ])
-            let names = "these do not change: --heuristic-lifetime, --fetch-timeout."
-            #expect(ending.errors.contains(names), "\(ending.errors)")
-        }
-    }
-
     @Test func aSubmitterThatIsOutOfTimeStopsWaitingAndTheBatchGoesOn() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let submit = [
