@@ -2,13 +2,16 @@ internal import Logging
 internal import MegatonRedis
 import Synchronization
 
-/// Fills the worker's free places with claimed jobs, sleeps while there are none, and drains at the end.
+/// Fills the worker's free places with claimed jobs of one shard, sleeps while there are none, and drains at the end.
 final class ClaimLoop: Sendable {
     private let queue: JobQueue
     private let wake: RedisClient
     private let handler: JobHandler
     private let running: RunningJobs
     private let concurrency: Int
+    private let places: WorkerPlaces
+    /// The number of the shard in `places`.
+    private let member: Int
     private let takesOnlySuspects: Bool
     private let isolated: SuspectIsolation?
     private let lease: Duration
@@ -26,6 +29,7 @@ final class ClaimLoop: Sendable {
     /// - Parameters:
     ///   - wake: a connection that nothing else uses.
     ///   - isolated: the process that runs suspects; nil runs them among the other jobs, one at a time.
+    ///   - places: the places that the loop shares with those of other shards; nil if there are none.
     init(
         _ configuration: Worker.Configuration,
         queue: JobQueue,
@@ -33,18 +37,32 @@ final class ClaimLoop: Sendable {
         handler: JobHandler,
         running: RunningJobs,
         isolated: SuspectIsolation? = nil,
+        places: WorkerPlaces? = nil,
         logger: Logger
     ) {
         self.queue = queue
         self.wake = wake
         self.handler = handler
         self.running = running
-        concurrency = configuration.takesOnlySuspects ? 1 : configuration.concurrency
+        let places = places ?? Self.places(configuration)
+        let member = places.add(running)
+        running.onFree { [weak places] in places?.wakeNext(after: member) }
+        (self.places, self.member, concurrency) = (places, member, places.count)
         takesOnlySuspects = configuration.takesOnlySuspects
         self.isolated = isolated
         lease = configuration.lease
         drainTimeout = configuration.drainTimeout
         self.logger = logger
+    }
+
+    /// The places of a worker with this configuration.
+    static func places(_ configuration: Worker.Configuration) -> WorkerPlaces {
+        // A suspect holds its place until Redis has answered: if the next job kills the process, no other source may
+        // seem to be the cause.
+        WorkerPlaces(
+            count: configuration.takesOnlySuspects ? 1 : configuration.concurrency,
+            waitsForSettlements: configuration.takesOnlySuspects
+        )
     }
 
     /// Claims and runs jobs until the signal, then lets running jobs finish.
@@ -60,15 +78,19 @@ final class ClaimLoop: Sendable {
             await withDiscardingTaskGroup { jobs in
                 var failures = Backoff()
                 var throttle = ClaimThrottle(concurrency: concurrency)
+                var isFailing = false
                 await repeating {
                     if signal.level > .none { return nil }
                     do {
+                        if isFailing && places.isShared { try await waitForAnswer() }
+                        isFailing = false
                         await pause(throttle)
                         if signal.level > .none { return nil }
-                        let claimed = try await claimFree(&throttle)
-                        failures.reset()
+                        let claim = try await claimFree(&throttle)
+                        if claim != nil { failures.reset() }
+                        let claimed = claim ?? []
                         for job in claimed { jobs.addTask { await self.handler.handle(job) } }
-                        if claimed.isEmpty && free > 0 {
+                        if claim != nil && claimed.isEmpty && free > 0 {
                             if takesOnlySuspects { return nil }
                             // Jobs that were left to other workers are asked for again soon.
                             if !throttle.hasLeftJobs { await idle() }
@@ -80,41 +102,47 @@ final class ClaimLoop: Sendable {
                         return nil
                     } catch {
                         logger.warning("cannot claim jobs; retrying", metadata: [LogKey.error: "\(error)"])
+                        // A process for suspects must end: the worker starts another one for those of other shards.
+                        if takesOnlySuspects && places.isShared { return nil }
+                        isFailing = true
                         return failures.next(after: error)
                     }
                 }
+                places.leave(member)
                 await drain(signal)
             }
             watch.cancelAll()
         }
     }
 
-    /// Places for which jobs may be claimed.
-    ///
-    /// A job whose work is done holds no place while it is being settled, up to the number of jobs that one call
-    /// settles. A suspect holds its place until Redis has answered: if the next job kills the process, no other source
-    /// may seem to be the cause.
-    private var free: Int {
-        if takesOnlySuspects { return concurrency - running.count }
-        return min(concurrency - running.activeCount, concurrency + JobQueue.maximumBatchSize - running.count)
+    /// Waits for an answer of a shard whose last claim failed: a claim would occupy places that the other shards can use.
+    private func waitForAnswer() async throws(RedisError) {
+        places.leave(member)
+        try await queue.redis.send(["EXISTS", .string(queue.keys.control)])
     }
+
+    /// Places for which jobs may be claimed.
+    private var free: Int { places.free(for: member) }
 
     private func pause(_ throttle: ClaimThrottle) async {
         var wasNotified = false
         while free > 0, !Task.isCancelled {
             wasNotified = hasWakeToken.exchange(false, ordering: .acquiringAndReleasing) || wasNotified
             let now = ContinuousClock.now
-            guard let next = throttle.next(activeCount: running.activeCount, wasNotified: wasNotified), next > now
+            guard let next = throttle.next(activeCount: places.activeCount, wasNotified: wasNotified), next > now
             else { return }
             // In steps, as jobs whose results are cached end sooner. Cancelled: the loop's condition ends it.
             try? await Task.sleep(until: min(next, now + ClaimThrottle.step), clock: .continuous)
         }
     }
 
-    /// Claims jobs for the free places. Returns an empty list if no job is ready or no place is free.
-    private func claimFree(_ throttle: inout ClaimThrottle) async throws(RedisError) -> [ActiveJob] {
-        let free = free
-        guard free > 0 else { return [] }
+    /// Claims jobs for the free places.
+    ///
+    /// - Returns: nil if no place is free, or another shard is first.
+    private func claimFree(_ throttle: inout ClaimThrottle) async throws(RedisError) -> [ActiveJob]? {
+        let free = places.reserve(for: member)
+        guard free > 0 else { return nil }
+        defer { places.end(for: member) }
         let now = ContinuousClock.now
         let validUntil = now + LeaseHeartbeat.validity(of: lease)
         let claim = try await queue.claim(
@@ -136,13 +164,13 @@ final class ClaimLoop: Sendable {
     private var suspectHandling: JobQueue.SuspectHandling {
         if takesOnlySuspects { return .only }
         let handling = isolated?.handling ?? .one
-        return handling == .one && running.hasSuspect ? .none : handling
+        return handling == .one && places.hasSuspect ? .none : handling
     }
 
     /// Sleeps until there may be a job to claim: a wake token has arrived, or a job of this worker has ended, which
     /// increases the worker's share of the ready jobs.
     private func idle() async {
-        if free > 0 { listening.signal() }
+        if free > 0 && !places.isWaiting(member) { listening.signal() }
         await running.changed.wait()
     }
 

@@ -18,6 +18,8 @@ final class RunningJobs: Sendable {
     private let lastRenewal = Mutex<ContinuousClock.Instant?>(nil)
     /// Fired each time a job ends, and whenever the claim loop should look again for another reason.
     let changed = AsyncSignal()
+    /// Called after that when a job ends: the place may be another shard's.
+    private let didFree = Mutex<(@Sendable () -> Void)?>(nil)
 
     var count: Int { state.withLock { $0.jobs.count } }
     /// Jobs whose work is not done; the others are only being settled.
@@ -43,13 +45,21 @@ final class RunningJobs: Sendable {
             job.markSettling()
             if state.jobs[job.key.text] === job { state.settling += 1 }
         }
-        changed.signal()
+        notify()
     }
 
     func remove(_ job: ActiveJob) {
         // A later attempt at the same job stays.
         state.withLock { if $0.jobs[job.key.text] === job { $0.remove(job) } }
+        notify()
+    }
+
+    /// Sets a closure that is called whenever a place may be free.
+    func onFree(_ body: @escaping @Sendable () -> Void) { didFree.withLock { $0 = body } }
+
+    private func notify() {
         changed.signal()
+        didFree.withLock { $0 }?()
     }
 
     /// Time at which the last renewal was sent; nil before the first one, and if the last one failed.
