@@ -7,7 +7,7 @@ import NIOPosix
 
 /// Reads the outcomes of a batch that another process has submitted, and continues the ledger of a reader that died.
 struct LedgerReading: Sendable {
-    let queue: JobQueue
+    let queue: ShardedQueue
     /// A connection for blocking commands.
     let waiting: RedisClient
     let batch: String
@@ -30,10 +30,11 @@ struct LedgerReading: Sendable {
         let monitor = BatchMonitor(queue: queue, batch: batch)
         let counters = try await monitor.counters()
         try check(counters)
-        var cursor = OutcomeCursor(
+        let (histories, known) = try await histories(counters)
+        var cursor = OutcomeCursors(
             queue: queue,
             batch: batch,
-            history: try await history(counters),
+            histories: histories,
             acknowledges: ledger != nil
         )
         let isContinued = cursor.history.number > 0 && from == nil && ledger != nil
@@ -43,7 +44,8 @@ struct LedgerReading: Sendable {
         while true {
             if shutdown.level > .none { throw interrupted(written) }
             let returns = cursor.history.returns
-            guard let lines = try await next(&cursor) else { continue }
+            guard let page = try await next(&cursor) else { continue }
+            let lines = known.isEmpty ? page : page.filter { !known.contains(LedgerLine($0)) }
             if cursor.history.returns > returns {
                 if isContinued && returns == 0 && written == 0 {
                     reportOtherEnd()
@@ -51,7 +53,7 @@ struct LedgerReading: Sendable {
                     cursor.history.reportReturn()
                 }
             }
-            if !lines.isEmpty {
+            if !page.isEmpty {
                 if try await !write(lines) { return 0 }
                 written += lines.count
                 continue
@@ -82,6 +84,27 @@ struct LedgerReading: Sendable {
         }
     }
 
+    /// The outcomes of each shard that the reader has or does not want, and the lines of the ledger that the shards may
+    /// still have.
+    ///
+    /// The lines do not say from which shard they came. The outcomes that a shard has deleted are in the ledger or lost;
+    /// the others are read again, and skipped if the ledger has the same line.
+    private func histories(_ counters: BatchCounters) async throws -> ([OutcomeHistory], Set<LedgerLine>) {
+        if !queue.isDivided { return ([try await history(counters)], []) }
+        let known = try await ledger?.resumedLines() ?? []
+        let read = try await queue.readCounts(of: batch)
+        let others = read.reduce(0, +)
+        if known.isEmpty && others > 0 { reportOtherReader(others) }
+        return (read.map { OutcomeHistory(after: $0) }, known)
+    }
+
+    private func reportOtherReader(_ read: Int) {
+        Terminal.error(
+            "megaton: the first \(Counted.of(read, "outcome")) of the batch \(read == 1 ? "was" : "were") read by another "
+                + "reader and deleted; the others follow."
+        )
+    }
+
     /// The outcomes that the reader has or does not want.
     private func history(_ counters: BatchCounters) async throws -> OutcomeHistory {
         let stored = try await ledger?.resume() ?? OutcomeHistory()
@@ -96,10 +119,7 @@ struct LedgerReading: Sendable {
         }
         let read = counters["read"]
         guard stored.number == 0, read > 0 else { return stored }
-        Terminal.error(
-            "megaton: the first \(Counted.of(read, "outcome")) of the batch \(read == 1 ? "was" : "were") read by another "
-                + "reader and deleted; the others follow."
-        )
+        reportOtherReader(read)
         return OutcomeHistory(after: read)
     }
 
@@ -119,7 +139,7 @@ struct LedgerReading: Sendable {
     }
 
     /// Nil if Redis is unreachable for the moment.
-    private func next(_ cursor: inout OutcomeCursor) async throws -> [Data]? {
+    private func next(_ cursor: inout OutcomeCursors) async throws -> [Data]? {
         do {
             return try await cursor.next()
         } catch {
@@ -176,7 +196,7 @@ struct LedgerReading: Sendable {
         )
     }
 
-    private func end(_ monitor: BatchMonitor, _ history: OutcomeHistory) async throws -> Int32 {
+    private func end(_ monitor: BatchMonitor, _ history: OutcomeHistories) async throws -> Int32 {
         let counters = try await monitor.counters()
         let missing = history.deleted + counters["results_dropped"]
         if missing > 0 {

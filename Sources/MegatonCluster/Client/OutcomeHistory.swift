@@ -167,5 +167,11 @@ package struct OutcomeHistory: Sendable {
         return Key(low: hash.low64, high: hash.high64)
     }
 
+    /// 128 bits that distinguish a whole line from all others.
+    package static func identity(of line: Data) -> (low: UInt64, high: UInt64) {
+        let identity: Key = line.withUnsafeBytes { key($0) }
+        return (identity.low, identity.high)
+    }
+
     private static func digest(_ line: Data) -> String { Insecure.SHA1.hash(data: line).hexDigits }
 }

@@ -43,6 +43,11 @@ extension ShardedQueue {
         )
     }
 
+    /// Number of outcomes of a batch that readers have acknowledged, in each shard.
+    package func readCounts(of batch: String) async throws(RedisError) -> [Int] {
+        try await forEach { (shard) async throws(RedisError) in BatchCounters(try await shard.batch(batch))["read"] }
+    }
+
     /// The newest batches, newest first.
     package func batches(limit: Int) async throws(RedisError) -> [BatchSummary] {
         if !isDivided { return try await first.batches(limit: limit) }

@@ -29,18 +29,28 @@ package struct ShardedQueue: Sendable {
 
     /// Connects to all shards of a queue, or fails at once.
     ///
-    /// - Parameter role: name of the connections.
+    /// - Parameters:
+    ///   - role: name of the connections.
+    ///   - toleratesAbsence: whether shards other than the first one may be unreachable.
     /// - Throws: `.shardMismatch` if the servers are not those of the queue, or it is being changed.
     package static func open(
         _ address: QueueAddress,
         role: String,
+        toleratesAbsence: Bool = false,
         group: any EventLoopGroup,
         logger: Logger
     ) async throws(RedisError) -> ShardedQueue {
         let first = address.shard(0, role: role, group: group, logger: logger)
         do throws(RedisError) {
             try await first.redis.connect()
-            return try await open(first, address, role: role, group: group, logger: logger)
+            return try await open(
+                first,
+                address,
+                role: role,
+                toleratesAbsence: toleratesAbsence,
+                group: group,
+                logger: logger
+            )
         } catch {
             first.close()
             throw error
@@ -54,6 +64,7 @@ package struct ShardedQueue: Sendable {
         _ first: JobQueue,
         _ address: QueueAddress,
         role: String,
+        toleratesAbsence: Bool = false,
         group: any EventLoopGroup,
         logger: Logger
     ) async throws(RedisError) -> ShardedQueue {
@@ -63,8 +74,12 @@ package struct ShardedQueue: Sendable {
             for number in 1..<max(layout.count, 1) {
                 let shard = address.shard(number, role: role, group: group, logger: logger)
                 shards.append(shard)
-                try await shard.redis.connect()
-                try await layout.check(shard, servers: address.servers.count)
+                do throws(RedisError) {
+                    try await shard.redis.connect()
+                    try await layout.check(shard, servers: address.servers.count)
+                } catch {
+                    guard toleratesAbsence && error.isTransient else { throw error }
+                }
             }
         } catch {
             for shard in shards.dropFirst() { shard.close() }

@@ -92,8 +92,10 @@ public final class Worker: Sendable {
         self.shards = shards
         isolated = configuration.isolate.map { start in
             SuspectIsolation(
-                report: { pid in
-                    try await shards.queue.report(deathOf: pid, on: ProcessInfo.processInfo.hostName)
+                report: { [weak shards] pid in
+                    // Without shards the worker has ended.
+                    guard let shards else { return JobQueue.WorkerExit(hadRegistered: true, ended: 0) }
+                    return try await shards.queue.report(deathOf: pid, on: ProcessInfo.processInfo.hostName)
                 },
                 logger: logger,
                 start: start
