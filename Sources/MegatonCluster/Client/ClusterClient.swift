@@ -69,6 +69,8 @@ public final class ClusterClient: Sendable {
                 try await queue.checkLayout()
                 return queue
             } catch {
+                // A call that needs a shard that is away reports that itself.
+                if error.isTransient { return queue }
                 guard error.code == .shardMismatch else { throw error }
             }
         }

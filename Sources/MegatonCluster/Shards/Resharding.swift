@@ -30,6 +30,11 @@ package struct Resharding: Sendable {
         }
         let first = shard(0)
         let stored = try await first.layout()
+        if stored == nil {
+            for number in address.servers.indices.dropFirst() {
+                try await ShardLayout.requireNone(at: JobQueue(shard(number).redis, keys: address.keys(0)))
+            }
+        }
         let old = try layout(stored, of: first)
         if try await isDone(old, count) { return old.count }
         let pending = old.target

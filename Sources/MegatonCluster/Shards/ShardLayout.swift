@@ -64,12 +64,12 @@ package struct ShardLayout: Sendable, Equatable {
 extension ShardLayout {
     /// Reads the layout of a queue from shard 0.
     ///
-    /// - Parameter next: shard 1, which has a copy if shard 0 has lost its own; nil if it cannot be asked.
+    /// - Parameter next: shard 1, which has a copy if shard 0 has lost its own.
     /// - Throws: `.shardMismatch` if the queue cannot be used, with the remedy.
-    static func read(from first: JobQueue, next: JobQueue?) async throws(RedisError) -> ShardLayout {
+    static func read(from first: JobQueue, next: JobQueue) async throws(RedisError) -> ShardLayout {
         let name = first.keys.queue
         guard let text = try await first.layout() else {
-            if let text = try await next?.layoutIfAllowed(), let (_, lost) = parse(text) {
+            if let text = try await next.layoutIfAllowed(), let (_, lost) = parse(text) {
                 throw RedisError(
                     .shardMismatch,
                     "The Redis \(first.redis.configuration) has lost the layout of the queue \"\(name)\", and probably its "
@@ -103,6 +103,18 @@ extension ShardLayout {
             )
         }
         return layout
+    }
+
+    /// Checks that a server that was not named first does not have shard 0.
+    ///
+    /// - Parameter first: shard 0, on that server.
+    static func requireNone(at first: JobQueue) async throws(RedisError) {
+        guard try await first.layout() != nil else { return }
+        throw RedisError(
+            .shardMismatch,
+            "Shard 0 of the queue \"\(first.keys.queue)\" is on \(first.redis.configuration): name it first, and the others "
+                + "as the processes of the queue do."
+        )
     }
 
     /// Checks that a shard belongs to this layout.

@@ -179,11 +179,18 @@ package struct QueueAddress: Sendable, Equatable {
         group: any EventLoopGroup,
         logger: Logger
     ) async throws(RedisError) -> ShardLayout {
-        let next = shard(1, role: "layout", group: group, logger: logger)
-        defer { next.close() }
-        // The same connection if it is the same server.
-        let second = server(1) == first.redis.configuration ? JobQueue(first.redis, keys: keys(1)) : next
-        let layout = try await ShardLayout.read(from: first, next: second)
+        // Opened only if shard 0 has no layout.
+        let others = servers.dropFirst().map { server in
+            RedisClient(server, role: "layout", group: group, logger: logger)
+        }
+        defer { for other in others { other.close() } }
+        let layout = try await ShardLayout.read(
+            from: first,
+            next: JobQueue(others.first ?? first.redis, keys: keys(1))
+        )
+        if !layout.isStored {
+            for other in others { try await ShardLayout.requireNone(at: JobQueue(other, keys: keys(0))) }
+        }
         guard servers.count <= layout.count else {
             throw RedisError(
                 .shardMismatch,
