@@ -210,8 +210,10 @@ final class BatchRun: Sendable {
                 try await self.submit()
                 self.progress.withLock { $0.isStopped = true }
                 self.changed.signal()
-                // A push in flight at the signal may have created the batch after the attempt to cancel it.
-                if self.shutdown.level > .none && self.hasBegun { try await self.submitter.cancel() }
+                // A push in flight at the signal may have created the batch after the attempt to cancel it. With several
+                // shards it exists before its first job.
+                let mayExist = self.hasBegun || self.queue.isDivided
+                if self.shutdown.level > .none && mayExist { try await self.submitter.cancel() }
                 return nil
             }
             group.addTask { try await self.collect() }

@@ -49,6 +49,7 @@ final class OutcomeReader {
         return try await withTaskCancellationHandler {
             if lastPage < Self.many, open > Self.many { try await Task.sleep(for: Self.batchingWindow) }
             while true {
+                try Task.checkCancellation()
                 if let page = try await nextPageRetrying() { return page }
             }
         } onCancel: {
