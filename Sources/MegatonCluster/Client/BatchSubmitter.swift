@@ -45,7 +45,7 @@ package actor BatchSubmitter {
     /// Maximum number of bytes of acknowledged jobs that are kept.
     package static let keptBytes = 64 * 1024 * 1024
     /// Time for which a push is retried while Redis is unreachable or full.
-    private static let retryTime: Duration = .seconds(60)
+    static let retryTime: Duration = .seconds(60)
 
     /// Creates a submitter; nothing is sent yet.
     ///

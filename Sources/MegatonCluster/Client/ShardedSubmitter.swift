@@ -1,4 +1,5 @@
 package import Foundation
+internal import MegatonPipeline
 package import MegatonRedis
 
 /// Pushes the jobs of one batch to the shards of a queue: decides the shard of each job, and begins and closes the batch
@@ -108,7 +109,13 @@ package actor ShardedSubmitter {
         try await parts[0].begin()
         try await forEach { (part) async throws(RedisError) in try await part.begin() }
         // A change of the shards that has not seen this batch is seen here.
-        try await queue.checkLayout()
+        let deadline = ContinuousClock.now + BatchSubmitter.retryTime
+        var backoff = Backoff()
+        try await retrying(until: ContinuousClock.now >= deadline) { () throws(RedisError) in
+            try await queue.checkLayout()
+        } pauseAfter: { error in
+            error.isTransient ? backoff.next(after: error) : nil
+        }
         hasBegun = true
     }
 

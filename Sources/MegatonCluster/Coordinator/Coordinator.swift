@@ -54,6 +54,7 @@ public final class Coordinator: Sendable {
     private let group: any EventLoopGroup
     /// Those of the other shards: none until it has started.
     private let others = Mutex<(coordinators: [Coordinator], queue: ShardedQueue)?>(nil)
+    private let shardCount = Mutex(1)
     private let leadership: Leadership
     private let listener: IntakeListener
     private let queue: JobQueue
@@ -119,9 +120,12 @@ public final class Coordinator: Sendable {
         return parts.contains { $0.isReady }
     }
 
+    /// Sets the number of shards that share the limits on memory.
+    func divideLimits(by count: Int) { shardCount.withLock { $0 = count } }
+
     private var keeper: RetentionKeeper {
         var retention = configuration.retention
-        if let count = others.withLock({ $0?.queue.shards.count }) { retention.shards = count }
+        retention.shards = shardCount.withLock { $0 }
         return RetentionKeeper(
             queue: queue,
             batches: configuration.batchRetention,
@@ -156,7 +160,6 @@ public final class Coordinator: Sendable {
                 var settings = configuration
                 settings.keys = address.keys(number)
                 settings.isPart = true
-                settings.retention.shards = layout.count
                 var logger = logger
                 logger[metadataKey: LogKey.shard] = "\(number)"
                 let part = Coordinator(
@@ -166,6 +169,7 @@ public final class Coordinator: Sendable {
                     name: leadership.name,
                     logger: logger
                 )
+                part.divideLimits(by: layout.count)
                 coordinators.append(part)
                 queues.append(part.queue)
                 try await part.start(waitingForRedis: limit)
@@ -175,6 +179,7 @@ public final class Coordinator: Sendable {
             for part in coordinators { part.close() }
             throw error
         }
+        divideLimits(by: layout.count)
         others.withLock { $0 = (coordinators, ShardedQueue(queues, layout: layout)) }
     }
 

@@ -180,6 +180,7 @@ public final class Worker: Sendable {
             )
             return WorkerShard(index + 1, parts, queue: queue, limiter: limiter)
         }
+        for shard in [first] + others { shard.fallback?.divideLimits(by: layout.count) }
         limiters.use(others.map(\.limiter))
         shards.set([first] + others, of: ShardedQueue(queues, layout: layout))
     }

@@ -286,7 +286,11 @@ import Testing
     @Test func anIterationOfABatchThatIsNeverClosedEndsWithAnError() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = try client(server, idleTimeout: .milliseconds(100))
-            let submitter = BatchSubmitter(queue: try await client.queue().first, batch: "b", policy: .init(keepsLedger: true))
+            let submitter = BatchSubmitter(
+                queue: try await client.queue().first,
+                batch: "b",
+                policy: .init(keepsLedger: true)
+            )
             for id in ["j0", "j1"] { try await submitter.add(Job(id: id, source: image).json()) }
             try await submitter.flush()
             let redis = server.client()
