@@ -11,8 +11,8 @@ files["Sources/MegatonCluster/Queue/Scripts"] = {
     read_globals = {
         "now", "unpackMeta", "packMeta", "callForAll", "batchKeys", "deathCounts", "submittedId", "refusedOutcome",
         "asDuplicate", "addDeadLetter", "deleteDeadLetters", "trimDeadLetters", "isConsistent", "closeIfComplete",
-        "finishOrFlagDamaged", "addToGauge", "onceKey", "readOnce", "endOnce", "onceOutcome", "storedOutcomes", "noteStored", "hostName", "openFrontier", "holdingEntry",
-        "nextTurn", "countHeldBytes", "hold", "tick",
+        "finishOrFlagDamaged", "addToGauge", "onceKey", "readOnce", "endOnce", "onceOutcome", "storedOutcomes",
+        "noteStored", "hostName", "openFrontier", "holdingEntry", "nextTurn", "countHeldBytes", "hold", "tick",
     },
 }
 files["Sources/MegatonCluster/RateLimiting/Scripts"] = {read_globals = {"now", "readHost", "storeHost"}}

@@ -19,6 +19,8 @@ package final class ChannelSubscriptions: Sendable {
         var requested: Set<String> = []
         /// Number of confirmations that the connection still expects, by channel.
         var unconfirmed: [String: Int] = [:]
+        /// Whether the connection has subscribed to anything with success.
+        var hasSubscribed = false
 
         /// Whether messages of the channel arrive.
         func isActive(_ channel: String) -> Bool { requested.contains(channel) && unconfirmed[channel] == nil }
@@ -40,12 +42,13 @@ package final class ChannelSubscriptions: Sendable {
         mutating func confirm(_ channel: String) -> Bool {
             let left = (unconfirmed[channel] ?? 1) - 1
             unconfirmed[channel] = left > 0 ? left : nil
+            hasSubscribed = true
             return isActive(channel)
         }
 
         /// The connection is gone, and its subscriptions with it.
         mutating func disconnect() {
-            (changed, requested, unconfirmed) = (Set(listeners.keys), [], [:])
+            (changed, requested, unconfirmed, hasSubscribed) = (Set(listeners.keys), [], [:], false)
         }
     }
 
@@ -117,7 +120,9 @@ package final class ChannelSubscriptions: Sendable {
                 return .zero
             }
             do {
-                try await listen { backoff.reset() }
+                // A connection whose channels were refused is no success: it would be repeated without end at the
+                // shortest delay.
+                if try await listen() { backoff.reset() }
                 return backoff.next(after: nil)
             } catch {
                 logger.debug("a subscription ended; subscribing again", metadata: ["error": "\(error)"])
@@ -126,7 +131,10 @@ package final class ChannelSubscriptions: Sendable {
         }
     }
 
-    private func listen(onConnected: () -> Void) async throws {
+    /// Listens until the connection closes.
+    ///
+    /// - Returns: whether the server has accepted a channel.
+    private func listen() async throws -> Bool {
         let connection = try await connect()
         defer { state.withLock { $0.disconnect() } }
         let (first, _) = state.withLock { state in
@@ -139,7 +147,6 @@ package final class ChannelSubscriptions: Sendable {
                     try await connection.subscribe(to: first) { [weak self] push in
                         self?.receive(push, on: connection)
                     }
-                    onConnected()
                     await follow(connection)
                 }
             } catch {
@@ -149,6 +156,7 @@ package final class ChannelSubscriptions: Sendable {
         } onCancel: {
             connection.close()
         }
+        return state.withLock { $0.hasSubscribed }
     }
 
     /// Subscribes and unsubscribes as listeners come and go, until the connection closes.

@@ -20,7 +20,7 @@ protocol RedisExecuting: Sendable {
         timeout: Duration
     ) async throws(RedisError) -> [RedisValue]
 
-    /// Sends a command to the server, or to each master of a cluster.
+    /// Sends a command that only reads to the server, or to each master of a cluster, where it may be repeated.
     ///
     /// - Returns: the replies with the names of the nodes; nil for the only server.
     func executeOnMasters(
@@ -116,7 +116,8 @@ package final class RedisClient: Sendable {
         try await execute(commands, script: nil, timeout: timeout)
     }
 
-    /// Sends a command to the server, or to each master of a cluster: for settings and figures of servers.
+    /// Sends a command that only reads to the server, or to each master of a cluster: for settings and figures of
+    /// servers. In a cluster it may be repeated.
     ///
     /// - Returns: the replies with the addresses of the nodes; nil for the only server.
     /// - Throws: also if one of the replies is an error.

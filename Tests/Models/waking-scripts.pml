@@ -9,24 +9,9 @@ inline wake() {
     fi
 }
 
-/* A script has made something due in `time` units: a worker is woken unless a keeper wakes by then. */
-inline wakeFor(time) {
-#ifndef NO_TAKEOVER
-    if
-    :: alarm == NOWORKER || time < alarmTime -> wake()
-    :: else
-    fi
-#else
-    if
-    :: alarm == NOWORKER -> wake()
-    :: else
-    fi
-#endif
-}
-
 inline hold(j, time) {
     if
-    :: time != NEVER -> isHeld[HOST(j)] = true; next[HOST(j)] = time; wakeFor(time)
+    :: time != NEVER -> isHeld[HOST(j)] = true; next[HOST(j)] = time
     :: else
     fi;
     if
@@ -107,59 +92,18 @@ inline claimOne(w, j) {
     fi
 }
 
-inline findSoonest() {
-    soonest = NEVER;
-    i = 0;
-    do
-    :: i < JOBS ->
-        if
-        :: state[i] == DELAYED && timer[i] < soonest -> soonest = timer[i]
-        :: state[i] == HELD && next[HOST(i)] < soonest -> soonest = next[HOST(i)]
-        :: else
-        fi;
-        i++
-    :: else -> break
-    od;
-    i = 0
-}
-
-#ifdef NO_TAKEOVER
-#define ISUNKEPT(w) (alarm == NOWORKER || alarm == w || alarmTime == 0)
-#else
-#define ISUNKEPT(w) (alarm == NOWORKER || alarm == w || alarmTime == 0 || soonest < alarmTime)
-#endif
-
-/* A worker that got nothing, and will sleep, keeps the alarm. One that is full now leaves it to another. */
-inline setAlarm(w) {
-    findSoonest();
-    sleep[w] = IDLE;
-    if
-    :: soonest == NEVER && alarm == w -> alarm = NOWORKER; alarmTime = 0
-    :: soonest != NEVER && ISUNKEPT(w) && FREE(w) && got == 0 && !isLeft ->
-        alarm = w;
-        alarmTime = soonest;
-        sleep[w] = (soonest < IDLE -> soonest : IDLE)
-#ifndef NO_HANDOVER
-    :: soonest != NEVER && ISUNKEPT(w) && !FREE(w) ->
-        if
-        :: alarm == w -> alarm = NOWORKER; alarmTime = 0
-        :: else
-        fi;
-        wake()
-#endif
-    :: else
-    fi;
-    soonest = 0
-}
-
+/*
+ * A worker that is full now leaves the rest to another, also if `tick` has reached its bound and left due jobs. One
+ * that got nothing sleeps for its idle interval.
+ */
 inline finishClaim(w) {
 #ifndef NO_CHAIN
     if
-    :: ANYREADY && !FREE(w) -> wake()
+    :: (ANYREADY || made >= BOUND) && !FREE(w) -> wake()
     :: else
     fi;
 #endif
-    setAlarm(w);
+    sleep[w] = IDLE;
     made = 0; moved = 0
 }
 

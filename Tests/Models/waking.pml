@@ -1,18 +1,20 @@
 /*
  * From the ready list to a place: `claim`, `tick`, `hold`, `retry`, `acquirePermit`, `releasePermit`, wake tokens and
- * the alarm. Each script is one atomic step; waking-scripts.pml has the longer ones.
+ * the leader's sweep. Each script is one atomic step; waking-scripts.pml has the longer ones.
  *
  * A worker with one place and one with two. Jobs 0 and 1 have a host with limits, job 2 one without. Time is a clock
  * that advances only if no process can do anything else, so that the rules about time can be checked exactly. In each
- * unit of time there may be one event: a worker dies (FAULTS times) or begins to drain (DRAINS times), or a round of a
- * coordinator calls `tick`. The reply to a claim may be lost (FAULTS times). The jobs are admitted at any time, also
- * while a host is held, and some with a `notBefore`; with EARLY, all of them at the beginning.
+ * unit of time the leader sweeps once, and there may be one event: a worker or the leader dies (FAULTS times), or a
+ * worker begins to drain (DRAINS times). The replies to a claim and to a BLPOP may be lost (FAULTS times). Without a
+ * leader, other processes sweep after less than an idle interval. The jobs are admitted at any time, also while a host
+ * is held, and some with a `notBefore`; with EARLY, all of them at the beginning. Left out: `releasePermit` can bring a
+ * turn forward, which then comes before the sweep that would have found it.
  *
  * Rules: while a place is free, no job is ready and none is due when the clock advances, or for one idle interval if a
- * worker died or lost a reply; no host gets more requests than CONCURRENCY at a time, one in RATE units of time, none
+ * process died or lost a reply; no host gets more requests than CONCURRENCY at a time, one in RATE units of time, none
  * while its circuit is open, one after; a held job uses no attempt; every job ends.
- * Mutations: NO_TURN, NO_HANDOVER, NO_TAKEOVER, NO_FALLBACK, NO_CHAIN, NO_MORE, NO_PASSING, NO_FAREWELL,
- * HOLD_COUNTS, NO_CONCURRENCY, NO_RATE, NO_PROBE.
+ * Mutations: NO_TURN, NO_TICK, NO_TOKEN, NO_FALLBACK, NO_CHAIN, NO_MORE, NO_PASSING, NO_FAREWELL, HOLD_COUNTS,
+ * NO_CONCURRENCY, NO_RATE, NO_PROBE.
  */
 
 #define JOBS 3
@@ -30,6 +32,7 @@
 #define ATTEMPTS 2
 #define IDLE 3
 #define LEASE 2
+#define LEADERLESS 2    /* After the death of a leader, until another process sweeps. */
 #define OPEN 2
 #define PATIENCE 2      /* Openings of the circuit after which a host is given up. */
 #define TOKENS 1        /* LTRIM: there may be fewer tokens than ready jobs. */
@@ -60,8 +63,6 @@ byte rate[HOSTS];
 byte since[HOSTS] = 3;    /* Since the last request. */
 
 byte tokens;
-byte alarm = NOWORKER;
-byte alarmTime;
 
 bool isAlive[WORKERS] = true;
 bool isDraining[WORKERS];
@@ -74,9 +75,10 @@ byte drains = DRAINS;
 byte leaving = NOWORKER;    /* The worker that drains in this unit of time. */
 bool wasHurt;
 byte late;
-byte round;               /* Rounds of a coordinator in this unit of time. */
+bool sweeps;              /* The leader has yet to sweep in this unit of time. */
+byte leaderless;          /* Until another process sweeps. */
 byte doomed = NOWORKER;     /* The worker that dies in this unit of time. */
-hidden byte i, made, moved, soonest;
+hidden byte i, made, moved;
 
 #define TAKEN(w) ((owner[0] == w && !isLost[0]) + (owner[1] == w && !isLost[1]) + (owner[2] == w && !isLost[2]))
 #define FREE(w) (isAlive[w] && !isDraining[w] && TAKEN(w) < PLACES(w))
@@ -179,7 +181,6 @@ inline step(w, j) {
                 state[j] = DELAYED;
                 owner[j] = NOWORKER;
                 timer[j] = 1;
-                wakeFor(1);
                 rouse(w)
             fi
         }
@@ -230,10 +231,16 @@ end:
                 skip
             fi
         }
+    /* The connection breaks, and with it the token is lost. */
+    :: d_step {
+            tokens > 0 && listens[me] && isAlive[me] && faults > 0;
+            tokens--;
+            listens[me] = false;
+            faults--;
+            wasHurt = true
+        }
 #ifndef NO_FALLBACK
     :: d_step { isAsleep[me] && isAlive[me] && sleep[me] == 0; rouse(me) }
-#else
-    :: d_step { isAsleep[me] && isAlive[me] && sleep[me] == 0 && alarm == me; rouse(me) }
 #endif
     :: atomic { MAYSTEP(me, 0); step(me, 0) }
     :: atomic { MAYSTEP(me, 1); step(me, 1) }
@@ -249,8 +256,8 @@ inline admit(j) {
             :: else -> state[j] = READY; wake()
             fi
         }
-    :: d_step { state[j] = DELAYED; timer[j] = 1; wakeFor(1) }
-    :: d_step { state[j] = DELAYED; timer[j] = 3; wakeFor(3) }
+    :: d_step { state[j] = DELAYED; timer[j] = 1 }
+    :: d_step { state[j] = DELAYED; timer[j] = 3 }
     fi
 }
 
@@ -273,11 +280,15 @@ end:
     :: d_step { isLost[1] && timer[1] == 0; sweep(1) }
     :: d_step { isLost[2] && timer[2] == 0; sweep(2) }
     :: d_step {
-            round > 0;
-            round = 0;
+            sweeps;
+            sweeps = false;
+#ifndef NO_TICK
             tick();
+#endif
             if
+#ifndef NO_TOKEN
             :: made > 0 -> wake()
+#endif
             :: else
             fi;
             made = 0
@@ -289,10 +300,6 @@ end:
             listens[leaving] = false;
             sleep[leaving] = 0;
 #ifndef NO_FAREWELL
-            if
-            :: alarm == leaving -> alarm = NOWORKER; alarmTime = 0
-            :: else
-            fi;
             wake();
 #endif
             leaving = NOWORKER
@@ -359,11 +366,12 @@ end:
                 :: else -> break
                 od;
                 i = 0;
-                alarmTime = LESS(alarmTime)
+                leaderless = LESS(leaderless);
+                sweeps = leaderless == 0
             }
             if
             :: skip
-            :: round = 1
+            :: faults > 0 && sweeps -> faults--; wasHurt = true; leaderless = LEADERLESS; sweeps = false
             :: faults > 0 && ALLWORK -> faults--; doomed = 0
             :: faults > 0 && ALLWORK -> faults--; doomed = 1
             :: drains > 0 && ALLWORK -> drains--; leaving = 0

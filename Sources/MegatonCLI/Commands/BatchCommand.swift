@@ -94,10 +94,7 @@ struct BatchWaitCommand: AsyncParsableCommand {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
                 if try await BatchReport.of(name, queue).state == "open" {
-                    Terminal.error(
-                        "megaton: the batch is open: its submitter may push more jobs. If the submitter has ended, "
-                            + "megaton batch close \(name) lets the batch end with its last job."
-                    )
+                    Terminal.error("megaton: \(BatchReport.isOpen(name))")
                 }
                 let report = try await timeout.wait(orElse: { "the batch \"\(name)\" has not ended" }) {
                     try await ended(queue)

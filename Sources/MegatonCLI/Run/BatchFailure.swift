@@ -30,8 +30,11 @@ enum BatchFailure {
     }
 
     /// An error ended the command before the batch ended.
-    static func progress(_ ended: Int, of submitted: Int) -> String {
-        "\(ended) of \(Counted.jobs(submitted)) had ended. The same command again makes the missing ones."
+    ///
+    /// - Parameter hasRemedy: false if the error itself says what to do.
+    static func progress(_ ended: Int, of submitted: Int, hasRemedy: Bool = true) -> String {
+        "\(ended) of \(Counted.jobs(submitted)) had ended."
+            + (hasRemedy ? " The same command again makes the missing ones." : "")
     }
 
     /// A signal ended the submission.

@@ -44,6 +44,12 @@ struct BatchReport: Encodable {
         return BatchReport(BatchSummary(name: name, counters: counters))
     }
 
+    /// Advice for a caller that waits for the end of an open batch.
+    static func isOpen(_ name: String) -> String {
+        "the batch is open: its submitter may push more jobs. If the submitter has ended, megaton batch close \(name) lets "
+            + "the batch end with its last job."
+    }
+
     var row: String {
         "\(batch)  \(state)  \(done) done, \(failed) failed, \(cancelled) cancelled, \(deduplicated) deduplicated of "
             + "\(submitted)"

@@ -29,7 +29,10 @@ final class BatchRun: Sendable {
     private let deadline: ContinuousClock.Instant?
     /// Whether the jobs left after `--timeout` are cancelled; otherwise they continue.
     private let cancelsAtTimeout: Bool
-    private let progress: Mutex<Progress>
+    private let progress = Mutex(Progress())
+    /// Ids of the submitted jobs, if a ledger is written. Apart from the progress, of which copies are taken: an id
+    /// that is added while there is a copy would copy all the others.
+    private let ids: Mutex<SubmittedIDs>
     /// Signaled when the batch has begun, or will not begin.
     private let changed = AsyncSignal()
 
@@ -49,8 +52,6 @@ final class BatchRun: Sendable {
         var skipped = 0
         var excluded = 0
         var notRetried = RetryLedger.NotRetried()
-        /// Ids of the submitted jobs, if a ledger is written.
-        var ids: SubmittedIDs
         /// The outcomes that were read, when the batch has ended.
         var history: OutcomeHistories?
     }
@@ -89,7 +90,7 @@ final class BatchRun: Sendable {
         self.deadline = deadline
         self.cancelsAtTimeout = cancelsAtTimeout
         self.batch = batch
-        progress = Mutex(Progress(ids: SubmittedIDs(batch: batch)))
+        ids = Mutex(SubmittedIDs(batch: batch))
         self.selection = selection
         self.builder = builder
         self.showsLogs = showsLogs
@@ -133,7 +134,9 @@ final class BatchRun: Sendable {
         // Without a ledger, the counters have the results.
         let needsLines = ledger?.path != nil || counters.ended < progress.submitted
         let isFollowed = hasBegun && progress.isComplete && shutdown.level == .none
-        let missing = isFollowed && needsLines ? MissingOutcomes(lost, counters, progress.ids, progress.history) : nil
+        let missing =
+            isFollowed && needsLines
+            ? MissingOutcomes(lost, counters, ids.withLock { $0 }, progress.history) : nil
         let summary = RunSummary(
             batch: batch,
             counters: counters,
@@ -173,15 +176,16 @@ final class BatchRun: Sendable {
     /// The error that ended the batch; for a full Redis with batch and remedy. Reports the jobs that have ended.
     private func explained(_ error: any Error, isCancelled: Bool) -> any Error {
         let now = progress.withLock { $0 }
-        if now.ended > 0 { Terminal.error("megaton: \(BatchFailure.progress(now.ended, of: now.submitted))") }
+        // Their messages have remedies of their own.
+        let isRemedyKnown =
+            (error as? RedisError).map { [.jobsLost, .batchClosed, .otherReader].contains($0.code) } ?? false
+        if now.ended > 0 {
+            let text = BatchFailure.progress(now.ended, of: now.submitted, hasRemedy: !isRemedyKnown)
+            Terminal.error("megaton: \(text)")
+        }
         guard let error = error as? RedisError, error.code == .outOfMemory else { return error }
-        return BatchFailure.isFull(
-            error,
-            queue.first.redis.configuration,
-            batch,
-            submitted: now.submitted,
-            isCancelled: isCancelled
-        )
+        let redis = queue.first.redis.configuration
+        return BatchFailure.isFull(error, redis, batch, submitted: now.submitted, isCancelled: isCancelled)
     }
 
     /// Jobs that a retry left out of its ledger; known when all jobs were submitted.
@@ -212,8 +216,8 @@ final class BatchRun: Sendable {
                 self.changed.signal()
                 // A push in flight at the signal may have created the batch after the attempt to cancel it. With several
                 // shards it exists before its first job.
-                let mayExist = self.hasBegun || self.queue.isDivided
-                if self.shutdown.level > .none && mayExist { try await self.submitter.cancel() }
+                guard self.shutdown.level > .none, self.hasBegun || self.queue.isDivided else { return nil }
+                try await self.submitter.cancel()
                 return nil
             }
             group.addTask { try await self.collect() }
@@ -281,7 +285,7 @@ final class BatchRun: Sendable {
             // With `--retry-failed`, the operator states that these jobs may run again.
             if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap(\.job)) }
             for job in jobs { try await submitter.add(job.json, job: job.job, hasUniqueID: job.hasUniqueID) }
-            if ledger != nil { progress.withLock { $0.ids.add(jobs.map { $0.job?.id }) } }
+            if ledger != nil { ids.withLock { $0.add(jobs.map { $0.job?.id }) } }
             // Flushed at the end of a chunk, so that a few inputs start at once and many are pushed in large chunks.
             try await submitter.flush()
             began(with: await submitter.submitted)
@@ -451,8 +455,11 @@ final class BatchRun: Sendable {
     private func isFinished(_ progress: Progress) async throws -> Bool {
         do {
             let counters = try await monitor.counters()
-            if !counters.isFinished && progress.isComplete { try await submitter.restore() }
-            return counters.isFinished
+            // A shard that has lost the batch has no part in the counters.
+            let lacksJobs = queue.isDivided && counters["submitted"] < progress.submitted && counters["cancelled"] == 0
+            let isFinished = counters.isFinished && !lacksJobs
+            if !isFinished && progress.isComplete { try await submitter.restore() }
+            return isFinished
         } catch {
             // `outcomes` meets the same error and reports it.
             guard error.isTransient else { throw error }

@@ -42,7 +42,7 @@ struct LedgerReading: Sendable {
         var written = 0
         var isLast = false
         while true {
-            if shutdown.level > .none { throw interrupted(written) }
+            if shutdown.level > .none { throw interrupted(written, cursor.history) }
             let returns = cursor.history.returns
             guard let page = try await next(&cursor) else { continue }
             let lines = known.isEmpty ? page : page.filter { !known.contains(LedgerLine($0)) }
@@ -56,19 +56,14 @@ struct LedgerReading: Sendable {
             if !page.isEmpty {
                 if try await !write(lines) { return 0 }
                 written += lines.count
+                // A batch that goes on must not keep the command beyond its time.
+                if follows, isTimeOver, try await !isOver(monitor) { throw timeIsOver(written, cursor.history) }
                 continue
             }
             if isLast || !follows { break }
             isLast = try await isOver(monitor)
             if isLast { continue }
-            if let deadline, ContinuousClock.now >= deadline {
-                throw CLIError(
-                    code: 75,
-                    message:
-                        "the batch \"\(batch)\" has not ended; \(Counted.of(written, "outcome")) read. The same command "
-                        + "again continues."
-                )
-            }
+            if isTimeOver { throw timeIsOver(written, cursor.history) }
             try await wait(monitor)
         }
         return try await end(monitor, cursor.history)
@@ -125,10 +120,7 @@ struct LedgerReading: Sendable {
 
     private func reportOpen(_ counters: BatchCounters) {
         guard counters["closed"] != 1 else { return }
-        Terminal.error(
-            "megaton: the batch is open: its submitter may push more jobs. If the submitter has ended, megaton batch close "
-                + "\(batch) lets the batch end with its last job."
-        )
+        Terminal.error("megaton: \(BatchReport.isOpen(batch))")
     }
 
     private func reportOtherEnd() {
@@ -187,13 +179,30 @@ struct LedgerReading: Sendable {
         }
     }
 
-    private func interrupted(_ written: Int) -> CLIError {
+    private var isTimeOver: Bool { deadline.map { ContinuousClock.now >= $0 } ?? false }
+
+    private func timeIsOver(_ written: Int, _ history: OutcomeHistories) -> CLIError {
+        CLIError(
+            code: 75,
+            message:
+                "the batch \"\(batch)\" has not ended; \(Counted.of(written, "outcome")) read. \(continuation(history))"
+        )
+    }
+
+    private func interrupted(_ written: Int, _ history: OutcomeHistories) -> CLIError {
         CLIError(
             code: 130,
             message:
-                "interrupted after \(Counted.of(written, "outcome")); the batch continues, and the same command again "
-                + "continues to read."
+                "interrupted after \(Counted.of(written, "outcome")); the batch continues. \(continuation(history))"
         )
+    }
+
+    /// How to read the outcomes that follow. Without a ledger they stay in Redis, and the same command begins anew.
+    private func continuation(_ history: OutcomeHistories) -> String {
+        if ledger != nil { return "The same command again continues." }
+        return queue.isDivided
+            ? "The same command begins anew; with --ledger FILE it can be continued."
+            : "The same command with --from \(history.number + 1) continues."
     }
 
     private func end(_ monitor: BatchMonitor, _ history: OutcomeHistories) async throws -> Int32 {

@@ -109,13 +109,18 @@ package actor BatchSubmitter {
     ///
     /// - Throws: `.jobsLost` if it has lost more jobs than this submitter keeps.
     package func restore() async throws(RedisError) {
-        guard submitted > 0 || isClosed, !isRefused else { return }
+        guard submitted > 0 || isClosing, !isRefused else { return }
+        // The reply need not include what another task's push adds meanwhile.
+        let (acknowledged, wasClosed) = (submitted, isClosed)
         let counters = BatchCounters(try await queue.batch(batch))
-        if counters["submitted"] >= submitted && (!isClosed || counters["closed"] == 1) { return }
-        try goBack(to: counters["submitted"])
-        let wasClosed = isClosed
-        isClosed = false
-        try await push(before: first + pending.count, isLast: wasClosed)
+        let hasAll = counters["submitted"] >= acknowledged && (!wasClosed || counters["closed"] == 1)
+        if hasAll && isClosed == isClosing { return }
+        if !hasAll {
+            try goBack(to: counters["submitted"])
+            isClosed = false
+        }
+        // An earlier call may have failed before it closed the batch again.
+        try await push(before: first + pending.count, isLast: isClosing)
     }
 
     /// Cancels what was pushed, as a batch that stays open never ends. A batch of the same name by another submitter is

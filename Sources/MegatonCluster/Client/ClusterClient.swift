@@ -116,9 +116,20 @@ public final class ClusterClient: Sendable {
         var submitter: ShardedSubmitter?
         do {
             let queue = try await queue()
-            let pushing = ShardedSubmitter(queue: queue, batch: name, policy: policy) { [logger] error in
-                logger.warning("a push waits for Redis", metadata: [LogKey.error: "\(error)"])
-            }
+            let pushing = ShardedSubmitter(
+                queue: queue,
+                batch: name,
+                policy: policy,
+                onDelay: { [logger] error in
+                    logger.warning("a push waits for Redis", metadata: [LogKey.error: "\(error)"])
+                },
+                onRestore: { [logger] count in
+                    logger.warning(
+                        "Redis has returned to an earlier state; jobs that it has lost are submitted again",
+                        metadata: [LogKey.batch: "\(name)", "jobs": "\(count)"]
+                    )
+                }
+            )
             submitter = pushing
             for shard in queue.shards { try await EvictionPolicyCheck.run(shard.redis) }
             for job in jobs {

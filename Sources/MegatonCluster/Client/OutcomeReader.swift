@@ -107,6 +107,8 @@ final class OutcomeReader {
         var cursor: OutcomeCursors
         if let begun = self.cursor {
             cursor = begun
+            // Only one copy, or the next page would copy the whole history.
+            self.cursor = nil
         } else {
             let queue = try await queues()
             cursor = OutcomeCursors(queue: queue, batch: name, histories: try await histories(in: queue))

@@ -14,7 +14,7 @@ struct Intake: Sendable {
     /// Result of one round.
     enum Round: Equatable {
         case admitted(Counts)
-        /// Jobs may be waiting, but enough are ready.
+        /// Jobs may be waiting, but enough are ready, or too many of their batches wait for a host or a time.
         case full
         /// No job is waiting.
         case empty
@@ -38,8 +38,8 @@ struct Intake: Sendable {
     private static let replayedAtOnce = 1000
     /// Limits on the jobs that wait for a host or a time, and on the bytes of their JSON: above these only batches with
     /// few unfinished jobs get more, and the others stay in their intakes, where jobs are cheap.
-    private static let heldLimit = 1_000_000
-    private static let heldBytesLimit = 256 << 20
+    var heldLimit = 1_000_000
+    var heldBytesLimit = 256 << 20
 
     /// Takes over jobs that earlier leaders have left staged.
     func replay(epoch: Int) async throws(RedisError) {
@@ -78,7 +78,7 @@ struct Intake: Sendable {
             staged.round = state.round
             // Also while the queue drains: an earlier leader, or an earlier round, may have left jobs in the stage.
             try await stage(state.weights, epoch: epoch, limit: min(state.room, chunk), into: &staged)
-            if staged.isEmpty { return state.isDraining ? .draining : .empty }
+            if staged.isEmpty { return state.isDraining ? .draining : state.leavesBatches ? .full : .empty }
         }
         if staged.validated.isEmpty {
             // If there are many, one half is validated while Redis is busy with the other.
@@ -110,6 +110,8 @@ struct Intake: Sendable {
         let isDraining: Bool
         /// Weights of the batches whose intakes are read.
         let weights: [String: String]
+        /// Whether intakes of other batches are left alone, as these have many unfinished jobs.
+        let leavesBatches: Bool
     }
 
     private func state(window: inout AdmissionWindow) async throws(RedisError) -> State {
@@ -132,7 +134,8 @@ struct Intake: Sendable {
         // A batch with a whole window of unfinished jobs (on a slow host, say) then waits for the others. The public
         // intake is read by turns of one job, as its jobs may be of many batches.
         let waiting = delayed + held
-        let isCrowded = waiting > Self.heldLimit || replies[8].int ?? 0 > Self.heldBytesLimit
+        let isCrowded = waiting > heldLimit || replies[8].int ?? 0 > heldBytesLimit
+        let number = weights.count
         if isCrowded { weights = try await unfilled(weights, limit: window.limit) }
         return State(
             // Jobs that wait do not fill the window: a slow host must not stop the others.
@@ -140,7 +143,8 @@ struct Intake: Sendable {
             workers: workers,
             round: replies[6].int ?? 0,
             isDraining: replies[4].string == "1",
-            weights: weights
+            weights: weights,
+            leavesBatches: weights.count < number
         )
     }
 

@@ -96,8 +96,8 @@ struct JobValidator: Sendable {
 
     /// Validates a pushed job.
     ///
-    /// - Parameter intake: the batch through whose intake it came, or the name of a public intake, whose jobs name their
-    ///   batch themselves. Its priority is that of the jobs that do not ask for another one than `normal`.
+    /// - Parameter intake: the batch through whose intake it came, or the name of a public intake, whose jobs name
+    ///   their batch themselves. Its priority is that of the jobs that do not ask for another one than `normal`.
     func validate(_ json: Data, batch intake: String) -> Candidate {
         let priority = PublicIntake.priority(of: intake)
         let batch = priority == nil ? intake : ""

@@ -16,8 +16,8 @@ struct Leadership: Sendable {
     var holder: String { isFallback ? "reserve:\(name)" : name }
     /// The name in the lease of protocol 1, which keeps coordinators of 0.1 and 0.2 from leading.
     private var formerHolder: String { "protocol-\(QueueKeys.version):\(holder)" }
-    /// The lease of protocol 1 outlasts the leader's, so that a successor of this protocol, which may be a fallback that
-    /// waits for some seconds, is faster than a coordinator of protocol 1, which takes a free lease at once.
+    /// The lease of protocol 1 outlasts the leader's, so that a successor of this protocol, which may be a fallback
+    /// that waits for some seconds, is faster than a coordinator of protocol 1, which takes a free lease at once.
     private var formerLease: Duration { lease * 3 }
     private var versions: String { "\(QueueKeys.version) \(Megaton.version)" }
 

@@ -19,14 +19,19 @@ struct RetentionKeeper: Sendable {
     private static let interval: Duration = .seconds(1)
     private static let lettersAtOnce = 256
     private static let batchesAtOnce = 100
+    /// Pages of batches that one step looks through if all of them have an unfinished job; those behind may have none.
+    private static let pagesInUse = 20
     private static let ledgersAtOnce = 16
+    /// Batches whose outcomes one step looks for: there may be a million, and none of them may have any.
+    static let ledgersInAStep = 1024
 
     func run() async {
         var keeper: (RetentionKeeper, Retention.Limits)?
+        var offset = 0
         await repeating {
             do throws(RedisError) {
                 if keeper == nil { keeper = try await configured() }
-                if let (keeper, limits) = keeper { try await keeper.tidy(limits) }
+                if let (keeper, limits) = keeper { offset = try await keeper.tidy(limits, offset: offset) }
             } catch {
                 logger.debug("cannot delete ended work", metadata: [LogKey.error: "\(error)"])
             }
@@ -54,7 +59,11 @@ struct RetentionKeeper: Sendable {
     }
 
     /// Deletes all that is due.
-    func tidy(_ limits: Retention.Limits) async throws(RedisError) {
+    ///
+    /// - Parameter offset: number of batches whose outcomes the last step has looked for.
+    /// - Returns: the offset of the next step.
+    @discardableResult
+    func tidy(_ limits: Retention.Limits, offset: Int = 0) async throws(RedisError) -> Int {
         var letters = 0
         repeat {
             letters = try await queue.expireDeadLetters(
@@ -64,21 +73,24 @@ struct RetentionKeeper: Sendable {
                 batches: batches
             )
         } while letters == Self.lettersAtOnce && !Task.isCancelled
-        var hasMore = true
-        while hasMore && !Task.isCancelled {
+        var (hasMore, pagesInUse) = (true, 0)
+        while hasMore && pagesInUse < Self.pagesInUse && !Task.isCancelled {
             let page = try await queue.forgetBatches(endedFor: batches, limit: Self.batchesAtOnce)
-            hasMore = page.hasMore && page.forgotten > 0
+            hasMore = page.hasMore
+            pagesInUse = page.forgotten > 0 ? 0 : pagesInUse + 1
         }
-        try await makeRoom(limits.outcomes)
+        return try await makeRoom(limits.outcomes, from: offset)
     }
 
     /// Deletes outcomes of ended batches if those of all batches take more than seven eighths of their limit, so that
     /// there is room for new ones.
-    private func makeRoom(_ limit: Int) async throws(RedisError) {
+    ///
+    /// - Returns: the offset at which the next step continues.
+    private func makeRoom(_ limit: Int, from start: Int) async throws(RedisError) -> Int {
         var excess = try await queue.outcomeBytes() - (limit - limit / 8)
-        if excess <= 0 { return }
-        var (offset, hasMore, freed) = (0, true, 0)
-        while excess > 0 && hasMore && !Task.isCancelled {
+        if excess <= 0 { return 0 }
+        var (offset, hasMore, freed) = (start, true, 0)
+        while excess > 0 && hasMore && offset < start + Self.ledgersInAStep && !Task.isCancelled {
             let page = try await queue.dropOutcomes(offset: offset, limit: Self.ledgersAtOnce)
             excess -= page.freed
             freed += page.freed
@@ -91,5 +103,6 @@ struct RetentionKeeper: Sendable {
                 metadata: [LogKey.bytes: "\(freed)"]
             )
         }
+        return excess > 0 && hasMore ? offset : 0
     }
 }

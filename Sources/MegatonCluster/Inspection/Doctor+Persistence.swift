@@ -3,14 +3,21 @@ internal import MegatonRedis
 extension Doctor {
     /// Checks whether the data of Redis reaches its disk. A cache does not need that, but if Redis is configured to
     /// persist and cannot, it refuses writes.
-    func persistence(of part: Part, info: String, at redis: RedisClient) async throws(RedisError) -> [Finding] {
+    ///
+    /// - Parameter node: the node of a cluster that `info` is about; nil for the only server.
+    func persistence(
+        of part: Part,
+        info: String,
+        at redis: RedisClient,
+        _ node: String?
+    ) async throws(RedisError) -> [Finding] {
         let subject = "\(part.rawValue): persistence"
         var findings: [Finding] = []
         func add(_ level: Finding.Level, _ message: String) {
             findings.append(Finding(level: level, subject: subject, message: message))
         }
         let isKept = Inspector.field("aof_enabled", in: info) == 1
-        let sync = try await isKept ? setting("appendfsync", of: redis) : nil
+        let sync = try await isKept ? setting("appendfsync", of: redis, node) : nil
         if isKept && sync == nil && part == .control {
             findings.append(permission(of: part, to: ["config|get"], "appendfsync was not checked", at: redis))
         }
@@ -53,9 +60,14 @@ extension Doctor {
     }
 
     /// A setting of the server; nil if this user may not read it, as with many managed servers.
-    private func setting(_ name: String, of redis: RedisClient) async throws(RedisError) -> String? {
-        try await Self.readable { () async throws(RedisError) in
-            try await redis.send(["CONFIG", "GET", .string(name)])
-        }?.dictionary[name]
+    private func setting(
+        _ name: String,
+        of redis: RedisClient,
+        _ node: String?
+    ) async throws(RedisError) -> String? {
+        let replies = try await Self.readable { () async throws(RedisError) in
+            try await redis.sendToMasters(["CONFIG", "GET", .string(name)])
+        }
+        return replies?.first { $0.node == node }?.reply.dictionary[name]
     }
 }

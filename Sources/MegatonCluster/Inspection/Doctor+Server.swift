@@ -29,7 +29,7 @@ extension Doctor {
             }
             if let nodes {
                 for (index, (node, reply)) in nodes.enumerated() {
-                    let own = try await settings(of: part, info: reply.string ?? "", at: redis)
+                    let own = try await settings(of: part, info: reply.string ?? "", at: redis, node)
                     findings += Self.named(own, node, isFirst: index == 0)
                 }
             } else {
@@ -61,12 +61,17 @@ extension Doctor {
         }
     }
 
-    private func settings(of part: Part, info: String, at redis: RedisClient) async throws(RedisError) -> [Finding] {
+    private func settings(
+        of part: Part,
+        info: String,
+        at redis: RedisClient,
+        _ node: String?
+    ) async throws(RedisError) -> [Finding] {
         var findings = [
             role(of: part, info: info), version(of: part, info: info), policy(of: part, info: info),
             memory(of: part, info: info),
         ]
-        findings += try await persistence(of: part, info: info, at: redis)
+        findings += try await persistence(of: part, info: info, at: redis, node)
         if part == .control { findings += replicas(info) }
         return findings
     }

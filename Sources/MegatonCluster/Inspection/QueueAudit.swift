@@ -2,8 +2,8 @@ package import MegatonRedis
 
 /// Finds inconsistencies of a queue, and repairs them on request.
 ///
-/// An id must have a body and a meta and be in exactly one of ready, lease, delay and holding, or be nowhere but in dead. The
-/// scripts ensure that; they cannot prevent manual changes in Redis, or a failover to a replica that lagged.
+/// An id must have a body and a meta and be in exactly one of ready, lease, delay and holding, or be nowhere but in
+/// dead. The scripts ensure that; they cannot prevent manual changes in Redis, or a failover to a replica that lagged.
 ///
 /// The queue keeps running meanwhile. It is read in pages, and jobs move between two pages, so that these reads find
 /// only candidates. A script then examines each candidate atomically, and repairs it; only its result counts.

@@ -14,6 +14,23 @@ extension JobQueue {
     /// - Returns: number of swept jobs; nil if another process swept a moment ago.
     @discardableResult
     func sweep(leads: Bool = false, dead: [String] = []) async throws(RedisError) -> Int? {
+        try await sweepOnce(leads: leads, dead: dead).swept
+    }
+
+    /// Sweeps as the leader.
+    ///
+    /// - Returns: number of swept jobs, and the pause before the next sweep, which makes the next job ready in its time.
+    func sweepAsLeader() async throws(RedisError) -> (swept: Int, pause: Duration) {
+        let (swept, next) = try await sweepOnce(leads: true, dead: [])
+        return (swept ?? 0, min(max(next ?? Self.leadersSweep, Self.shortestPause), Self.leadersSweep))
+    }
+
+    /// - Returns: number of swept jobs, as of `sweep`, and the time until the next delayed job is due or the next host
+    ///   has its turn; nil if there is none.
+    private func sweepOnce(
+        leads: Bool,
+        dead: [String]
+    ) async throws(RedisError) -> (swept: Int?, next: Duration?) {
         let gate = leads ? Self.leadersGate : Self.sweepGate
         let reply = try await redis.run(
             QueueScripts.sweep,
@@ -26,8 +43,8 @@ extension JobQueue {
                 leads || !dead.isEmpty ? "1" : "0", .int(Self.suspicion.wholeMilliseconds),
             ] + dead.map { .string($0) }
         )
-        guard let swept = reply.int else { throw Self.unexpected("sweep") }
-        return swept < 0 ? nil : swept
+        guard let numbers = reply.array?.compactMap(\.int), numbers.count == 2 else { throw Self.unexpected("sweep") }
+        return (numbers[0] < 0 ? nil : numbers[0], numbers[1] < 0 ? nil : .milliseconds(numbers[1]))
     }
 
     /// Sweeps unless the leader or another worker has done so a moment ago. While there is a leader, it costs one cheap
@@ -45,7 +62,7 @@ extension JobQueue {
         return (swept ?? 0, swept == nil ? interval / 2 : interval)
     }
 
-    /// Interval between the leader's sweeps.
+    /// Longest interval between the leader's sweeps.
     static let leadersSweep: Duration = .milliseconds(250)
     /// Gate after a leader's sweep: if the leader dies, another process sweeps less than a second after its last sweep.
     private static let leadersGate: Duration = .milliseconds(900)

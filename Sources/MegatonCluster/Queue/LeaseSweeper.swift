@@ -28,7 +28,7 @@ struct LeaseSweeper: Sendable {
             let swept: Int
             let pause: Duration
             switch role {
-            case .leader: (swept, pause) = (try await queue.sweep(leads: true) ?? 0, JobQueue.leadersSweep)
+            case .leader: (swept, pause) = try await queue.sweepAsLeader()
             case .worker(let interval): (swept, pause) = try await queue.sweepInTurn(every: interval)
             }
             if swept > 0 {

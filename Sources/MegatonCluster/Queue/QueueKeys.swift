@@ -104,8 +104,6 @@ package struct QueueKeys: Sendable, Hashable {
     /// that submitters gave, `d<digest>` to an empty text if the batch admits equal jobs only once. The state is the
     /// number of waiting duplicates while the job is alive; after that its outcome, or `-` if the outcome was not kept.
     func known(_ batch: String) -> String { prefix + "known:\(batch)" }
-    /// SET of digests that earlier versions kept; removed with the batch.
-    func formerKnown(_ batch: String) -> String { prefix + "seen:\(batch)" }
     /// LIST of outcomes as JSON, if the batch keeps a ledger: those that no reader has acknowledged.
     func results(_ batch: String) -> String { prefix + "results:\(batch)" }
 

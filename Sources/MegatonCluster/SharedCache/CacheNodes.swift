@@ -26,8 +26,7 @@ package struct CacheNodes: Sendable {
             self.index = index
             self.redis = redis
             self.capacity = capacity
-            // Without user and password, which may differ between processes and change.
-            seed = CacheNodes.number(Checksum.sha256(Data(redis.configuration.description.utf8)))
+            seed = CacheNodes.number(Checksum.sha256(Data(CacheNodes.name(of: redis.configuration).utf8)))
         }
 
         fileprivate func score(_ key: UInt64) -> UInt64 { CacheNodes.mixed(key ^ seed) }
@@ -57,7 +56,7 @@ package struct CacheNodes: Sendable {
     /// - Throws: `.invalidConfiguration`.
     package static func check(_ servers: [RedisConfiguration]) throws(RedisError) {
         var seen: Set<String> = []
-        for server in servers where !seen.insert(server.description).inserted {
+        for server in servers where !seen.insert(name(of: server)).inserted {
             throw RedisError(
                 .invalidConfiguration,
                 "The cache Redis \(server) is named twice; name each server once."
@@ -95,6 +94,21 @@ package struct CacheNodes: Sendable {
             if score > highest { (best, highest) = (index, score) }
         }
         return best
+    }
+
+    /// The name of a server, the same in all processes: its URL without user and password, which may differ between
+    /// them and change, and with the hosts of sentinels or of a Redis Cluster in one order.
+    private static func name(of server: RedisConfiguration) -> String {
+        var server = server
+        switch server.address {
+        case .cluster(let hosts):
+            server.address = .cluster(hosts.sorted { $0.description < $1.description })
+        case .sentinel(var sentinel):
+            sentinel.hosts.sort { $0.description < $1.description }
+            server.address = .sentinel(sentinel)
+        case .tcp, .unix: break
+        }
+        return server.description
     }
 
     /// The first 64 bits of a digest.

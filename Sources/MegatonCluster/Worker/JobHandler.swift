@@ -144,8 +144,7 @@ struct JobHandler: Sendable {
     }
 
     /// A settlement that was sent to Redis: its name (the status of a completion, or `retry`, `wait`, `hold` or
-    /// `released`),
-    /// and the reply.
+    /// `released`), and the reply.
     private typealias Settlement = (action: String, result: SettleResult)
 
     /// - Returns: nil if this worker may not write about the job any more.

@@ -29,6 +29,26 @@ package struct CLIError: Error, CustomStringConvertible {
 
     package var description: String { message }
 
+    /// An error of Redis; those of our scripts in words of the command line.
+    init(_ error: RedisError) {
+        self =
+            switch error.code {
+            case .batchExists: .usage("a batch with this name was submitted before; choose another --batch.")
+            case .batchClosed:
+                .unavailable(
+                    "another process has closed the batch (megaton batch close), so that it takes no more jobs. Those "
+                        + "that were submitted continue; the same command with another --batch submits all."
+                )
+            case .otherReader:
+                .unavailable(
+                    "another reader has received outcomes of the batch that this one lacks, or the ledger has lost "
+                        + "lines. megaton batch results with the name of a new file as --ledger reads those that are left."
+                )
+            case .invalidConfiguration: .usage(error.message)
+            default: .unavailable(error.message)
+            }
+    }
+
     /// The reason without names of Swift types: the kernel's message for a file, or the faulty value of a JSON.
     package static func reason(_ error: any Error) -> String {
         if let code = ((error as? CocoaError)?.underlying as? POSIXError)?.code {
@@ -60,12 +80,9 @@ package func reportingFailures(_ body: () async throws -> Void) async throws {
         Terminal.error("megaton: \(error)")
         throw ExitCode(74)
     } catch let error as RedisError {
-        if error.code == .batchExists {
-            Terminal.error("megaton: a batch with this name was submitted before; choose another --batch.")
-            throw ExitCode(64)
-        }
-        Terminal.error("megaton: \(error.message)")
-        throw ExitCode(error.code == .invalidConfiguration ? 64 : 69)
+        let failure = CLIError(error)
+        Terminal.error("megaton: \(failure.message)")
+        throw ExitCode(failure.code)
     } catch let error as ImagePipeline.Error {
         Terminal.error("megaton: \(error.message)")
         throw ExitCode(70)

@@ -19,6 +19,8 @@ final class WorkNode<Value: Sendable>: WorkSubscribable {
     var subscriberCount: Int { state.withLock { $0.subscribers.count } }
     var isOpen: Bool { state.withLock { $0.phase.isOpen } }
     var priority: WorkPriority { state.withLock { $0.priority } }
+    /// Number of the dependencies and operations that inherit the priority.
+    var linkCount: Int { state.withLock { $0.links.count } }
 
     // MARK: - Subscribers
 

@@ -43,7 +43,7 @@ struct WorkState<Value: Sendable>: Sendable {
     private var payerAtEnd: Int?
 
     private var task: Task<Void, Never>?
-    private var links: [Int: WorkLink] = [:]
+    private(set) var links: [Int: WorkLink] = [:]
     /// Ids of links that are being created.
     private var reserved: Set<Int> = []
     private var nextLink = 0

@@ -5,8 +5,9 @@ import Synchronization
 ///
 /// It remembers the nodes of the last answer, so that the nodes of the URL may be gone later.
 final class ClusterDiscovery: Sendable {
-    /// Maximum number of remembered nodes that are asked in one attempt; those of the URL are asked too.
-    private static let maximumAsked = 8
+    /// Maximum number of remembered nodes that are asked in one attempt; those of the URL are asked too. They share the
+    /// time to connect, and a distant node needs some for TLS.
+    private static let maximumAsked = 3
     /// Maximum time for one node to connect and to answer.
     private static let maximumTimeout: Duration = .seconds(1)
 

@@ -167,6 +167,8 @@ extension ClusterRouter {
         var needsDelay = false
         /// Number of attempts without a delay.
         var attempts = 0
+        /// How often the timeout has begun again.
+        private var extensions = 0
         var backoff = Backoff(first: .milliseconds(20), cap: .milliseconds(500))
         /// The reason why commands were not sent.
         private var cause: RedisError?
@@ -274,8 +276,11 @@ extension ClusterRouter {
                 case .ask(let target): again.askedNode = target
                 case .tryAgain, .down: needsDelay = true
                 }
-                // The server's own timeout begins again, too.
-                if unit.isBlocking { deadline = .now() + timeout }
+                // The server's own timeout begins again, too. Not for ever, though: a cluster may stay down.
+                if unit.isBlocking, extensions < ClusterRouter.immediateAttempts {
+                    extensions += 1
+                    deadline = .now() + timeout
+                }
                 return again
             }
             return nil
@@ -300,16 +305,32 @@ extension ClusterRouter {
         _ command: RedisCommand,
         timeout: Duration
     ) async throws(RedisError) -> [(node: String?, reply: RedisValue)] {
-        try await nodes.prepare(before: .now() + TimeAmount(timeout))
-        var replies: [(node: String?, reply: RedisValue)] = []
-        for master in nodes.masters {
+        let deadline = NIODeadline.now() + TimeAmount(timeout)
+        var backoff = Backoff(first: .milliseconds(20), cap: .milliseconds(500))
+        while true {
             do throws(RedisError) {
-                let own = try await nodes.client(at: master).pipeline([command], timeout: timeout)
-                replies += own.map { (master.description, $0) }
+                return try await askMasters(command, before: deadline)
             } catch {
                 nodes.refreshSoon()
-                throw error
+                // A replica may be about to take over. Such commands only read, so that they may be repeated.
+                let delay = backoff.next(after: error)
+                guard error.isTransient, nodes.waits, NIODeadline.now() + TimeAmount(delay) < deadline,
+                    (try? await Task.sleep(for: delay)) != nil
+                else { throw error }
             }
+        }
+    }
+
+    private func askMasters(
+        _ command: RedisCommand,
+        before deadline: NIODeadline
+    ) async throws(RedisError) -> [(node: String?, reply: RedisValue)] {
+        try await nodes.prepare(before: deadline)
+        var replies: [(node: String?, reply: RedisValue)] = []
+        for master in nodes.masters {
+            let timeout = Duration.nanoseconds(max(0, (deadline - .now()).nanoseconds))
+            let own = try await nodes.client(at: master).pipeline([command], timeout: timeout)
+            replies += own.map { (master.description, $0) }
         }
         return replies
     }

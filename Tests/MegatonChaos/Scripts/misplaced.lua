@@ -6,6 +6,7 @@
 -- Returns a sentence for each inconsistent job, at most twenty. Changes nothing.
 
 local bodyKey, metaKey, leaseKey, delayKey, suspectsKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7], KEYS[8]
+local holdingKey = KEYS[9]
 local readyKeys = {KEYS[3], KEYS[4], KEYS[5]}
 
 local places, wrong = {}, {}
@@ -19,7 +20,7 @@ for _, key in ipairs(readyKeys) do put(redis.call('LRANGE', key, 0, -1)) end
 put(redis.call('LRANGE', suspectsKey, 0, -1))
 for _, key in ipairs({leaseKey, delayKey}) do put(redis.call('ZRANGE', key, 0, -1)) end
 local held = {}
-for _, entry in ipairs(redis.call('ZRANGE', KEYS[9], 0, -1)) do
+for _, entry in ipairs(redis.call('ZRANGE', holdingKey, 0, -1)) do
   held[#held + 1] = string.match(entry, '^[^%z]*%z[^%z]*%z(.*)$')
 end
 put(held)

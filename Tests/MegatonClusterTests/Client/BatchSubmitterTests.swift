@@ -53,6 +53,25 @@ import Testing
         }
     }
 
+    /// Otherwise the batch would stay open, and never end.
+    @Test func aRestoredBatchIsClosedAgainAlthoughTheFirstAttemptFails() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let submitter = BatchSubmitter(queue: fixture.queue, batch: "b")
+            for job in jobs(0..<10) { try await submitter.add(job) }
+            try await submitter.close()
+            try await fixture.redis.send(["FLUSHALL"])
+            // The push fails: the intake of the batch is not a list.
+            let intake = RedisArgument.string(fixture.keys.jobs(batch: "b"))
+            try await fixture.redis.send(["SET", intake, "x"])
+            await #expect(throws: RedisError.self) { try await submitter.restore() }
+            try await fixture.redis.send(["DEL", intake])
+            try await submitter.restore()
+            let batch = try await fixture.batch("b")
+            #expect(batch["submitted"] == 10 && batch["closed"] == 1)
+            #expect(try await pushed(fixture) == (0..<10).map { "j\($0)" })
+        }
+    }
+
     @Test func aSubmitterThatCannotRestoreSaysSo() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let submitter = BatchSubmitter(queue: fixture.queue, batch: "b", keptLimit: 20_000)

@@ -42,6 +42,19 @@ import Testing
         }
     }
 
+    /// Fault: eight jobs of 30 MB behind small ones were read in one call, in which Redis served no other client for
+    /// three seconds.
+    @Test func largeJobsAreReadOneByOne() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for index in 0..<16 { try await push(QueueFixture.job("s\(index)"), to: .normal, fixture) }
+            let large = Data(repeating: UInt8(ascii: "x"), count: 2 << 20)
+            for _ in 0..<10 { try await push(large, to: .normal, fixture) }
+            // A round stages twice.
+            try await fixture.admit()
+            #expect(try await fixture.count("LLEN", fixture.keys.jobs) == 8)
+        }
+    }
+
     /// Fault: the priority counted from admission only, so that a `high` job waited behind all earlier ones.
     @Test func aHighJobPassesAFullList() async throws {
         try await QueueFixture.run { (fixture) async throws in

@@ -103,6 +103,36 @@ import Testing
         }
     }
 
+    /// Fault: a page of batches with unfinished jobs kept those behind it for another second.
+    @Test func batchesInUseDoNotKeepThoseBehindThem() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for number in 0..<250 {
+                let name = "b\(number)"
+                try await fixture.redis.send(["HSET", .string(fixture.keys.batch(name)), "total", "1"])
+                try await fixture.redis.send(["ZADD", .string(fixture.keys.ended), .int(1000 + number), .string(name)])
+            }
+            try await fixture.redis.send(["HSET", .string(fixture.keys.batch("last")), "finished", "2000"])
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.ended), "2000", "last"])
+            try await keeper(fixture).tidy(.init(deadLetters: 1000, outcomes: 1000))
+            #expect(try await fixture.count("EXISTS", fixture.keys.batch("last")) == 0)
+            #expect(try await fixture.count("ZCARD", fixture.keys.ended) == 250)
+        }
+    }
+
+    /// Fault: if open batches had the outcomes, each second looked through all batches.
+    @Test func aStepLooksForTheOutcomesOfABoundedNumberOfBatches() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let now = RedisArgument.string(String(try await fixture.queue.now()))
+            let entries = (0..<1500).flatMap { [now, RedisArgument.string("b\($0)")] }
+            try await fixture.redis.send(RedisCommand(["ZADD", .string(fixture.keys.ended)] + entries))
+            try await fixture.redis.send(["HSET", .string(fixture.keys.stat), "outcome_bytes", "1000"])
+            let limits = Retention.Limits(deadLetters: 1000, outcomes: 100)
+            let offset = try await keeper(fixture).tidy(limits)
+            #expect(offset == RetentionKeeper.ledgersInAStep)
+            #expect(try await keeper(fixture).tidy(limits, offset: offset) == 0, "the next step begins again")
+        }
+    }
+
     @Test func aJobThatIsAdmittedAgainFreesTheBytesOfItsLetter() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await kill(0..<3, fixture)

@@ -72,9 +72,29 @@ import Testing
             try await fixture.queue.sweep(leads: true)
             #expect(try await fixture.places("s") == ["ready"])
             #expect(try await fixture.count("LLEN", fixture.keys.wake) == 1)
+            // The host is held until its next turn, as jobs may come before.
+            try await reachTurn(fixture)
+            try await fixture.queue.sweep(leads: true)
             for key in [fixture.keys.holding, fixture.keys.held, fixture.keys.pace, fixture.keys.heldBytes] {
                 #expect(try await fixture.count("EXISTS", key) == 0, "nothing is left of a host without jobs: \(key)")
             }
+        }
+    }
+
+    /// Fault: turns and due jobs waited for the next sweep, up to a quarter of a second.
+    @Test func theLeaderSweepsAgainAtTheNextTurn() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            #expect(try await fixture.queue.sweepAsLeader().pause == JobQueue.leadersSweep, "nothing waits")
+            try await fixture.push(job("s"))
+            try await fixture.admit()
+            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
+            #expect(try await fixture.queue.sweepAsLeader().pause == JobQueue.leadersSweep, "its turn is far")
+            let soon = try await fixture.queue.now() + 200
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.held), "XX", .int(Int(soon)), .string(slow)])
+            let pause = try await fixture.queue.sweepAsLeader().pause
+            // On a slow machine the turn has come.
+            let isReady = try await fixture.places("s") == ["ready"]
+            #expect(isReady || pause <= .milliseconds(200) && pause >= .milliseconds(20))
         }
     }
 
@@ -131,6 +151,31 @@ import Testing
             try await fixture.push(job("f", on: "fast.example"))
             for _ in 0..<20 { try await fixture.admit(window: 64) }
             #expect(try await fixture.held().count == 201)
+            #expect(try await fixture.claim(10).map(\.id) == ["f"])
+        }
+    }
+
+    /// Fault: the leader took a round that left intakes alone for one without jobs, and waited for a push.
+    @Test func aBatchWithManyHeldJobsWaitsAndAnotherDoesNot() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(job("s"))
+            try await fixture.admit()
+            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
+            try await fixture.submit((0..<100).map { job("s\($0)") }, to: "b")
+            var intake = fixture.intake
+            intake.heldLimit = 10
+            var (window, staged) = (AdmissionWindow(limit: 20), StagedJobs())
+            var round = Intake.Round.empty
+            for _ in 0..<50 where round != .full {
+                round = try await intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 10)
+            }
+            #expect(round == .full)
+            let held = try await fixture.held().count
+            #expect(held >= 20 && held < 60, "the others stay in their intake")
+            try await fixture.submit([QueueFixture.job("f", batch: "fast")], to: "fast")
+            for _ in 0..<2 {
+                _ = try await intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 10)
+            }
             #expect(try await fixture.claim(10).map(\.id) == ["f"])
         }
     }

@@ -97,6 +97,19 @@ import Testing
         }
     }
 
+    /// Fault: the key of a job that begins later could be forgotten before.
+    @Test func theTimeOfAKeyBeginsWithItsJob() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let later = Date().timeIntervalSince1970 + 3600
+            try await submit([job("a", key: "k", ttl: 60, notBefore: later)], fixture)
+            var entry = Job(source: "s")
+            entry.idempotencyKey = "k"
+            let digest = try #require(IdempotencyEntry(entry)).digest
+            let left = try await fixture.count("TTL", fixture.keys.once(digest))
+            #expect((3540...3661).contains(left))
+        }
+    }
+
     @Test func aFailedJobKeepsItsKeyAndACancelledOneGivesItUp() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let failure = JobOutcome.Failure(code: "not_found", message: "why", retryable: false)

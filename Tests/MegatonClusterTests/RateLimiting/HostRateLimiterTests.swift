@@ -50,6 +50,30 @@ import Testing
         return Double(state.split(separator: " ")[index]) ?? -1
     }
 
+    /// Fault: a host with few requests at a time got a fifth of what it could take: after each request its jobs waited
+    /// for a turn that was only estimated.
+    @Test(arguments: [nil, 0.1]) func aFreeSlotIsTheNextTurnUnlessTheRateForbidsIt(rate: Double?) async throws {
+        var limits = HostLimits()
+        (limits.concurrency, limits.rate) = (1, rate)
+        try await run(limits) { limiter, fixture in
+            let permit = try await limiter.acquire(for: url)
+            let later = try await fixture.queue.now() + 60_000
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.held), .int(Int(later)), .string(host)])
+            await limiter.release(permit, outcome: .answered)
+            let turn = try await fixture.redis.send(["ZSCORE", .string(fixture.keys.held), .string(host)]).string
+            let isEarly = try #require(turn.flatMap(Double.init)) < Double(later)
+            #expect(isEarly == (rate == nil))
+            #expect(try await fixture.count("ZCARD", fixture.keys.held) == 1)
+        }
+    }
+
+    @Test func aFreeSlotOfAHostWithoutWaitingJobsIsNoTurn() async throws {
+        try await run(HostLimits()) { limiter, fixture in
+            await limiter.release(try await limiter.acquire(for: url), outcome: .answered)
+            #expect(try await fixture.count("EXISTS", fixture.keys.held) == 0)
+        }
+    }
+
     /// Fault: a presigned URL was recorded with its signature.
     @Test func aHistoryDistinguishesFetchesAndShowsNoSignature() async throws {
         let directory = try TestDirectory()

@@ -40,9 +40,16 @@ import Testing
     }
 
     /// The keys of an entry, its flight and its failure have the hash tag by which the server is chosen.
-    @Test func passwordsHaveNoInfluence() throws {
-        let clients = try ["redis://a:6379", "redis://b:6379"].map { try RedisConfiguration(url: $0) }
-        let others = try ["redis://:secret@a:6379", "redis://me:other@b:6379"].map { try RedisConfiguration(url: $0) }
+    @Test(arguments: [
+        (["redis://a:6379", "redis://b:6379"], ["redis://:secret@a:6379", "redis://me:other@b:6379"]),
+        (
+            ["redis-sentinel://h,i:1/one", "redis+cluster://a:1,b:2"],
+            ["redis-sentinel://i:1,h/one", "redis+cluster://b:2,a:1"]
+        ),
+    ])
+    func passwordsAndTheOrderOfHostsHaveNoInfluence(_ urls: [String], _ sameURLs: [String]) throws {
+        let clients = try urls.map { try RedisConfiguration(url: $0) }
+        let others = try sameURLs.map { try RedisConfiguration(url: $0) }
         func nodes(_ servers: [RedisConfiguration]) -> CacheNodes {
             let group = MultiThreadedEventLoopGroup.singleton
             let clients = servers.map { RedisClient($0, role: "test", group: group, logger: logger) }
@@ -59,6 +66,8 @@ import Testing
         #expect { try CacheNodes.check(twice) } throws: {
             ($0 as? RedisError)?.code == .invalidConfiguration && "\($0)".contains("redis://a:6379 is named twice")
         }
+        let reversed = try ["redis+cluster://a,b", "redis+cluster://b,a"].map { try RedisConfiguration(url: $0) }
+        #expect(throws: RedisError.self) { try CacheNodes.check(reversed) }
         #expect(throws: ClusterError.self) {
             try Worker.Configuration(redis: "redis://a", cacheRedis: ["redis://b", "redis://b"])
         }
@@ -104,7 +113,7 @@ import Testing
                     defer { client.close() }
                     #expect(try await client.send(["DBSIZE"]).int ?? 0 > 10)
                 }
-                await lost.stop()
+                await lost.crash()
                 let isLost = keys.map { cache.nodes[$0].index == 2 }
                 let found = await lock.begin(keys)
                 for (decision, isLost) in zip(found, isLost) {
@@ -120,6 +129,17 @@ import Testing
                 await lock.discard(keys[0])
                 await cache.removeData(for: "data \(keys[0])")
                 #expect(await lock.lookUp([keys[0]]) == [nil])
+                // It returns, without its entries, which are stored again.
+                try await lost.startAgain()
+                let missing = try #require(zip(keys, isLost).first { $0.1 }).0
+                var lead = await lock.begin([missing]).first?.leader
+                while lead?.token == nil {
+                    await Task.yield()
+                    lead = await lock.begin([missing]).first?.leader
+                }
+                #expect(await lock.finish([(try #require(lead), entry)]) == [missing])
+                #expect(await lock.lookUp([missing]).first??.data == entry.data)
+                await lost.stop()
             }
         }
     }

@@ -65,10 +65,14 @@ import Testing
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             try await cluster.start(workers: [FaultCluster.hasty])
             let job = #"{"batch":"b","source":"\#(origin.url("/1.png").absoluteString)"}"#
+            try await cluster.client.send(["HSET", "megaton:{default}:2:batch:b", "ledger", "1"])
             try await cluster.client.send(["LPUSH", "megaton:{default}:jobs", .string(job)])
             try await cluster.wait(untilDone: 1)
             let open = try await megaton(["batch", "wait", "b", "--timeout", "0.5"], cluster)
             #expect(open.code == 75 && open.errors.contains("megaton batch close b"), "\(open.errors)")
+            let read = try await megaton(["batch", "results", "b", "--follow", "--timeout", "0.5"], cluster)
+            #expect(read.code == 75 && read.errors.contains("--from 2 continues"), "\(read.errors)")
+            #expect(read.output.split(separator: "\n").count == 1, "\(read.output)")
             let closed = try await megaton(["batch", "close", "b", "--jobs", "1"], cluster)
             #expect(closed.code == 0 && closed.output.contains("finished"), "\(closed.output)\(closed.errors)")
             #expect(try await megaton(["batch", "wait", "b"], cluster).code == 0)

@@ -23,6 +23,19 @@ import Testing
     @Test func anErrorIsReportedWithTheJobsThatHaveEnded() {
         let text = BatchFailure.progress(3, of: 16)
         #expect(text == "3 of 16 jobs had ended. The same command again makes the missing ones.")
+        #expect(BatchFailure.progress(1, of: 1, hasRemedy: false) == "1 of 1 job had ended.")
+    }
+
+    /// The words of our scripts are no message for people.
+    @Test(arguments: [
+        ("BATCHEXISTS a batch of this name has been submitted before", Int32(64), "choose another --batch"),
+        ("BATCHCLOSED the batch was closed", 69, "with another --batch"),
+        ("OTHERREADER outcomes of this batch were read by another reader", 69, "a new file as --ledger"),
+    ])
+    func anErrorOfAScriptIsReportedWithItsRemedy(_ reply: String, _ code: Int32, _ remedy: String) {
+        let failure = CLIError(RedisError(reply: reply))
+        #expect(failure.code == code && failure.message.contains(remedy), "\(failure.message)")
+        #expect(!failure.message.contains("Redis answered"), "\(failure.message)")
     }
 
     /// Fault: a Redis that was full from the start was reported with 0 jobs that had been submitted and cancelled.

@@ -137,6 +137,7 @@ import Testing
 
     @Test func aRenderHasThePriorityOfItsWork() async {
         let (queue, pool, order) = (RenderQueue(budget, width: 1), WorkPool<String, Int>(), TestLog<String>())
+        let contexts = TestLog<WorkContext<Int>>()
         let gate = TaskTestGate()
         queue.enqueue { await gate.pass() }
         await gate.begun.value
@@ -144,7 +145,8 @@ import Testing
             pool.subscribe(
                 to: name,
                 job: .running { context throws(Failure) in
-                    try await RenderSlot(queue: queue, context: context).perform {
+                    contexts.append(context)
+                    return try await RenderSlot(queue: queue, context: context).perform {
                         order.append(name)
                         return 0
                     }
@@ -152,7 +154,7 @@ import Testing
             ) { _, _ in }
         }
         let subscriptions = ["a", "b", "c"].map { start($0) }
-        await wait { queue.pendingCount == 3 }
+        await wait { contexts.values.count { $0.node.linkCount == 1 } == 3 }
         subscriptions[1]?.setPriority(.high)
         subscriptions[0]?.cancel()
         await wait { queue.pendingCount == 2 }
@@ -164,12 +166,14 @@ import Testing
 
     @Test func aRenderKeepsThePriorityWhileItWaitsForMemory() async throws {
         let (queue, pool, order) = (RenderQueue(budget, width: 2), WorkPool<String, Int>(), TestLog<String>())
+        let contexts = TestLog<WorkContext<Int>>()
         try #require(try budget.tryAcquire(cost(100)))
         func start(_ name: String) async -> WorkSubscription? {
-            let waiting = budget.counts.waiting
+            let started = contexts.values.count
             let subscription = pool.subscribe(
                 to: name,
                 job: .running { [cost] context throws(Failure) in
+                    contexts.append(context)
                     var grant = try await RenderSlot(queue: queue, context: context).acquire()
                     defer { grant.release() }
                     try await grant.upgrade(to: cost(100))
@@ -177,7 +181,8 @@ import Testing
                     return 0
                 }
             ) { _, _ in }
-            await wait { budget.counts.waiting > waiting }
+            // The request waits before its priority can change.
+            await wait { contexts.values.dropFirst(started).first?.node.linkCount == 1 }
             return subscription
         }
         _ = await start("a")

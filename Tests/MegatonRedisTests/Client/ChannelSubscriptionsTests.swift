@@ -73,6 +73,19 @@ import Testing
         }
     }
 
+    /// An operator mends the ACL while the process runs.
+    @Test func listensAgainOnceItsUserMaySubscribe() async throws {
+        try await withSubscriptions { client, subscriptions, events in
+            try await client.send(["ACL", "SETUSER", "default", "resetchannels"])
+            _ = subscriptions.subscribe(to: "a")
+            while try await client.send(["ACL", "LOG"]).array?.isEmpty != false { await Task.yield() }
+            try await client.send(["ACL", "SETUSER", "default", "allchannels"])
+            #expect(await events.next() == "+a")
+            try await client.send(["PUBLISH", "a", "one"])
+            #expect(await events.next() == "a: one")
+        }
+    }
+
     /// A channel that is left and wanted again at once is active in the end.
     @Test func manyQuickChangesEndInTheLastState() async throws {
         try await withSubscriptions { client, subscriptions, events in

@@ -38,6 +38,7 @@ struct RedisClusterLongTests {
                 }
                 // Its replica takes over.
                 await cluster.kill(port: try await cluster.master(ofSlot: HashSlot.of("tag0")))
+                #expect(try await client.sendToMasters(["PING"]).count == 3, "it waits for the replica")
                 try await client.send(["SET", "{tag0}alive", "1"], timeout: .seconds(60))
                 isOver.set()
                 try await group.waitForAll()
@@ -47,6 +48,25 @@ struct RedisClusterLongTests {
                     try await client.send(["LRANGE", .string(list), "0", "-1"]).array?.compactMap(\.int) ?? []
                 #expect(!numbers.isEmpty)
                 #expect(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 }, "\(list)")
+            }
+        }
+    }
+
+    /// A node without the others accepts no command. One that may wait on the server fails like all others.
+    @Test func aBlockingCommandEndsAlthoughTheClusterStaysDown() async throws {
+        try await RedisClusterProcesses.run { (cluster) async throws in
+            let client = try cluster.client()
+            defer { client.close() }
+            try await client.send(["RPUSH", "other", "1"])
+            let survivor = try await cluster.master(ofSlot: HashSlot.of("list"))
+            for port in cluster.ports where port != survivor { await cluster.kill(port: port) }
+            let node = cluster.client(port: survivor)
+            defer { node.close() }
+            while (try? await node.send(["LLEN", "list"])) != nil { await Task.yield() }
+            await #expect {
+                try await client.send(["BLPOP", "list", "1"], timeout: .seconds(3))
+            } throws: { error in
+                (error as? RedisError)?.code == .busy
             }
         }
     }

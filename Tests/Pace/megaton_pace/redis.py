@@ -40,10 +40,15 @@ class Redis:
                 self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._reader = self._socket.makefile("rb")
             self._socket.sendall(b"".join(_encode(command) for command in commands))
-            return [self._reply() for _ in commands]
+            # All of them, or the next command would read the rest.
+            replies = [self._reply() for _ in commands]
         except OSError as error:
             self.close()
             raise RedisFault(f"{self.url}: {error}") from error
+        for reply in replies:
+            if isinstance(reply, RedisFault):
+                raise reply
+        return replies
 
     def _reply(self):
         line = self._reader.readline()
@@ -55,7 +60,7 @@ class Redis:
         if kind == b":":
             return int(rest)
         if kind == b"-":
-            raise RedisFault(rest.decode())
+            return RedisFault(rest.decode())
         if kind == b"$":
             length = int(rest)
             return None if length < 0 else self._reader.read(length + 2)[:-2].decode(errors="replace")

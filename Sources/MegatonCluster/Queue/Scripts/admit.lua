@@ -12,7 +12,8 @@
 --      digest that distinguishes it from other jobs, if its batch admits equal jobs only once, otherwise ``; or the
 --      outcome of an invalid job · its content in 32 hex digits, if its id is to be compared with those that the batch
 --      has had, otherwise `` · its labels as JSON, otherwise `` · number of its idempotency key, 0 for none · how long
---      that is remembered, ms · ms since 1970 before which it does not begin, or 0
+--      that is remembered from the time at which the job may begin, ms · ms since 1970 before which it does not begin,
+--      or 0
 -- Returns {admitted, invalid or of a damaged batch or in conflict, duplicates, cancelled}, or the error NOTLEADER or
 --      STALEROUND. The round is then one higher.
 -- Before: the jobs are the first of the stage, in order. After: they have left the stage, and each is in exactly one
@@ -191,7 +192,7 @@ end
 for i = first, last, argumentsPerJob do
   local id, kind, batch = ARGV[i], ARGV[i + 1], batches[tonumber(ARGV[i + 2])]
   local json, extra, content, labels = ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], ARGV[i + 7]
-  local once, lifetime, notBefore = tonumber(ARGV[i + 8]), ARGV[i + 9], tonumber(ARGV[i + 10])
+  local once, lifetime, notBefore = tonumber(ARGV[i + 8]), tonumber(ARGV[i + 9]), tonumber(ARGV[i + 10])
   if kind == 'x' then
     revive()
     addDeadLetter(deadKey, deadInfoKey, statKey, alive[id] and spareKey(id, i) or id, json)
@@ -219,7 +220,10 @@ for i = first, last, argumentsPerJob do
                 refusedOutcome(id, json, 'deduplicated', 'duplicate', 'The batch has the same job already.', labels))
     else
       admit(batch, id, kind, json, content, notBefore)
-      if once > 0 then redis.call('SET', onceKey(once, onceCount), id .. '\n', 'PX', lifetime) end
+      if once > 0 then
+        local time = string.format('%.0f', lifetime + math.max(notBefore - t, 0))
+        redis.call('SET', onceKey(once, onceCount), id .. '\n', 'PX', time)
+      end
     end
   end
 end

@@ -15,10 +15,11 @@
 -- After: each of the jobs is in `lease` and in none of the ready lists, and its attempt number is one higher. Every
 -- later write about the job must carry that number: it is the fencing token. Jobs whose time has come (`tick`) go
 -- first, but of each kind only up to half of the requested number, so that fresh jobs get their turn.
--- A job whose host has its next turn later is held instead, unless its host has let it pass. One call holds at most
--- 1,024 jobs; then it counts as one that left jobs to other workers, so that the caller asks again soon.
--- A claim that fills its worker and leaves ready jobs behind pushes a token if there is none: the tokens are fewer than
--- the ready jobs, and another worker may sleep.
+-- A job whose host has its next turn later is held instead, unless its host has let it pass. One call moves about 1,024
+-- jobs to `holding` and `suspects`; then it counts as one that left jobs to other workers, so that the caller asks
+-- again.
+-- A claim that fills its worker, or its reply, and leaves jobs behind pushes a token if there is none: the tokens are
+-- fewer than the ready jobs, and another worker may sleep. The same if `tick` has reached its bound: more may be due.
 -- If several of the lists have jobs, `high`, `normal` and `bulk` share by the weights 16, 4 and 1 (smooth weighted
 -- round robin, as in `stage`), so that none starves.
 --
@@ -32,15 +33,17 @@
 
 local leaseKey, delayKey, bodyKey, metaKey, controlKey = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local cancelledKey, workersKey, workerInfoKey, crashesKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local suspectsKey, isolatingKey, placesKey, creditKey = KEYS[13], KEYS[14], KEYS[15], KEYS[20]
+local suspectsKey, isolatingKey, placesKey, holdingKey = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
+local heldKey, paceKey, heldBytesKey, creditKey, wakeKey = KEYS[17], KEYS[18], KEYS[19], KEYS[20], KEYS[21]
 local readyKeys = {KEYS[1], KEYS[2], KEYS[3]}
 local worker, leaseTime, limit, held = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local places, ignoresShare, mode = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
 local t = now()
 local reply, bytes, known = {0, 0}, 0, {}
-local frontier = openFrontier(KEYS[16], KEYS[17], KEYS[18], KEYS[19], bodyKey)
-tick(frontier, delayKey, metaKey, readyKeys, t, math.ceil(limit / 2))
+local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey)
+local tickLimit = math.ceil(limit / 2)
+local made = tick(frontier, delayKey, metaKey, readyKeys, t, tickLimit)
 if redis.call('HGET', controlKey, 'paused') == '1' then return reply end
 local leaseEnd = string.format('%.0f', t + leaseTime)
 local function read(ids)
@@ -179,7 +182,7 @@ local function shares(wanted)
   redis.call('HSET', creditKey, ':1', credit[1], ':2', credit[2], ':3', credit[3])
   return number
 end
-local isFull, heldCount = false, 0
+local isFull, passed, maximumPassed = false, 0, 1024
 local function take(k, number)
   while number > 0 and not isFull do
     local popped = redis.call('RPOP', readyKeys[k], math.min(number, 256))
@@ -203,8 +206,9 @@ local function take(k, number)
     end
     for i = #back, 1, -1 do redis.call('RPUSH', readyKeys[k], back[i]) end
     hold(frontier, metaKey, later, 'b', t)
-    heldCount = heldCount + #later
-    isFull = isFull or heldCount >= 1024
+    -- Also ids that belong to no job.
+    passed = passed + #popped - #taken - #back
+    isFull = isFull or passed >= maximumPassed
     handOut(taken)
   end
 end
@@ -213,14 +217,10 @@ if want > 0 then
   -- Places that a list could not fill, as some of its jobs were held.
   for k = 1, 3 do take(k, want) end
 end
-if heldCount >= 1024 then reply[1] = math.max(reply[1], 1) end
-if #reply > 2 and want == 0 and redis.call('LLEN', KEYS[21]) == 0 then
-  for k = 1, 3 do
-    if redis.call('EXISTS', readyKeys[k]) == 1 then
-      redis.call('LPUSH', KEYS[21], '1')
-      break
-    end
-  end
+if passed >= maximumPassed then reply[1] = math.max(reply[1], 1) end
+if #reply > 2 and (want == 0 or isFull) and redis.call('LLEN', wakeKey) == 0 and
+   (made >= tickLimit or redis.call('EXISTS', unpack(readyKeys)) > 0) then
+  redis.call('LPUSH', wakeKey, '1')
 end
 if mode == 'ask' and open > 0 then
   local me, starting = 'w:' .. worker, 0

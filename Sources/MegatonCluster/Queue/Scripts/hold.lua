@@ -13,7 +13,8 @@
 -- batch is ready at once instead, so that a worker ends it.
 
 local leaseKey, metaKey, statKey, batchKey, cancelledKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local wakeKey, isolatingKey = KEYS[9], KEYS[10]
+local wakeKey, isolatingKey, holdingKey, heldKey, paceKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local heldBytesKey, bodyKey = KEYS[14], KEYS[15]
 local readyKeys = {KEYS[6], KEYS[7], KEYS[8]}
 local id, worker, attempt, host, pause, interval = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
 local firstPair = 7
@@ -32,9 +33,9 @@ if b ~= '' and redis.call('SISMEMBER', cancelledKey, b) == 1 then
   redis.call('LTRIM', wakeKey, 0, 255)
 else
   local t = now()
-  hold(openFrontier(KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]), metaKey, {job}, 'a', t)
-  redis.call('ZADD', KEYS[12], string.format('%.0f', t + tonumber(pause)), host)
-  redis.call('HSET', KEYS[13], host, interval)
+  hold(openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey), metaKey, {job}, 'a', t)
+  redis.call('ZADD', heldKey, string.format('%.0f', t + tonumber(pause)), host)
+  redis.call('HSET', paceKey, host, interval)
 end
 redis.call('HINCRBY', statKey, 'held', 1)
 if b ~= '' then

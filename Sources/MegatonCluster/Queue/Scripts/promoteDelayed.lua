@@ -7,7 +7,8 @@
 -- Returns how many were made ready. Ids that wait no longer, or belong to another batch, are left alone.
 
 local delayKey, metaKey, wakeKey, holdingKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7]
-local frontier = {bytes = KEYS[8], body = KEYS[9]}
+local heldBytesKey, bodyKey = KEYS[8], KEYS[9]
+local frontier = {bytes = heldBytesKey, body = bodyKey}
 local readyKeys = {KEYS[3], KEYS[4], KEYS[5]}
 local batch, firstId = ARGV[1], 2
 

@@ -171,8 +171,7 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit)
   if frontier.isEmpty then
     -- Without `held`, which somebody has deleted, the jobs of `holding` would wait for ever.
     local first = redis.call('ZRANGE', frontier.holding, 0, 0)[1]
-    if not first then return made end
-    redis.call('ZADD', frontier.held, t, string.match(first, '^[^%z]*'))
+    if first then redis.call('ZADD', frontier.held, t, string.match(first, '^[^%z]*')) end
   end
   local released = 0
   local hosts = redis.call('ZRANGEBYSCORE', frontier.held, '-inf', t, 'WITHSCORES', 'LIMIT', 0, limit)
@@ -197,9 +196,8 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit)
       frontier.turns[host] = following
     end
   end
-  if redis.call('EXISTS', frontier.holding) == 0 and redis.call('EXISTS', delayKey) == 0 then
-    redis.call('UNLINK', frontier.bytes)
-  end
+  -- A repair may have removed jobs without their bytes: they must not stay counted for ever.
+  if redis.call('EXISTS', frontier.holding, delayKey) == 0 then redis.call('UNLINK', frontier.bytes) end
   return made + released
 end
 

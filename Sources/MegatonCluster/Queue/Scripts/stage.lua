@@ -42,14 +42,15 @@ local open, total = {}, 0
 for k = publicIntake, #KEYS do
   local at = position(k)
   if redis.call('EXISTS', KEYS[k]) == 1 then
-    local intake = {key = KEYS[k], batch = ARGV[at], weight = tonumber(ARGV[at + 1])}
+    local intake = {key = KEYS[k], batch = ARGV[at], weight = tonumber(ARGV[at + 1]), isPublic = k <= publicIntake + 2}
     intake.credit = tonumber(redis.call('HGET', creditKey, intake.batch) or '0')
     open[#open + 1] = intake
     total = total + intake.weight
   end
 end
--- Pages are small, so that a call reads little beyond the limit: large jobs one by one.
-local moved, page = 0, 1
+-- Pages are small, so that a call reads little beyond the limit: large jobs one by one, and those of a public intake,
+-- whose size nothing limits.
+local moved, page, taken = 0, 1, {}
 while want > 0 and #open > 0 and moved < 1048576 do
   local best = 1
   for i = 1, #open do
@@ -58,16 +59,15 @@ while want > 0 and #open > 0 and moved < 1048576 do
   end
   local intake = open[best]
   -- The only intake left needs no turns: each job would cost as much credit as it has just gained.
-  local jobs = redis.call('RPOP', intake.key, #open == 1 and math.min(want, page) or 1)
+  local jobs = redis.call('RPOP', intake.key, #open == 1 and not intake.isPublic and math.min(want, page) or 1)
   if jobs then
     intake.credit = intake.credit - total
     local before = moved
-    for i, job in ipairs(jobs) do
+    for _, job in ipairs(jobs) do
       moved = moved + #job
       if #job > 1048576 then job = '\1' .. string.sub(job, 1, 1024) end
-      jobs[i] = intake.batch .. '\0' .. job
+      taken[#taken + 1] = intake.batch .. '\0' .. job
     end
-    redis.call('RPUSH', stageKey, unpack(jobs))
     want = want - #jobs
     page = (moved - before) / #jobs < 8192 and math.min(page * 2, 8) or 1
   else
@@ -75,6 +75,7 @@ while want > 0 and #open > 0 and moved < 1048576 do
     table.remove(open, best)
   end
 end
+callForAll('RPUSH', stageKey, taken)
 for i = 1, #open do redis.call('HSET', creditKey, open[i].batch, open[i].credit) end
 for k = publicIntake, #KEYS do
   local batch = ARGV[position(k)]

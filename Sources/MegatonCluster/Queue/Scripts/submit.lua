@@ -19,8 +19,8 @@ local cancelledKey, knownKey, endedKey = KEYS[6], KEYS[7], KEYS[8]
 local batch, first, isLast, keepsLedger, deduplicates = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
 local weight, submitter, idsAreUnique, firstJob = ARGV[6], ARGV[7], ARGV[8], 9
 
-if redis.call('HSETNX', batchKey, 'submitter', submitter) == 0 and
-   redis.call('HGET', batchKey, 'submitter') ~= submitter then
+local owner = redis.call('HGET', batchKey, 'submitter')
+if owner and owner ~= submitter then
   return redis.error_reply('BATCHEXISTS a batch of this name has been submitted before')
 end
 if redis.call('SISMEMBER', cancelledKey, batch) == 1 then
@@ -36,8 +36,8 @@ if redis.call('ZADD', batchesKey, 'NX', now(), batch) == 1 then
   redis.call('HSET', batchKey, 'created', now())
 end
 redis.call('ZADD', endedKey, now(), batch)
-redis.call('HSET', batchKey, 'ledger', keepsLedger, 'deduplicate', deduplicates, 'weight', weight, 'unique',
-           idsAreUnique)
+redis.call('HSET', batchKey, 'submitter', submitter, 'ledger', keepsLedger, 'deduplicate', deduplicates, 'weight',
+           weight, 'unique', idsAreUnique)
 for i = firstJob + (have - first), #ARGV do
   redis.call('LPUSH', jobsKey, ARGV[i])
   have = have + 1

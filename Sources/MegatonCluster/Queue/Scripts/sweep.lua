@@ -7,7 +7,8 @@
 -- ARGV 1 maximum number of jobs · 2 gate, ms · 3 silence after which a worker is forgotten, ms · 4 `1` to sweep even if
 --      another process has just done so · 5 how long a source is suspected, ms · 6… names of workers whose processes
 --      have ended
--- Returns how many were swept, -1 if another process swept a moment ago.
+-- Returns {how many were swept, -1 if another process swept a moment ago; ms until the next time of a job or a host, -1
+--      if there is none}.
 -- After: each swept job has one more stall and goes first, or waits in `suspects`. Jobs whose time has come are ready
 -- (`tick`), and workers are woken for them: an idle fleet need not look for them.
 -- A worker is dead if it was named, or if one of its leases has run out and it has missed two renewals. All of its
@@ -19,7 +20,8 @@
 
 local leaseKey, metaKey, wakeKey, sweepGateKey, statKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7], KEYS[8]
 local workersKey, workerInfoKey, crashesKey, suspectsKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local isolatingKey = KEYS[13]
+local isolatingKey, delayKey, holdingKey, heldKey, paceKey = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
+local heldBytesKey, bodyKey = KEYS[18], KEYS[19]
 local readyKeys = {KEYS[3], KEYS[4], KEYS[5]}
 local limit, gate, silence, isForced = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local suspicion, firstName = tonumber(ARGV[5]), 6
@@ -27,7 +29,7 @@ local suspicion, firstName = tonumber(ARGV[5]), 6
 if isForced == '1' then
   redis.call('SET', sweepGateKey, '1', 'PX', gate)
 elseif not redis.call('SET', sweepGateKey, '1', 'NX', 'PX', gate) then
-  return -1
+  return {-1, -1}
 end
 local t, dead, anyDead = now(), {}, false
 for i = firstName, #ARGV do
@@ -86,24 +88,23 @@ for _, held in pairs(holdings) do
   for d in pairs(held.digests) do suspect(d, held.count == 1) end
 end
 callForAll('ZREM', leaseKey, lost)
+local ids, metas, suspects, lists = {}, {}, {}, {{}, {}, {}}
 for _, j in ipairs(swept) do
-  redis.call('ZREM', leaseKey, j.id)
-  redis.call('HSET', metaKey, j.id, packMeta(j.a, j.s + 1, '', j.p, j.b, j.f, j.d, hostName(j.h)))
-  if counts[j.d] == 2 then
-    redis.call('LPUSH', suspectsKey, j.id)
-  else
-    redis.call('RPUSH', readyKeys[tonumber(j.p)], j.id)
-  end
-  redis.call('LPUSH', wakeKey, '1')
+  ids[#ids + 1] = j.id
+  metas[#metas + 1] = j.id
+  metas[#metas + 1] = packMeta(j.a, j.s + 1, '', j.p, j.b, j.f, j.d, hostName(j.h))
+  local list = counts[j.d] == 2 and suspects or lists[tonumber(j.p)]
+  list[#list + 1] = j.id
 end
-local frontier = openFrontier(KEYS[15], KEYS[16], KEYS[17], KEYS[18], KEYS[19])
-local made = tick(frontier, KEYS[14], metaKey, readyKeys, t, limit)
-for _ = 1, math.min(made, 256) do redis.call('LPUSH', wakeKey, '1') end
-if made > 0 then redis.call('LTRIM', wakeKey, 0, 255) end
-if #swept > 0 then
-  redis.call('LTRIM', wakeKey, 0, 255)
-  redis.call('HINCRBY', statKey, 'stalled', #swept)
-end
+callForAll('ZREM', leaseKey, ids)
+callForAll('HSET', metaKey, metas)
+callForAll('LPUSH', suspectsKey, suspects)
+for k = 1, 3 do callForAll('RPUSH', readyKeys[k], lists[k]) end
+if #swept > 0 then redis.call('HINCRBY', statKey, 'stalled', #swept) end
+local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey)
+local tokens = math.min(#swept + tick(frontier, delayKey, metaKey, readyKeys, t, math.min(limit, 500)), 256)
+for _ = 1, tokens do redis.call('LPUSH', wakeKey, '1') end
+if tokens > 0 then redis.call('LTRIM', wakeKey, 0, 255) end
 redis.call('ZREMRANGEBYSCORE', crashesKey, '-inf', string.format('%.0f', t * 8))
 local sources = redis.call('ZCARD', crashesKey)
 if sources > 100000 then redis.call('ZREMRANGEBYRANK', crashesKey, 0, sources - 100001) end
@@ -112,4 +113,10 @@ for _, worker in ipairs(silent) do
   redis.call('ZREM', workersKey, worker)
   redis.call('HDEL', workerInfoKey, worker)
 end
-return #swept
+local following = -1
+for _, key in ipairs({delayKey, heldKey}) do
+  local first = redis.call('ZRANGEBYSCORE', key, string.format('(%.0f', t), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  local left = first[2] and math.ceil(tonumber(first[2]) - t)
+  if left and (following < 0 or left < following) then following = left end
+end
+return {#swept, following}

@@ -1,0 +1,122 @@
+import Foundation
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCluster
+
+/// Bounds of one claim, and the tokens for jobs that it leaves, on a real Redis.
+@Suite(.timeLimit(.minutes(2))) struct ClaimBoundTests {
+    private func claim(_ limit: Int, _ fixture: QueueFixture) async throws -> JobQueue.Claim {
+        try await fixture.queue.claim(
+            limit,
+            running: 0,
+            places: limit,
+            ignoresShare: true,
+            suspects: .none,
+            worker: "w1",
+            lease: .seconds(60),
+            validUntil: .now + .seconds(60)
+        )
+    }
+
+    private func tokens(_ fixture: QueueFixture) async throws -> Int {
+        try await fixture.count("LLEN", fixture.keys.wake)
+    }
+
+    private func removeTokens(_ fixture: QueueFixture) async throws {
+        try await fixture.redis.send(["DEL", .string(fixture.keys.wake)])
+    }
+
+    /// Fault: a claim worked through a list of any length if it could hand out none of its jobs.
+    @Test func aClaimPassesABoundedNumberOfJobs() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let ready = fixture.keys.ready(.normal)
+            let unknown = (0..<3000).map { RedisArgument.string("unknown\($0)") }
+            try await fixture.redis.send(RedisCommand(["LPUSH", .string(ready)] + unknown))
+            let first = try await claim(10, fixture)
+            #expect(first.jobs.isEmpty && first.left > 0, "the worker asks again soon")
+            #expect(try await fixture.count("LLEN", ready) > 1900)
+            for _ in 0..<2 { _ = try await claim(10, fixture) }
+            #expect(try await fixture.count("LLEN", ready) == 0)
+        }
+    }
+
+    /// Fault: only a claim that had filled its worker woke another one.
+    @Test func aClaimThatFillsItsReplyWakesAnotherWorker() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let text = String(repeating: " ", count: 700_000)
+            for id in ["a", "b", "c"] {
+                try await fixture.push(QueueFixture.job(id))
+                try await fixture.admitAll(1)
+                let json = String(decoding: QueueFixture.job(id), as: UTF8.self)
+                try await fixture.redis.send(["HSET", .string(fixture.keys.body), .string(id), .string(json + text)])
+            }
+            try await removeTokens(fixture)
+            #expect(try await claim(3, fixture).jobs.map(\.id) == ["a"])
+            #expect(try await tokens(fixture) == 1)
+        }
+    }
+
+    /// Fault: a due job waited for the next sweep while another worker slept.
+    @Test func aClaimThatLeavesDueJobsWakesAnotherWorker() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for id in ["a", "b"] { try await fixture.push(QueueFixture.job(id)) }
+            try await fixture.admitAll(2)
+            for job in try await fixture.claim(2) {
+                let result = try await fixture.queue.retry(
+                    job,
+                    worker: "w1",
+                    after: .seconds(60),
+                    countsAttempt: true,
+                    counters: [:]
+                )
+                #expect(result == .ok)
+            }
+            for id in ["a", "b"] {
+                try await fixture.redis.send(["ZADD", .string(fixture.keys.delay), "1", .string(id)])
+            }
+            try await removeTokens(fixture)
+            #expect(try await claim(1, fixture).jobs.count == 1)
+            #expect(try await fixture.count("ZCARD", fixture.keys.delay) == 1)
+            #expect(try await tokens(fixture) == 1)
+        }
+    }
+
+    @Test func aClaimThatLeavesNothingWakesNoWorker() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a"))
+            try await fixture.admit()
+            try await removeTokens(fixture)
+            #expect(try await claim(1, fixture).jobs.count == 1)
+            #expect(try await tokens(fixture) == 0)
+        }
+    }
+
+    /// Fault: bytes of delayed jobs that a repair had removed stayed counted until a host was held.
+    @Test func bytesOfWaitingJobsEndWithTheLastOfThem() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.redis.send(["INCRBY", .string(fixture.keys.heldBytes), "1000"])
+            _ = try await claim(1, fixture)
+            #expect(try await fixture.count("EXISTS", fixture.keys.heldBytes) == 0)
+        }
+    }
+
+    /// Fault: a refused call left a key behind that nothing deleted.
+    @Test func jobsWhosePredecessorsAreMissingLeaveNothing() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let error = await #expect(throws: RedisError.self) {
+                try await fixture.queue.submit(
+                    [QueueFixture.job("a")],
+                    to: "b",
+                    first: 5,
+                    isLast: false,
+                    policy: .init(),
+                    submitter: "me"
+                )
+            }
+            #expect(error?.code == .batchBehind)
+            #expect(try await fixture.count("EXISTS", fixture.keys.batch("b")) == 0)
+        }
+    }
+}
