@@ -68,6 +68,7 @@ MUTATIONS = [
     ("`claim` holds a job whose turn has come", "waking", "CIRCUIT CONCURRENCY=2 EARLY NO_TURN", True),
     ("`sweep` does not call `tick`", "waking", "NO_TICK", False),
     ("`sweep` pushes no token for jobs whose time has come", "waking", "NO_TOKEN", False),
+    ("`releasePermit` pushes no token for a turn", "waking", "DRAINS=1 NO_TOKEN_OF_RELEASE", False),
     ("idle workers trust the tokens alone", "waking", "FAULTS=1 NO_FALLBACK", False),
     ("`claim` leaves ready jobs without a token", "waking", "NO_CHAIN", False),
     ("`claim` ends at its bound and the worker sleeps", "waking", "CIRCUIT CONCURRENCY=2 EARLY NO_MORE", False),

@@ -1,5 +1,6 @@
 /*
- * The scripts of waking.pml, which includes this file after its variables: `tick`, `claim`, `hold` and `acquirePermit`.
+ * The scripts of waking.pml, which includes this file after its variables: `tick`, `claim`, `hold`, `acquirePermit` and
+ * `releasePermit`.
  */
 
 inline wake() {
@@ -105,6 +106,18 @@ inline finishClaim(w) {
 #endif
     sleep[w] = IDLE;
     made = 0; moved = 0
+}
+
+/* `releasePermit` makes the turn of a host come if nothing but the slot was missing. */
+inline advance(h) {
+    if
+    :: isHeld[h] && next[h] > 0 && rate[h] == 0 ->
+        next[h] = 0;
+#ifndef NO_TOKEN_OF_RELEASE
+        wake()
+#endif
+    :: else
+    fi
 }
 
 inline acquire(w, j, h) {

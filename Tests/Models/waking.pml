@@ -7,13 +7,12 @@
  * unit of time the leader sweeps once, and there may be one event: a worker or the leader dies (FAULTS times), or a
  * worker begins to drain (DRAINS times). The replies to a claim and to a BLPOP may be lost (FAULTS times). Without a
  * leader, other processes sweep after less than an idle interval. The jobs are admitted at any time, also while a host
- * is held, and some with a `notBefore`; with EARLY, all of them at the beginning. Left out: `releasePermit` can bring a
- * turn forward, which then comes before the sweep that would have found it.
+ * is held, and some with a `notBefore`; with EARLY, all of them at the beginning. Left out: priorities.
  *
  * Rules: while a place is free, no job is ready and none is due when the clock advances, or for one idle interval if a
  * process died or lost a reply; no host gets more requests than CONCURRENCY at a time, one in RATE units of time, none
  * while its circuit is open, one after; a held job uses no attempt; every job ends.
- * Mutations: NO_TURN, NO_TICK, NO_TOKEN, NO_FALLBACK, NO_CHAIN, NO_MORE, NO_PASSING, NO_FAREWELL, HOLD_COUNTS,
+ * Mutations: NO_TURN, NO_TICK, NO_TOKEN, NO_TOKEN_OF_RELEASE, NO_FALLBACK, NO_CHAIN, NO_MORE, NO_PASSING, NO_FAREWELL, HOLD_COUNTS,
  * NO_CONCURRENCY, NO_RATE, NO_PROBE.
  */
 
@@ -155,7 +154,8 @@ inline step(w, j) {
         d_step {
             state[j] = ANSWERED;
             openings[HOST(j)] = 0;
-            open[HOST(j)] = 0
+            open[HOST(j)] = 0;
+            advance(HOST(j))
         }
 #ifdef CIRCUIT
     :: state[j] == FETCHING && HOST(j) == 0 ->

@@ -20,11 +20,15 @@ struct ClusterBenchmark: Sendable {
     /// Maximum duration of the backlog, and duration of the steady part, seconds.
     let seconds: Int
     let rate: Int?
+    /// Number of sources of each job.
+    let pack: Int
 
     /// Maximum number of workers in one process: each has a connection of its own.
     private static let workersPerProcess = 250
     private static let jobBytes = 200
-    private static let idleTime: Duration = .seconds(2)
+    /// Duration of the part without jobs, seconds: as long as the others, so that it has each regular command of a
+    /// worker several times.
+    private static let idleSeconds = 2...10
     /// Time limit for the fleet to register, and for admitted jobs to end.
     private static let timeout: Duration = .seconds(120)
     /// Pause without admissions after which admission is over.
@@ -54,9 +58,10 @@ struct ClusterBenchmark: Sendable {
         )
         defer { redis.close() }
         let queue = JobQueue(redis, keys: QueueKeys())
-        let pusher = JobPusher(redis: redis, keys: queue.keys, bytes: Self.jobBytes)
+        let pusher = JobPusher(redis: redis, keys: queue.keys, bytes: Self.jobBytes, pack: pack)
         try await wait(orElse: "not all workers registered in time.") { try await queue.workerCount() >= workers }
-        let idle = try await usage(redis) { try await Task.sleep(for: Self.idleTime) }
+        let idleTime = Duration.seconds(min(max(seconds, Self.idleSeconds.lowerBound), Self.idleSeconds.upperBound))
+        let idle = try await usage(redis) { try await Task.sleep(for: idleTime) }
         let admitted = try await admission(queue, pusher)
         let done = try await pusher.done()
         let backlog = try await usage(redis, countedBy: pusher) {
@@ -85,14 +90,15 @@ struct ClusterBenchmark: Sendable {
         try await queue.set(.paused, to: true)
         try await queue.set(.drain, to: true)
         try await pusher.push(jobs, isTimed: false)
+        let pushed = try await pusher.redis.send(["LLEN", .string(queue.keys.jobs)]).int ?? 0
         try await queue.set(.drain, to: false)
-        var rate = AdmissionRate(of: jobs)
+        var rate = AdmissionRate(of: pushed)
         let deadline = ContinuousClock.now + Self.admissionTime
         while !rate.isOver && ContinuousClock.now < min(deadline, (rate.changed ?? deadline) + Self.admissionPause) {
             rate.observe(length: try await pusher.redis.send(["LLEN", .string(queue.keys.jobs)]).int ?? 0)
             try await Task.sleep(for: .milliseconds(1))
         }
-        return rate.perSecond
+        return rate.perSecond.map { $0 * Double(pack) }
     }
 
     /// Load on Redis while the body runs.

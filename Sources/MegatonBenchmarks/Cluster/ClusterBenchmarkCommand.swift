@@ -22,7 +22,7 @@ struct ClusterBenchmarkCommand: AsyncParsableCommand {
     @Option(name: .long, help: "Number of concurrent jobs of each worker.")
     var concurrency = 1
 
-    @Option(name: .customLong("render-ms"), help: "Average duration of a job, ms.")
+    @Option(name: .customLong("render-ms"), help: "Average duration of a job, ms; below 0.01 there is no wait.")
     var renderMilliseconds = 100.0
 
     @Option(
@@ -40,17 +40,21 @@ struct ClusterBenchmarkCommand: AsyncParsableCommand {
     @Option(name: .long, help: "Jobs per second in the steady part; by default half of the measured rate.")
     var rate: Int?
 
+    @Option(name: .long, help: "Number of sources in each job, up to 256; jobs are counted by their sources.")
+    var pack = 1
+
     @Flag(name: .long, help: "Print one JSON object instead of the table.")
     var json = false
 
     mutating func validate() throws {
         try OptionRange.check("--simulated-workers", workers, 1...5000)
         try OptionRange.check("--concurrency", concurrency, 1...64)
-        try OptionRange.check("--render-ms", renderMilliseconds, 0.1...60_000)
+        try OptionRange.check("--render-ms", renderMilliseconds, 0.001...60_000)
         try OptionRange.check("--hosts", hosts, 0...10_000)
         try OptionRange.check("--jobs", jobs, 1...1_000_000)
         try OptionRange.check("--seconds", seconds, 1...600)
         try OptionRange.check("--rate", rate, 1...1_000_000)
+        try OptionRange.check("--pack", pack, 1...256)
     }
 
     func run() async throws {
@@ -64,7 +68,8 @@ struct ClusterBenchmarkCommand: AsyncParsableCommand {
                     renderMilliseconds: renderMilliseconds,
                     jobs: jobs ?? backlog,
                     seconds: seconds,
-                    rate: rate
+                    rate: rate,
+                    pack: pack
                 ).run()
             }
             if json { Terminal.output(try JSONText.pretty(report)) } else { Terminal.output(report.text) }

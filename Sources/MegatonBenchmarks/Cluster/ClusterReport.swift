@@ -18,6 +18,8 @@ struct ClusterReport: Encodable, Sendable {
     /// Number of hosts from which jobs simulated a fetch; 0 for none.
     var hosts: Int
     var renderMilliseconds: Double
+    /// Number of sources of each job; jobs are counted by their sources.
+    var pack: Int
     /// Load without jobs.
     var idle: RedisUsage
     /// Rate of the coordinator while no worker claims; nil if one observation saw all of the admission.
@@ -38,6 +40,7 @@ struct ClusterReport: Encodable, Sendable {
         concurrency = benchmark.concurrency
         hosts = benchmark.hosts
         renderMilliseconds = benchmark.renderMilliseconds
+        pack = benchmark.pack
         idle = measured.idle
         admittedPerSecond = measured.admittedPerSecond
         backlog = measured.backlog
@@ -59,8 +62,10 @@ struct ClusterReport: Encodable, Sendable {
             "\(number(backlog.cpuMicrosecondsPerJob ?? 0)) µs, \(number(backlog.commandsPerJob ?? 0, 1)) commands"
         let start = [pushToStart.p50Milliseconds, pushToStart.p90Milliseconds, pushToStart.p99Milliseconds]
         let places = Counted.jobs(concurrency)
+        let packs = pack > 1 ? "; each pack counts as \(pack) jobs" : ""
+        let work = number(renderMilliseconds, renderMilliseconds < 0.1 ? 3 : 1)
         return """
-            workers     \(simulatedWorkers) with \(places) each, \(number(renderMilliseconds, 1)) ms a job
+            workers     \(simulatedWorkers) with \(places) each, \(work) ms a job\(packs)
             idle        \(load(idle)), \(number(idle.commandsPerSecond)) commands a second
             admission   \(admitted)
             backlog     \(number(backlog.jobsPerSecond)) jobs a second, \(load(backlog))

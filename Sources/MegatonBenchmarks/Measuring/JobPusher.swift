@@ -9,6 +9,8 @@ struct JobPusher: Sendable {
     let keys: QueueKeys
     /// Size of a job's JSON.
     let bytes: Int
+    /// Number of sources of each job.
+    var pack = 1
 
     private static let pushedAtOnce = 500
     /// Time limit for the jobs; those that are not done by then never will be.
@@ -18,14 +20,27 @@ struct JobPusher: Sendable {
     ///
     /// - Parameter isTimed: whether the latency from push to start is measured.
     func push(_ count: Int, isTimed: Bool) async throws {
-        for first in stride(from: 0, to: count, by: Self.pushedAtOnce) {
-            try await push(first..<min(count, first + Self.pushedAtOnce), isTimed)
+        let step = (Self.pushedAtOnce + pack - 1) / pack * pack
+        for first in stride(from: 0, to: count, by: step) {
+            try await push(first..<min(count, first + step), isTimed)
         }
     }
 
     private func push(_ range: Range<Int>, _ isTimed: Bool = true) async throws {
+        if pack > 1 {
+            try await pushPacks(range, isTimed)
+            return
+        }
         let jobs = range.map { RedisArgument.string(NoOpJob.json($0, bytes: bytes, isTimed: isTimed)) }
         try await redis.send(RedisCommand(["LPUSH", .string(keys.jobs)] + jobs))
+    }
+
+    private func pushPacks(_ range: Range<Int>, _ isTimed: Bool) async throws {
+        let packs = stride(from: range.lowerBound, to: range.upperBound, by: pack).map { first in
+            let numbers = first..<min(range.upperBound, first + pack)
+            return RedisArgument.string(NoOpJob.pack(numbers, bytes: bytes, isTimed: isTimed))
+        }
+        try await redis.send(RedisCommand(["LPUSH", .string(keys.jobs)] + packs))
     }
 
     /// Pushes jobs at a steady rate, a hundred times a second, and waits until all are done.
@@ -78,6 +93,19 @@ enum NoOpJob {
         let time = isTimed ? String(now()) : "backlog"
         let head = #"{"id":"\#(time)-\#(number)","kind":"fetch","source":"https://example.org/"#
         return head + String(repeating: "x", count: max(0, bytes - head.utf8.count - 2)) + #""}"#
+    }
+
+    /// The JSON of a pack, about `bytes` bytes for each source.
+    ///
+    /// - Parameter isTimed: whether the id contains the time of the push.
+    static func pack(_ numbers: Range<Int>, bytes: Int, isTimed: Bool) -> String {
+        let sources = numbers.map { number in
+            let head = "\"https://example.org/\(number)/"
+            return head + String(repeating: "x", count: max(0, bytes - head.utf8.count - 1)) + "\""
+        }
+        let time = isTimed ? String(now()) : "backlog"
+        return
+            #"{"id":"\#(time)-\#(numbers.lowerBound)","kind":"fetch","sources":[\#(sources.joined(separator: ","))]}"#
     }
 
     /// Time of a job's push, from its id; nil if the id has none.

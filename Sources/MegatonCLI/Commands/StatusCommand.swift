@@ -64,6 +64,7 @@ struct StatusCommand: AsyncParsableCommand {
         if !status.pauses.isEmpty {
             lines.append("pauses      \(status.pauses.joined(separator: ", ")); megaton queue resume ends them")
         }
+        if let warning = status.intakeWarning { lines.append("intakes     \(warning)") }
         if status.heldHosts > 0 {
             lines.append("hosts       \(Counted.of(status.heldHosts, "host")) at a limit or not answering")
         }

@@ -79,6 +79,16 @@ struct BatchOptions: ParsableArguments {
     @Option(name: .long, help: "Share of the workers beside other batches, 1 to 100.")
     var weight = 1
 
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Sources that are queued as one job, up to 256, if they differ in nothing else; 0 for none. By default 64, "
+                + "after the first 4096 jobs.",
+            valueName: "number"
+        )
+    )
+    var pack: Int?
+
     @Flag(name: .long, help: "Do jobs with the same source, renditions and output only once.")
     var deduplicate = false
 
@@ -117,6 +127,7 @@ struct BatchOptions: ParsableArguments {
             throw ValidationError("--timeout must be a number of seconds, more than 0, not \(timeout.formatted()).")
         }
         try OptionRange.check("--weight", weight, 1...BatchPolicy.maximumWeight)
+        try OptionRange.check("--pack", pack, 0...Pack.maximumSources)
         if Job.Priority(rawValue: priority) == nil {
             throw ValidationError("--priority must be high, normal or bulk, not \"\(priority)\".")
         }

@@ -23,7 +23,7 @@ enum BatchFailure {
         let message =
             isComplete
             ? "\(count); the others \(wait). megaton batch wait \(batch) waits for them, megaton batch results "
-                + "\(batch) --follow --ledger FILE continues a ledger, megaton batch cancel \(batch) ends them."
+                + "\(batch) --follow --ledger FILE writes a ledger, megaton batch cancel \(batch) ends them."
             : "\(count), and not all were submitted; the submitted ones \(wait). megaton batch cancel \(batch) ends "
                 + "them, and the same command again submits all."
         return CLIError(code: 75, message: message)

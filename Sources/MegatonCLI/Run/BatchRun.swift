@@ -280,11 +280,13 @@ final class BatchRun: Sendable {
     private func submit(unbounded: Bool = false) async throws {
         let reader = try ReadingThread(selection, builder)
         defer { reader.stop() }
+        // A batch that compares its jobs has packs split anyway.
+        var packs = PackBuilder(size: options.deduplicate ? 0 : options.pack)
         while shutdown.level == .none, let jobs = try await reader.next(Self.readAtOnce) {
             if !jobs.isEmpty { progress.withLock { $0.wasTried = true } }
             // With `--retry-failed`, the operator states that these jobs may run again.
             if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap(\.job)) }
-            for job in jobs { try await submitter.add(job.json, job: job.job, hasUniqueID: job.hasUniqueID) }
+            for job in packs.pack(jobs, queue.layout) { try await submitter.add(job) }
             if ledger != nil { ids.withLock { $0.add(jobs.map { $0.job?.id }) } }
             // Flushed at the end of a chunk, so that a few inputs start at once and many are pushed in large chunks.
             try await submitter.flush()

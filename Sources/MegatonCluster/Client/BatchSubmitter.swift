@@ -14,13 +14,13 @@ package actor BatchSubmitter {
     /// Distinguishes this batch from one of the same name by another submitter.
     private let submitter = String(UInt64.random(in: .min ... .max), radix: 16)
     /// The last jobs that Redis has acknowledged: a failover may lose them.
-    private var kept: [Data] = []
+    private var kept: [PushedJob] = []
     private let keptLimit: Int
     private var keptBytes = 0
     /// Jobs that Redis has not acknowledged.
-    private var pending: [Data] = []
+    private var pending: [PushedJob] = []
     private var pendingBytes = 0
-    /// Number of the first pending job, counted from 0.
+    /// Number of the first pending job, counted from 0; a pack counts as its sources.
     private var first = 0
     /// Whether all ids so far were made for this batch.
     private var idsAreUnique = true
@@ -73,18 +73,23 @@ package actor BatchSubmitter {
 
     /// Adds a job; it is pushed when a chunk is full, or at `flush`.
     ///
-    /// - Parameter hasUniqueID: whether the caller generated the id and uses it for no other job of the batch.
-    ///   Otherwise the batch remembers the ids it has seen, so that a repeated id is processed once.
+    /// - Parameters:
+    ///   - sources: number of its sources, which is 1 unless it is a pack.
+    ///   - hasUniqueID: whether the caller generated the id and uses it for no other job of the batch.
+    ///     Otherwise the batch remembers the ids it has seen, so that a repeated id is processed once.
     /// - Throws: `.closed` after `close`.
-    package func add(_ json: Data, hasUniqueID: Bool = false) async throws(RedisError) {
+    package func add(_ json: Data, sources: Int = 1, hasUniqueID: Bool = false) async throws(RedisError) {
         if isClosing {
             throw RedisError(.closed, "The batch \(batch) has been closed by its submitter: no job can be added.")
         }
         if !hasUniqueID { idsAreUnique = false }
-        pending.append(json)
+        pending.append(PushedJob(json: json, sources: sources))
         pendingBytes += json.count
         if pending.count >= Self.chunk || pendingBytes >= Self.chunkBytes { try await flush() }
     }
+
+    /// Number of the first job that was not added yet.
+    private var endOfPending: Int { pending.reduce(first) { $0 + $1.sources } }
 
     /// Makes the batch known to Redis, before its first job.
     ///
@@ -95,13 +100,13 @@ package actor BatchSubmitter {
 
     /// Pushes the jobs that were added.
     package func flush() async throws(RedisError) {
-        try await push(before: first + pending.count)
+        try await push(before: endOfPending)
     }
 
     /// Pushes the remaining jobs and closes the batch, so that it can end. No job can be added any more.
     package func close() async throws(RedisError) {
         isClosing = true
-        try await push(before: first + pending.count, isLast: true)
+        try await push(before: endOfPending, isLast: true)
     }
 
     /// Pushes jobs again that Redis had acknowledged and lost, because it has returned to an earlier state: a replica
@@ -120,7 +125,7 @@ package actor BatchSubmitter {
             isClosed = false
         }
         // An earlier call may have failed before it closed the batch again.
-        try await push(before: first + pending.count, isLast: isClosing)
+        try await push(before: endOfPending, isLast: isClosing)
     }
 
     /// Cancels what was pushed, as a batch that stays open never ends. A batch of the same name by another submitter is
@@ -167,8 +172,8 @@ package actor BatchSubmitter {
     private var chunkCount: Int {
         var bytes = 0
         let count = pending.prefix(Self.chunk).prefix { job in
-            defer { bytes += job.count }
-            return bytes == 0 || bytes + job.count <= Self.chunkBytes
+            defer { bytes += job.json.count }
+            return bytes == 0 || bytes + job.json.count <= Self.chunkBytes
         }.count
         return count
     }
@@ -197,10 +202,10 @@ package actor BatchSubmitter {
         // The number of the first job makes a repeated push harmless. Other tasks may add jobs, or go back, before
         // the reply.
         let jobs = pending.prefix(chunkCount)
-        let (first, end) = (first, first + jobs.count)
+        let (first, end) = (first, jobs.reduce(first) { $0 + $1.sources })
         let closes = isLast && jobs.count == pending.count
         do throws(RedisError) {
-            let reply = try await queue.submit(
+            let reply = try await queue.push(
                 jobs,
                 to: batch,
                 first: first,
@@ -229,40 +234,48 @@ package actor BatchSubmitter {
     private func goBack(to number: Int) throws(RedisError) {
         // Another push has gone back already.
         guard number < first else { return }
-        let count = first - number
-        guard count <= kept.count else {
+        var (count, sources) = (0, 0)
+        for job in kept.reversed() where sources < first - number {
+            count += 1
+            sources += job.sources
+        }
+        guard sources == first - number else {
             throw RedisError(
                 .jobsLost,
                 "Redis has lost jobs: it acknowledged \(submitted) of the batch \(batch) and has \(number), and only the "
-                    + "last \(kept.count) can be pushed again. It ended before they were on its disk, or a replica without "
+                    + "last \(sources) can be pushed again. It ended before they were on its disk, or a replica without "
                     + "them took over. Submit again: finished work is in the cache."
             )
         }
         let lost = kept.suffix(count)
-        let bytes = lost.reduce(0) { $0 + $1.count }
+        let bytes = lost.reduce(0) { $0 + $1.json.count }
         pending = lost + pending
         pendingBytes += bytes
         kept.removeLast(count)
         keptBytes -= bytes
         first = number
-        onRestore(count)
+        onRestore(sources)
     }
 
     /// Removes the jobs with smaller numbers, and keeps them for a while.
     private func removePending(before end: Int) {
         guard end > first else { return }
-        let accepted = pending.prefix(end - first)
-        let bytes = accepted.reduce(0) { $0 + $1.count }
+        var number = first
+        let accepted = pending.prefix { job in
+            defer { number += job.sources }
+            return number < end
+        }
+        let bytes = accepted.reduce(0) { $0 + $1.json.count }
         kept += accepted
         keptBytes += bytes
         pendingBytes -= bytes
-        pending.removeFirst(end - first)
+        pending.removeFirst(accepted.count)
         first = end
         // Rarely, as the rest is moved.
         if keptBytes > keptLimit + keptLimit / 4 {
             var count = 0
             while keptBytes > keptLimit {
-                keptBytes -= kept[count].count
+                keptBytes -= kept[count].json.count
                 count += 1
             }
             kept.removeFirst(count)

@@ -57,13 +57,20 @@ package actor ShardedSubmitter {
     ///
     /// - Parameters:
     ///   - json: the JSON to push.
-    ///   - job: the job; nil for a text that is none, which is refused in any shard.
+    ///   - job: the job, of a pack its first one: all of them have the same shard. Nil for a text that is none, which is
+    ///     refused in any shard.
+    ///   - sources: number of its sources, which is 1 unless it is a pack.
     ///   - hasUniqueID: whether the caller generated the id and uses it for no other job of the batch.
     /// - Throws: `.closed` after `close`.
-    package func add(_ json: Data, job: Job?, hasUniqueID: Bool = false) async throws(RedisError) {
-        guard parts.count > 1 else { return try await parts[0].add(json, hasUniqueID: hasUniqueID) }
-        try await begin()
-        try await parts[shard(of: job, hasUniqueID: hasUniqueID)].add(json, hasUniqueID: hasUniqueID)
+    package func add(
+        _ json: Data,
+        job: Job?,
+        sources: Int = 1,
+        hasUniqueID: Bool = false
+    ) async throws(RedisError) {
+        if parts.count > 1 { try await begin() }
+        let part = parts.count > 1 ? shard(of: job, json, hasUniqueID: hasUniqueID) : 0
+        try await parts[part].add(json, sources: sources, hasUniqueID: hasUniqueID)
     }
 
     /// Pushes the jobs that were added.
@@ -119,8 +126,9 @@ package actor ShardedSubmitter {
         hasBegun = true
     }
 
-    private func shard(of job: Job?, hasUniqueID: Bool) -> Int {
-        guard let job else { return 0 }
+    private func shard(of job: Job?, _ json: Data, hasUniqueID: Bool) -> Int {
+        // A pack that the caller has formed, for example: its sources go together, wherever that is.
+        guard let job else { return queue.layout.shard(of: String(decoding: json.prefix(1024), as: UTF8.self)) }
         let chosen = Self.shard(of: job, queue.layout)
         guard !hasUniqueID, let id = job.id else { return chosen }
         let hash = ShardLayout.hash(id)
@@ -130,7 +138,7 @@ package actor ShardedSubmitter {
     }
 
     /// The shard of a job: equal jobs, and jobs with the same idempotency key, have the same one.
-    static func shard(of job: Job, _ layout: ShardLayout) -> Int {
+    package static func shard(of job: Job, _ layout: ShardLayout) -> Int {
         layout.shard(of: job.idempotencyKey.map { "key " + $0 } ?? job.sourceDigest)
     }
 

@@ -33,6 +33,19 @@ struct AdmissionWindow: Sendable {
 
     var size: Int { min(limit, max(Self.smallest, 2 * slots, Int(Self.seconds * rate))) }
 
+    /// Jobs that may become ready in addition to the present ones; a pack is as many as its sources.
+    ///
+    /// A pack is in one worker, which uses all of its free places for it. So there may be two for each worker, even if
+    /// few packs fill the window: otherwise they would be in some of the workers, and the others idle.
+    ///
+    /// - Parameters:
+    ///   - jobs: number of jobs that are ready or running.
+    ///   - sources: number of their sources.
+    func room(jobs: Int, sources: Int, workers: Int) -> Int {
+        let average = sources / max(jobs, 1)
+        return max(size, average > 1 ? min(limit, 2 * workers) * average : 0) - sources
+    }
+
     /// Free room at which a round is worth its cost. If the limit leaves little more than one job for each place, it is
     /// 1, so that no place waits for others to become free.
     var leastRoom: Int { max(1, min(size / Self.step, (size - slots) / 2)) }

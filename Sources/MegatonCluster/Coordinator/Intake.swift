@@ -14,7 +14,7 @@ struct Intake: Sendable {
     /// Result of one round.
     enum Round: Equatable {
         case admitted(Counts)
-        /// Jobs may be waiting, but enough are ready, or too many of their batches wait for a host or a time.
+        /// Jobs may be waiting, but enough are ready, or too many others wait for a host or a time.
         case full
         /// No job is waiting.
         case empty
@@ -36,10 +36,10 @@ struct Intake: Sendable {
     /// round trip.
     private static let few = 32
     private static let replayedAtOnce = 1000
-    /// Limits on the jobs that wait for a host or a time, and on the bytes of their JSON: above these only batches with
-    /// few unfinished jobs get more, and the others stay in their intakes, where jobs are cheap.
-    var heldLimit = 1_000_000
-    var heldBytesLimit = 256 << 20
+    /// Bytes of jobs, and their number, above which a call admits no further entry of the stage.
+    private static let admittedBytes = 1024 * 1024
+    private static let admittedAtOnce = 512
+    var waitingLimits = WaitingLimits()
 
     /// Takes over jobs that earlier leaders have left staged.
     func replay(epoch: Int) async throws(RedisError) {
@@ -77,8 +77,8 @@ struct Intake: Sendable {
             guard state.room >= window.leastRoom else { return .full }
             staged.round = state.round
             // Also while the queue drains: an earlier leader, or an earlier round, may have left jobs in the stage.
-            try await stage(state.weights, epoch: epoch, limit: min(state.room, chunk), into: &staged)
-            if staged.isEmpty { return state.isDraining ? .draining : state.leavesBatches ? .full : .empty }
+            try await stage(state, epoch: epoch, limit: min(state.room, chunk), into: &staged)
+            if staged.isEmpty { return state.isDraining ? .draining : state.leavesIntakes ? .full : .empty }
         }
         if staged.validated.isEmpty {
             // If there are many, one half is validated while Redis is busy with the other.
@@ -86,14 +86,14 @@ struct Intake: Sendable {
             staged.validated = validate(staged.raw.prefix(first))
             staged.raw.removeFirst(first)
         }
-        let room = state.room - staged.count
+        let room = state.room - staged.sourceCount
         let more = state.isDraining || room < window.leastRoom ? 0 : min(room, chunk)
         let waiting = staged.raw
         async let validated = validate(waiting[...])
         let counts = try await admit(&staged, epoch: epoch, workers: state.workers)
-        if more > 0 { try await stage(state.weights, epoch: epoch, limit: more, into: &staged) }
+        if more > 0 { try await stage(state, epoch: epoch, limit: more, into: &staged) }
         staged.raw.removeFirst(waiting.count)
-        staged.validated = await validated
+        staged.validated += await validated
         return .admitted(counts)
     }
 
@@ -110,8 +110,9 @@ struct Intake: Sendable {
         let isDraining: Bool
         /// Weights of the batches whose intakes are read.
         let weights: [String: String]
-        /// Whether intakes of other batches are left alone, as these have many unfinished jobs.
-        let leavesBatches: Bool
+        let readsPublicLists: Bool
+        /// Whether some intakes are not read, as too many jobs wait.
+        let leavesIntakes: Bool
     }
 
     private func state(window: inout AdmissionWindow) async throws(RedisError) -> State {
@@ -122,29 +123,38 @@ struct Intake: Sendable {
                 // At random, so that none of many batches is left out for long.
                 ["ZRANDMEMBER", .string(keys.intakes), .int(Self.intakesAtOnce), "WITHSCORES"],
                 ["HGET", .string(keys.control), .string(JobQueue.PauseMode.drain.rawValue)],
-                ["HMGET", .string(keys.stat), "done", "failed", "cancelled"], ["GET", .string(keys.round)],
-                ["ZCARD", .string(keys.holding)], ["GET", .string(keys.heldBytes)],
+                ["HMGET", .string(keys.stat), "done", "failed", "cancelled", "packed"], ["GET", .string(keys.round)],
+                ["ZCARD", .string(keys.holding)], ["HMGET", .string(keys.heldBytes), "bytes", "packed"],
             ])
         for case .error(let text) in replies { throw RedisError(reply: text) }
         guard replies.count == 9, let alive = replies[0].int, let delayed = replies[1].int,
             let workers = replies[2].int, let held = replies[7].int
         else { throw JobQueue.unexpected("HLEN") }
-        window.observe(ended: (replies[5].array ?? []).reduce(0) { $0 + ($1.int ?? 0) }, at: .now)
+        let statistics = (replies[5].array ?? []).map { $0.int ?? 0 }
+        window.observe(ended: statistics.prefix(3).reduce(0, +), at: .now)
+        let waitingSizes = (replies[8].array ?? []).map { $0.int ?? 0 }
+        // A pack counts as its sources. It has at most 256, also if the gauge is wrong.
+        let packed = min(statistics.last ?? 0, alive * (Pack.maximumSources - 1)) - (waitingSizes.last ?? 0)
         var weights = replies[3].dictionary
-        // A batch with a whole window of unfinished jobs (on a slow host, say) then waits for the others. The public
-        // intake is read by turns of one job, as its jobs may be of many batches.
         let waiting = delayed + held
-        let isCrowded = waiting > heldLimit || replies[8].int ?? 0 > heldBytesLimit
+        let step = waitingLimits.step(jobs: waiting, bytes: waitingSizes.first ?? 0)
         let number = weights.count
-        if isCrowded { weights = try await unfilled(weights, limit: window.limit) }
+        switch step {
+        case nil: break
+        // A batch with a whole window of unfinished jobs (on a slow host, say) then waits for the others.
+        case .largeBatches, .publicLists: weights = try await unfilled(weights, limit: window.limit)
+        case .all: weights = [:]
+        }
+        let readsPublicLists = step == nil || step == .largeBatches
         return State(
             // Jobs that wait do not fill the window: a slow host must not stop the others.
-            room: window.size - (alive - waiting),
+            room: window.room(jobs: alive - waiting, sources: alive - waiting + max(0, packed), workers: workers),
             workers: workers,
             round: replies[6].int ?? 0,
             isDraining: replies[4].string == "1",
             weights: weights,
-            leavesBatches: weights.count < number
+            readsPublicLists: readsPublicLists,
+            leavesIntakes: weights.count < number || !readsPublicLists
         )
     }
 
@@ -155,12 +165,12 @@ struct Intake: Sendable {
     }
 
     private func stage(
-        _ weights: [String: String],
+        _ state: State,
         epoch: Int,
         limit: Int,
         into staged: inout StagedJobs
     ) async throws(RedisError) {
-        let keys = queue.keys
+        let (keys, weights) = (queue.keys, state.weights)
         let batches = weights.keys.sorted()
         let reply = try await queue.redis.run(
             QueueScripts.stage,
@@ -170,7 +180,9 @@ struct Intake: Sendable {
             ]
                 + Job.Priority.allCases.map(keys.jobs) + batches.map(keys.jobs(batch:)),
             arguments: [.string(name), .int(epoch), .int(limit), .int(staged.count), .int(staged.round)]
-                + Job.Priority.allCases.flatMap { [.string(PublicIntake.name(of: $0)), .int($0.weight)] }
+                + Job.Priority.allCases.flatMap {
+                    [.string(PublicIntake.name(of: $0)), .int(state.readsPublicLists ? $0.weight : 0)]
+                }
                 + batches.flatMap { [.string($0), .int(Self.weight(weights[$0]) * Job.Priority.normal.weight)] }
         )
         staged.round += 1
@@ -227,16 +239,25 @@ struct Intake: Sendable {
         epoch: Int,
         workers: Int
     ) async throws(RedisError) -> Counts {
-        let (keys, candidates) = (queue.keys, staged.validated)
-        let batches = Array(Set(candidates.map(\.batch).filter { !$0.isEmpty })).sorted()
+        let keys = queue.keys
+        let batches = Array(Set(staged.validated.map(\.batch).filter { !$0.isEmpty })).sorted()
         let number = Dictionary(uniqueKeysWithValues: batches.enumerated().map { ($1, $0 + 1) })
         let memories = try await memories(batches)
+        // Packs that are split may become many jobs: the others wait for the next round.
+        var (candidates, entryCount, bytes) = ([JobValidator.Candidate](), 0, 0)
+        for entry in staged.validated where bytes < Self.admittedBytes && candidates.count < Self.admittedAtOnce {
+            let memory = memories[entry.batch] ?? Memory()
+            let jobs = entry.admitted(deduplicates: memory.deduplicates, idsAreUnique: memory.idsAreUnique)
+            candidates += jobs
+            bytes += jobs.reduce(0) { $0 + $1.size }
+            entryCount += 1
+        }
         let entries = candidates.map(\.entry)
         let digests = Array(Set(entries.compactMap { $0?.digest })).sorted()
         let entryNumber = Dictionary(uniqueKeysWithValues: digests.enumerated().map { ($1, $0 + 1) })
         var arguments: [RedisArgument] = [
             .string(name), .int(epoch), .int(max(1, workers)), .int(staged.round), .int(batches.count),
-            .int(digests.count),
+            .int(digests.count), .int(entryCount),
         ]
         arguments += batches.map { .string($0) }
         for (candidate, entry) in zip(candidates, entries) {
@@ -254,6 +275,12 @@ struct Intake: Sendable {
                     .string("\(priority)@\(job.sourceDigest)@\(job.host ?? "")"), batch, isOwn,
                     .buffer(ByteBuffer(bytes: json)),
                     .buffer(ByteBuffer(bytes: digest ?? Data())),
+                ]
+            case .pack(let pack, _, _):
+                let priority = (Job.Priority.allCases.firstIndex(of: pack.shared.priority) ?? 1) + 1
+                arguments += [
+                    .string("\(priority)@\(pack.digest)@\(pack.host ?? "")"), batch, isOwn,
+                    .buffer(ByteBuffer(bytes: pack.json())), "",
                 ]
             case .invalid(let dead, let source, let job):
                 arguments += [
@@ -281,10 +308,14 @@ struct Intake: Sendable {
             throw JobQueue.unexpected("admit")
         }
         staged.round += 1
-        staged.validated = []
+        staged.validated.removeFirst(entryCount)
         repeats?.note(
-            candidates.compactMap { candidate in
-                if case .valid(let job, _) = candidate.verdict { job } else { nil }
+            candidates.flatMap { candidate in
+                switch candidate.verdict {
+                case .valid(let job, _): [job]
+                case .pack(let pack, _, _): pack.sources.map(pack.job)
+                case .invalid: [Job]()
+                }
             }
         )
         return Counts(admitted: counts[0], invalid: counts[1], duplicates: counts[2], cancelled: counts[3])
@@ -303,6 +334,8 @@ struct StagedJobs: Sendable {
     var round = 0
 
     var count: Int { validated.count + raw.count }
+    /// Number of the sources of the validated jobs, and of the others.
+    var sourceCount: Int { validated.reduce(raw.count) { $0 + $1.sourceCount } }
     var isEmpty: Bool { count == 0 }
 }
 

@@ -18,6 +18,9 @@ struct JobValidator: Sendable {
         enum Verdict: Sendable {
             /// The job, and its JSON in the full form.
             case valid(Job, json: Data)
+            /// A pack, whether all of its ids were made for it, and its sources that cannot be used: all of them if the
+            /// fields that they share cannot be used.
+            case pack(Pack, hasMadeIDs: Bool, invalid: [Pack.Invalid])
             /// The dead letter, and the job if only its client refused it: a repetition may allow it.
             case invalid(DeadLetter.Content, source: String?, job: Job?)
         }
@@ -26,6 +29,7 @@ struct JobValidator: Sendable {
         var labels: Job.Labels? {
             switch verdict {
             case .valid(let job, _): job.labels
+            case .pack: nil
             case .invalid(let dead, _, _): dead.labels
             }
         }
@@ -38,8 +42,13 @@ struct JobValidator: Sendable {
 
         /// Milliseconds since 1970 before which it does not begin; 0 if it may begin at once.
         var notBefore: Int {
-            guard case .valid(let job, _) = verdict else { return 0 }
-            return Int((job.notBefore ?? 0) * 1000)
+            let time: Double? =
+                switch verdict {
+                case .valid(let job, _): job.notBefore
+                case .pack(let pack, _, _): pack.shared.notBefore
+                case .invalid: nil
+                }
+            return Int((time ?? 0) * 1000)
         }
 
         /// Outcome of an invalid job, for the ledger.
@@ -88,7 +97,7 @@ struct JobValidator: Sendable {
     }
 
     /// Bytes of an unreadable job that are kept for inspection.
-    private static let excerpt = 1024
+    static let excerpt = 1024
     /// Maximum number of presets that a message names.
     private static let shownPresets = 32
     /// Byte that `stage` puts in front of the beginning of a job that was too large.
@@ -106,13 +115,11 @@ struct JobValidator: Sendable {
             if json.first == Self.tooLargeMark {
                 throw JobError("the job has too many bytes of JSON; allowed are \(Job.maximumSize)")
             }
-            var job = try Job(json: json)
-            if !batch.isEmpty {
-                if let other = job.batch, other != batch {
-                    throw JobError("batch is \"\(other)\", but the job came through the intake of \"\(batch)\"")
-                }
-                job.batch = batch
+            if let pushed = try Pack.read(json, makeID: Self.newID) {
+                return try validate(pushed, batch: batch, priority: priority)
             }
+            var job = try Job(json: json)
+            try assign(batch, to: &job)
             // Most jobs arrive in their full form: the pushed JSON is then kept, and nothing is encoded again.
             var isFull = job.id != nil && job.preset == nil && (job.kind == .fetch || job.renditions != nil)
             if let priority, priority != .normal, job.priority == .normal {
@@ -135,6 +142,16 @@ struct JobValidator: Sendable {
             let text = String(decoding: json.dropFirst(isCut ? 1 : 0).prefix(Self.excerpt), as: UTF8.self)
             let identity = JobIdentity(isCut ? Data(json.dropFirst()) : json, isCut: isCut)
             let batch = batch.isEmpty ? identity.batch ?? "" : batch
+            let id = identity.id ?? Self.newID()
+            if !isCut, let refused = Pack.refused(json, id: id, message: error.message) {
+                let none = Pack(sharing: Job(id: id, source: ""), sources: [])
+                return Candidate(
+                    key: JobKey(batch: batch, id: id),
+                    batch: batch,
+                    isOwn: isOwn,
+                    verdict: .pack(none, hasMadeIDs: false, invalid: refused)
+                )
+            }
             let dead = DeadLetter.Content(
                 code: "invalid_job",
                 message: error.message,
@@ -143,12 +160,53 @@ struct JobValidator: Sendable {
                 job: text
             )
             return Candidate(
-                key: JobKey(batch: batch, id: identity.id ?? Self.newID()),
+                key: JobKey(batch: batch, id: id),
                 batch: batch,
                 isOwn: isOwn,
                 verdict: .invalid(dead, source: identity.source, job: Self.refusedJob(json))
             )
         }
+    }
+
+    private func validate(
+        _ pushed: Pack.Pushed,
+        batch: String,
+        priority: Job.Priority?
+    ) throws(JobError) -> Candidate {
+        var shared = pushed.pack.shared
+        try assign(batch, to: &shared)
+        if let priority, priority != .normal, shared.priority == .normal { shared.priority = priority }
+        shared.renditions = try renditions(of: shared)
+        try requireOwnPaths(shared)
+        shared.preset = nil
+        var (pack, invalid) = (Pack(sharing: shared, sources: []), pushed.invalid)
+        for source in pushed.pack.sources {
+            let job = pack.job(source)
+            do throws(JobError) {
+                if source.output != nil, shared.kind == .fetch { _ = try renditions(of: job) }
+                if source.output != nil { try requireOwnPaths(job) }
+                pack.sources.append(source)
+            } catch {
+                invalid.append(Pack.Invalid(id: source.id, json: job.json(), message: error.message))
+            }
+        }
+        guard pack.splitSize <= Pack.maximumSplitSize else {
+            throw JobError("the preset has too many renditions for a pack of \(pack.sources.count) sources")
+        }
+        return Candidate(
+            key: JobKey(batch: shared.batch ?? shared.requeuedFrom, id: shared.id ?? ""),
+            batch: shared.batch ?? "",
+            isOwn: !batch.isEmpty,
+            verdict: .pack(pack, hasMadeIDs: pushed.hasMadeIDs, invalid: invalid)
+        )
+    }
+
+    private func assign(_ batch: String, to job: inout Job) throws(JobError) {
+        if batch.isEmpty { return }
+        if let other = job.batch, other != batch {
+            throw JobError("batch is \"\(other)\", but the job came through the intake of \"\(batch)\"")
+        }
+        job.batch = batch
     }
 
     /// A job that its client refused because of its output and that is valid otherwise; nil for any other. A refused

@@ -44,6 +44,7 @@ extension ClusterStatus {
         // A batch of a submitter is known to all shards.
         batches = max(batches, shard.batches)
         isKnown = isKnown || shard.isKnown
+        unreadIntakes = unreadIntakes ?? shard.unreadIntakes
         pauses = Set(pauses + shard.pauses).sorted()
         for worker in shard.workers {
             if let index = workers.firstIndex(where: { $0.name == worker.name }) {

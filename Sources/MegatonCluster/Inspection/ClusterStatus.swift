@@ -14,6 +14,9 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     public var held = 0
     /// Hosts for which they wait.
     public var heldHosts = 0
+    /// The intakes that no coordinator reads, as too many jobs are held or delayed: `large_batches`, `public_lists`
+    /// (and large batches) or `all`; nil if none.
+    package var unreadIntakes: String?
     /// Jobs that failed permanently.
     public var dead = 0
     /// Jobs done since the queue was created.
@@ -49,6 +52,7 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
         case leader, workers, coordinators, held, shards
         case former = "protocol_1"
         case heldHosts = "held_hosts"
+        case unreadIntakes = "unread_intakes"
         case pauses = "brakes"
     }
 
@@ -110,6 +114,20 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
             versions[Self.version(coordinator.version, coordinator.protocolVersion), default: 0] += 1
         }
         return versions
+    }
+
+    /// The explanation of `unreadIntakes`; nil if there is none.
+    package var intakeWarning: String? {
+        let limits = WaitingLimits()
+        guard let step = unreadIntakes.flatMap(WaitingLimits.Step.init) else { return nil }
+        let (names, remedy) =
+            switch step {
+            case .largeBatches: ("those of large batches are not read", "Others are.")
+            case .publicLists: ("the public lists and those of large batches are not read", "Small batches are.")
+            case .all: ("none is read", "Cancel batches, or raise the limits of slow hosts.")
+            }
+        return "\(names) until fewer jobs are held or delayed: \(held + delayed) are, and the limit is "
+            + "\(step.factor * limits.jobs) jobs or \(step.factor * limits.bytes >> 20) MiB. \(remedy)"
     }
 
     /// The warnings about versions: processes of different versions, and those of protocol 1.

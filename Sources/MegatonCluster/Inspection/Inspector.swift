@@ -68,6 +68,7 @@ package struct Inspector: Sendable {
                 ["EXISTS", .string(keys.jobs), .string(keys.epoch), .string(keys.workers), .string(keys.stat)],
                 ["LLEN", .string(keys.suspects)], ["ZCARD", .string(keys.holding)], ["ZCARD", .string(keys.held)],
                 ["ZRANGE", .string(keys.coordinators), "0", "-1", "WITHSCORES"],
+                ["HGET", .string(keys.heldBytes), "bytes"],
             ]
         let replies = try await queue.redis.pipeline(commands)
         for case .error(let text) in replies { throw RedisError(reply: text) }
@@ -82,6 +83,8 @@ package struct Inspector: Sendable {
         status.dead = replies[lists + 2].int ?? 0
         status.held = replies[lists + 11].int ?? 0
         status.heldHosts = replies[lists + 12].int ?? 0
+        status.unreadIntakes =
+            WaitingLimits().step(jobs: status.held + status.delayed, bytes: replies[lists + 14].int ?? 0)?.rawValue
         status.batches = replies[lists + 3].int ?? 0
         let stat = replies[lists + 4].dictionary.compactMapValues(Int.init)
         status.done = stat["done"] ?? 0

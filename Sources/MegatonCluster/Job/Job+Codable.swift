@@ -254,7 +254,7 @@ extension Job.Field {
 
 extension PlainJSONReader {
     /// Reads labels whose values are texts, integers, true and false. Other numbers are left to the decoder.
-    fileprivate mutating func labels() -> Job.Labels? {
+    mutating func labels() -> Job.Labels? {
         var labels: Job.Labels = [:]
         let isRead = object { reader, name in
             labels[name] =

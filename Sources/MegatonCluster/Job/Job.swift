@@ -71,8 +71,8 @@ public struct Job: Sendable, Hashable, Encodable {
     /// Idempotency key of at most 128 bytes. While the queue remembers it, no other job with this key is run: such a
     /// job ends as `deduplicated`, with the result of the first one if that is known.
     public var idempotencyKey: String?
-    /// Seconds for which the queue remembers the idempotency key, 1 to 604,800; a day if nil. They begin when the job is
-    /// admitted, or at `notBefore` if that is later.
+    /// Seconds for which the queue remembers the idempotency key, 1 to 604,800; a day if nil. They begin when the job
+    /// is admitted, or at `notBefore` if that is later.
     public var idempotencyTTL: Int?
     /// Seconds since 1970 before which the job does not begin, at most 366 days ahead; in JSON also a time such as
     /// `2027-01-31T08:00:00Z`.
@@ -153,7 +153,7 @@ extension Job {
 
     /// The host of the source as in host limits, `host:port`; nil if the source has none, or if only the workers know
     /// it, as with `s3:`.
-    var host: String? {
+    package var host: String? {
         guard let url = URL(string: source), ["http", "https"].contains(url.scheme?.lowercased()) else { return nil }
         return HostRateLimiter.name(of: url)
     }

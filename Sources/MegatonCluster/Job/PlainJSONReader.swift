@@ -61,6 +61,22 @@ struct PlainJSONReader {
         return take("}")
     }
 
+    /// Reads the elements of an array as raw values of any kind.
+    ///
+    /// - Parameter element: called for each element; its value need not be valid.
+    /// - Returns: whether the array is complete.
+    mutating func elements(_ element: (_ value: Data) -> Void) -> Bool {
+        guard take("[") else { return false }
+        if take("]") { return true }
+        repeat {
+            skipSpace()
+            let start = position
+            guard skipValue() else { return false }
+            element(Data(bytes[start..<position]))
+        } while take(",")
+        return take("]")
+    }
+
     private mutating func skipString() -> Bool {
         position += 1
         while position < bytes.count {

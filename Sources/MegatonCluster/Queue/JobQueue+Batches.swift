@@ -3,17 +3,26 @@ internal import MegatonPipeline
 package import MegatonRedis
 internal import NIOCore
 
+/// A job to push.
+struct PushedJob: Sendable {
+    let json: Data
+    /// Number of its sources: more than 1 for a pack.
+    var sources = 1
+}
+
 extension JobQueue {
     /// Pushes jobs to a batch's intake. Safe to repeat: `first` shows which jobs these are.
     ///
     /// - Parameters:
+    ///   - jobs: the JSON of each job, and the number of its sources, which is 1 unless it is a pack.
+    ///   - first: number of the first source.
     ///   - idsAreUnique: whether no id so far can occur twice, so that the batch need not remember ids.
     ///   - submitter: name of the only submitter that may push to the batch.
     /// - Returns: number of jobs of the batch that are submitted now.
     /// - Throws: `.batchBehind` if Redis no longer has all jobs before the first; `.batchClosed` if another process has
     ///   closed the batch; `.batchExists` if it is another submitter's.
-    func submit(
-        _ jobs: some Collection<Data>,
+    func push(
+        _ jobs: some Collection<PushedJob>,
         to batch: String,
         first: Int,
         isLast: Bool,
@@ -31,7 +40,8 @@ extension JobQueue {
                 .string(batch), .int(first), isLast ? "1" : "0", policy.keepsLedger ? "1" : "0",
                 policy.deduplicates ? "1" : "0", .int(policy.weight), .string(submitter),
                 idsAreUnique ? "1" : "0",
-            ] + jobs.map { .buffer(ByteBuffer(bytes: $0)) }
+                .string(jobs.allSatisfy { $0.sources == 1 } ? "" : jobs.map { "\($0.sources)" }.joined(separator: ",")),
+            ] + jobs.map { .buffer(ByteBuffer(bytes: $0.json)) }
         )
         guard let submitted = reply.int else { throw Self.unexpected("submit") }
         return submitted
@@ -45,15 +55,17 @@ extension JobQueue {
     /// - Throws: `.noBatch` if there is no batch of this name and no submitter is given.
     @discardableResult
     package func cancel(batch: String, of submitter: String? = nil) async throws(RedisError) -> Bool {
-        let dropped = try await redis.run(
-            QueueScripts.cancelBatch,
-            keys: [
-                keys.jobs(batch: batch), keys.batch(batch), keys.cancelled, keys.intakes, keys.known(batch), keys.stat,
-                keys.ended,
-            ],
-            arguments: [.string(batch), .string(submitter ?? "")]
-        )
-        if dropped.int == -1 { return false }
+        let intake = keys.jobs(batch: batch)
+        repeat {
+            let dropped = try await redis.run(
+                QueueScripts.cancelBatch,
+                keys: [
+                    intake, keys.batch(batch), keys.cancelled, keys.intakes, keys.known(batch), keys.stat, keys.ended,
+                ],
+                arguments: [.string(batch), .string(submitter ?? "")]
+            )
+            if dropped.int == -1 { return false }
+        } while try await redis.send(["EXISTS", .string(intake)]).int == 1
         try await promoteDelayed(of: batch)
         return true
     }
@@ -76,9 +88,10 @@ extension JobQueue {
                 throw Self.unexpected("ZSCAN")
             }
             cursor = next
-            let ids = parts[1].dictionary.keys.compactMap(id).sorted()
+            // Jobs of other batches are left out here, as there may be a million of them. The script checks the batch of
+            // each job: a requeued one is in the scope of the batch that it died in, without belonging to it.
+            let ids = parts[1].dictionary.keys.compactMap(id).filter { JobKey($0).batch == batch }.sorted()
             if ids.isEmpty { continue }
-            // The script checks the batch of each job, and leaves jobs of other batches alone.
             try await redis.run(
                 QueueScripts.promoteDelayed,
                 keys: [keys.delay, keys.meta] + keys.ready + [keys.wake, keys.holding, keys.heldBytes, keys.body],

@@ -64,9 +64,13 @@ extension JobQueue {
     }
 
     /// Wakes another worker, if one sleeps.
-    func passTokenOn() async throws(RedisError) {
+    ///
+    /// - Parameter closing: whether the caller has just closed a connection that waited for a token. Redis may not have
+    ///   noticed that yet and give it the first one; the second is for the other worker.
+    func passTokenOn(closing: Bool = false) async throws(RedisError) {
         let wake = RedisArgument.string(keys.wake)
-        let replies = try await redis.pipeline([["LPUSH", wake, "1"], ["LTRIM", wake, "0", "255"]])
+        let tokens: RedisCommand = closing ? ["LPUSH", wake, "1", "1"] : ["LPUSH", wake, "1"]
+        let replies = try await redis.pipeline([tokens, ["LTRIM", wake, "0", "255"]])
         for case .error(let text) in replies { throw RedisError(reply: text) }
     }
 

@@ -84,7 +84,10 @@ extension JobQueue {
     package func requeue(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
         let triples = letters.flatMap { letter -> [RedisArgument] in
             // Its JSON was not kept whole, or is of another version: it is skipped, as the returned count shows.
-            guard var job = try? Job(json: Data(letter.content.job.utf8)) else { return [] }
+            let json = Data(letter.content.job.utf8)
+            // A whole pack dies only if the keys of its batch are damaged.
+            var pack = try? Pack(json: json)
+            guard var job = try? pack?.shared ?? Job(json: json) else { return [] }
             job.id = letter.id
             job.batch = nil
             job.requeuedFrom = letter.batch
@@ -92,7 +95,9 @@ extension JobQueue {
             (job.idempotencyKey, job.idempotencyTTL, job.notBefore) = (nil, nil, nil)
             // An operator requeues to have the origin asked again, not to get the remembered failure.
             job.ignoresRememberedFailures = true
-            return [.string(letter.key), .buffer(ByteBuffer(bytes: job.json())), .string(job.sourceDigest)]
+            pack?.shared = job
+            let pushed = pack?.json() ?? job.json()
+            return [.string(letter.key), .buffer(ByteBuffer(bytes: pushed)), .string(job.sourceDigest)]
         }
         if triples.isEmpty { return 0 }
         let reply = try await redis.run(

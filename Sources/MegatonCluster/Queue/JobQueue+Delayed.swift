@@ -35,10 +35,11 @@ extension JobQueue {
     /// Maximum number of delayed jobs whose names are read: at most 300 bytes each, usually 40.
     private static let examinedDelayed = 1000
 
-    /// Counts the delayed and held jobs of a batch among the queue's first 1000 of each kind.
+    /// Counts the delayed and held jobs of a batch among the queue's first 1000 of each kind. If more are held, among
+    /// the first 100 of each of the 50 hosts with the next turns.
     ///
     /// - Returns: all of the batch if no other batch has any, or if the queue has at most 1000 of each kind; otherwise
-    ///   those among the first 1000.
+    ///   those among the first.
     package func delayed(of batch: String) async throws(RedisError) -> Delayed {
         let commands: [RedisCommand] = [
             ["ZCARD", .string(keys.delay)],
@@ -58,7 +59,11 @@ extension JobQueue {
         // Scores are milliseconds of the server's clock.
         let first = own.first.flatMap { fields[$0 + 1].string }.flatMap(Double.init)
         let isAlone = !own.isEmpty && 2 * own.count == fields.count
-        let entries = (replies[4].array ?? []).compactMap { $0.string.flatMap(HoldingEntry.init) }
+        // In `holding`, the first ones are those of the hosts that come first in the alphabet.
+        let entries =
+            replies[3].int ?? 0 > Self.examinedDelayed
+            ? try await nextHeld()
+            : (replies[4].array ?? []).compactMap { $0.string.flatMap(HoldingEntry.init) }
         let held = entries.count { JobKey($0.id).batch == batch }
         let holdsOnlyOwn = held > 0 && held == entries.count
         return Delayed(
@@ -67,6 +72,26 @@ extension JobQueue {
             next: first.map { max(0, $0 / 1000 - now) }
         )
     }
+
+    /// The first held jobs of the hosts with the next turns.
+    private func nextHeld() async throws(RedisError) -> [HoldingEntry] {
+        let hosts = try await redis.send(["ZRANGE", .string(keys.held), "0", .int(Self.examinedHosts - 1)]).array ?? []
+        let replies = try await redis.pipeline(hosts.compactMap(\.string).map(firstHeld))
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        return replies.flatMap { ($0.array ?? []).compactMap { $0.string.flatMap(HoldingEntry.init) } }
+    }
+
+    /// The command that reads the first held jobs of a host.
+    private func firstHeld(of host: String) -> RedisCommand {
+        [
+            "ZRANGEBYLEX", .string(keys.holding), .string("[\(host)\0"), .string("(\(host)\u{1}"), "LIMIT", "0",
+            .int(Self.examinedOfHost),
+        ]
+    }
+
+    /// Maximum number of hosts whose held jobs are counted, and of names that are read of each.
+    private static let examinedHosts = 50
+    private static let examinedOfHost = 100
 }
 
 extension JobQueue {
@@ -87,10 +112,7 @@ extension JobQueue {
         let now = Double(try await self.now())
         for index in stride(from: 0, to: fields.count - 1, by: 2) {
             guard let host = fields[index].string else { continue }
-            let entries = try await redis.send([
-                "ZRANGEBYLEX", .string(keys.holding), .string("[\(host)\0"), .string("(\(host)\u{1}"), "LIMIT", "0",
-                .int(Self.examinedOfHost),
-            ])
+            let entries = try await redis.send(firstHeld(of: host))
             let isAwaited = (entries.array ?? []).contains { entry in
                 entry.string.flatMap(HoldingEntry.init).map { JobKey($0.id).batch == batch } ?? false
             }
@@ -102,8 +124,6 @@ extension JobQueue {
         return nil
     }
 
-    /// Maximum number of held jobs of one host whose names are read.
-    private static let examinedOfHost = 100
     /// Maximum number of delayed jobs that are read: each may have a megabyte of JSON.
     private static let delayedAtOnce = 8
 

@@ -19,7 +19,7 @@ extension JobQueue {
 
     /// Sweeps as the leader.
     ///
-    /// - Returns: number of swept jobs, and the pause before the next sweep, which makes the next job ready in its time.
+    /// - Returns: number of swept jobs, and the pause before the next sweep, which makes the next job ready in time.
     func sweepAsLeader() async throws(RedisError) -> (swept: Int, pause: Duration) {
         let (swept, next) = try await sweepOnce(leads: true, dead: [])
         return (swept ?? 0, min(max(next ?? Self.leadersSweep, Self.shortestPause), Self.leadersSweep))

@@ -142,7 +142,7 @@ package struct JobQueue: Sendable {
 
     // MARK: -
 
-    private static func result(_ reply: RedisValue) throws(RedisError) -> SettleResult {
+    static func result(_ reply: RedisValue) throws(RedisError) -> SettleResult {
         guard let result = reply.string.flatMap(SettleResult.init(rawValue:)) else {
             throw unexpected("settle, retry or hold")
         }

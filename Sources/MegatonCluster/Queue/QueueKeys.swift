@@ -58,7 +58,8 @@ package struct QueueKeys: Sendable, Hashable {
     /// HASH, id to the job's JSON.
     var body: String { prefix + "body" }
     /// HASH, id to `attempt|stalls|worker|priority|batch`: the attempt with `+free` if some attempts did not count, the
-    /// priority with `@` and the digest of the job's source, and `@` and its host.
+    /// priority with `@` and the digest of the job's source, and `@` and its host. The digest of a pack is `*` and the
+    /// number of its sources.
     var meta: String { prefix + "meta" }
     /// LIST of ids that may be claimed.
     func ready(_ priority: Job.Priority) -> String { prefix + "ready:\(priority.rawValue)" }
@@ -81,9 +82,11 @@ package struct QueueKeys: Sendable, Hashable {
     var holding: String { prefix + "holding" }
     /// ZSET, host with jobs in `holding` to the time of its next turn, ms.
     var held: String { prefix + "held" }
-    /// HASH, host with jobs in `holding` to the µs from one turn to the next; -1 if the host was given up.
+    /// HASH, host with jobs in `holding` to the µs from one turn to the next, -1 if the host was given up; and the host
+    /// with a NUL behind it to the credits of its three priorities, by which they share its turns.
     var pace: String { prefix + "pace" }
-    /// Integer: bytes of JSON of the jobs in `holding` and `delay`.
+    /// HASH, of the jobs in `holding` and `delay`: the bytes of their JSON, and the sources of packs beyond one per
+    /// (`packed`).
     var heldBytes: String { prefix + "heldbytes" }
     /// ZSET, id of a dead job to the time of its death, ms.
     var dead: String { prefix + "dead" }
@@ -154,8 +157,9 @@ package struct QueueKeys: Sendable, Hashable {
     // MARK: Statistics
 
     /// HASH of counters since the queue was created; also the bytes of the dead letters and of the outcomes of all
-    /// batches (`dead_bytes`, `outcome_bytes`), and the limits that the leader has set (`dead_limit`,
-    /// `outcome_limit`).
+    /// batches (`dead_bytes`, `outcome_bytes`), the limits that the leader has set (`dead_limit`, `outcome_limit`), and
+    /// times of `sweep`, ms: of the last one, and the last time in which there was none (`swept`, `away_from`,
+    /// `away_until`).
     package var stat: String { prefix + "stat" }
     /// HASH, host to its number of requests.
     var statHosts: String { prefix + "stat:hosts" }

@@ -29,6 +29,7 @@ enum QueueScripts {
     static let renew = script("renew", PackageResources.renew_lua)
     static let release = script("release", PackageResources.release_lua)
     static let settle = script("settle", PackageResources.settle_lua)
+    static let settlePack = script("settlePack", PackageResources.settlePack_lua)
     static let retry = script("retry", PackageResources.retry_lua)
     static let hold = script("hold", PackageResources.hold_lua)
     static let giveUp = script("giveUp", PackageResources.giveUp_lua)
@@ -46,9 +47,8 @@ enum QueueScripts {
 
     static let all = [
         submit, cancelBatch, closeBatch, results, dropOutcomes, promoteDelayed, forgetBatch, stage, replay, admit, lead,
-        publish, resign, joinProtocol, claim, renew, release, settle, retry, hold, giveUp, sweep, control, requeue,
-        drop,
-        expireDead, audit, auditBodies, auditStage, auditIntake,
+        publish, resign, joinProtocol, claim, renew, release, settle, settlePack, retry, hold, giveUp, sweep, control,
+        requeue, drop, expireDead, audit, auditBodies, auditStage, auditIntake,
     ]
 
     private static func script(_ name: String, _ file: [UInt8]) -> RedisScript {

@@ -278,7 +278,7 @@ package final class HostRateLimiter: FetchLimiting {
         path: Int = 0
     ) -> (keys: [String], arguments: [RedisArgument]) {
         (
-            [keys.rate, keys.fetching(permit.host), keys.held],
+            [keys.rate, keys.fetching(permit.host), keys.held, keys.wake],
             [
                 .string(permit.host), .string(permit.token ?? ""), word, .int(pause.wholeMilliseconds),
                 .int(limits.failureThreshold), .int(limits.openInterval.wholeMilliseconds),

@@ -22,6 +22,13 @@ package struct ShardLayout: Sendable, Equatable {
         var id: String
     }
 
+    /// The layout of a queue with one shard.
+    package init() {}
+
+    init(count: Int, id: String = undivided, target: Target? = nil) {
+        (self.count, self.id, self.target) = (count, id, target)
+    }
+
     /// Numbers of shards that a queue may have. A worker has three connections for each.
     package static let counts = 1...128
 

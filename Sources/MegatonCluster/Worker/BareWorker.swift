@@ -47,7 +47,8 @@ package struct BareWorker: Sendable {
             maximumStalls: configuration.maximumStalls,
             worker: name,
             history: History(file: nil, logger: logger),
-            logger: logger
+            logger: logger,
+            places: configuration.concurrency
         )
         claims = ClaimLoop(
             configuration,

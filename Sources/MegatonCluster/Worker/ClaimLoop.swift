@@ -46,7 +46,6 @@ final class ClaimLoop: Sendable {
         self.running = running
         let places = places ?? Self.places(configuration)
         let member = places.add(running)
-        running.onFree { [weak places] in places?.wakeNext(after: member) }
         (self.places, self.member, concurrency) = (places, member, places.count)
         takesOnlySuspects = configuration.takesOnlySuspects
         self.isolated = isolated
@@ -197,11 +196,13 @@ final class ClaimLoop: Sendable {
         }
     }
 
-    /// Lets running jobs finish. Those that do not finish in time, or by the second signal, are stopped and released.
+    /// Lets running jobs finish, of packs only the sources that have begun. Those that do not finish in time, or by the
+    /// second signal, are stopped and released.
     private func drain(_ signal: ShutdownSignal) async {
+        running.beginDraining()
         do {
-            // The worker may have received a token for which it claims nothing any more.
-            try await queue.passTokenOn()
+            // The worker may have received a token for which it claims nothing any more, or may yet receive one.
+            try await queue.passTokenOn(closing: true)
         } catch {
             logger.debug(
                 "no other worker could be woken; the others look for jobs by themselves",

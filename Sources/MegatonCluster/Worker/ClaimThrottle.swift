@@ -32,7 +32,7 @@ struct ClaimThrottle {
         // By then the other workers have woken up, or they are not going to.
         if let leftSince { return leftSince + Self.pause }
         // After a claim that found nothing, the end of a job makes nothing ready; at most this worker's share has
-        // grown.
+        // grown. If it makes the turn of a host come, `releasePermit` pushes a token.
         if !last.wasEmpty && activeCount <= concurrency / 2 { return nil }
         return last.at + Self.pause
     }

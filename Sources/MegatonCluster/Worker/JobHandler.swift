@@ -19,6 +19,10 @@ struct JobHandler: Sendable {
     /// The program's options by library setting; see `Worker.Configuration`.
     var optionNames: [String: String] = [:]
     let logger: Logger
+    /// Places of the worker, of which a pack uses those that are free.
+    var places = 1
+    /// Time after which the sources of a pack that have ended are settled, and other jobs may have its place.
+    var packInterval = PackRun.settleInterval
 
     /// One attempt at a claimed job, and its cost.
     private struct Attempt {
@@ -40,6 +44,10 @@ struct JobHandler: Sendable {
     func handle(_ job: ActiveJob) async {
         defer { running.remove(job) }
         await history.note(HistoryEvent(.claim, id: job.id, attempt: job.attempt))
+        if job.packSize > 0 {
+            await handlePack(job)
+            return
+        }
         let attempt = Attempt(job)
         let result = await run(attempt)
         let seconds = attempt.seconds
@@ -58,7 +66,7 @@ struct JobHandler: Sendable {
         }
     }
 
-    private func note(_ settlement: Settlement, of job: ActiveJob) async {
+    func note(_ settlement: Settlement, of job: ActiveJob) async {
         let result = settlement.result.rawValue
         await history.note(
             HistoryEvent(.settle, id: job.id, attempt: job.attempt, result: "\(settlement.action)/\(result)")
@@ -79,7 +87,7 @@ struct JobHandler: Sendable {
 
     /// Repeats a write that may not have reached Redis because a connection broke, for as long as this worker holds the
     /// lease. Each of these scripts changes nothing the second time.
-    private func untilAcknowledged(
+    func untilAcknowledged(
         _ active: ActiveJob,
         write: () async throws(RedisError) -> Settlement?
     ) async throws(RedisError) -> Settlement? {
@@ -136,16 +144,16 @@ struct JobHandler: Sendable {
     ///
     /// A retry accepts only failures that are younger than its own previous attempt, so that a job is never answered by
     /// its own failure. No clocks are compared: the previous attempt ended at least the shortest delay ago.
-    private func maximumFailureAge(for active: ActiveJob, job: Job) -> Duration? {
+    func maximumFailureAge(for active: ActiveJob, job: Job) -> Duration? {
         // The worker that died with it may have stored a failure a moment ago.
         if active.stalls > 0 { return .zero }
         if active.counted > 1 { return retry.shortestDelay(after: active.counted - 1) }
         return job.ignoresRememberedFailures ? .zero : nil
     }
 
-    /// A settlement that was sent to Redis: its name (the status of a completion, or `retry`, `wait`, `hold` or
-    /// `released`), and the reply.
-    private typealias Settlement = (action: String, result: SettleResult)
+    /// A settlement sent to Redis: its name (the status of a completion, or `retry`, `wait`, `hold`, `released`
+    /// or `pack`), and the reply.
+    typealias Settlement = (action: String, result: SettleResult)
 
     /// - Returns: nil if this worker may not write about the job any more.
     private func settle(
@@ -223,19 +231,15 @@ struct JobHandler: Sendable {
         return outcome
     }
 
-    private static let poison = "poison"
+    static let poison = "poison"
 
     private func code(of job: ActiveJob, error: ImagePipeline.Error) -> String {
         if isPoison(job) { return Self.poison }
         return job.excessSize > 0 ? "invalid_job" : error.code.rawValue
     }
 
-    private func fail(
-        _ outcome: inout JobOutcome,
-        of attempt: Attempt,
-        error: ImagePipeline.Error,
-        code: String
-    ) {
+    /// The message of the outcome of a job that fails for good.
+    func message(of error: ImagePipeline.Error) -> String {
         var message = error.message
         if let delay = error.requestedDelay, retry.asksForTooLong(error) {
             let (asked, longest) = (Int(delay.rounded(.up)), Int(retry.maximumWait.inSeconds))
@@ -247,8 +251,17 @@ struct JobHandler: Sendable {
         if error.hostTurn?.isGivenUp == true {
             message += " Its jobs no longer wait for it; --retry-failed or dead requeue starts them again."
         }
+        return message
+    }
+
+    private func fail(
+        _ outcome: inout JobOutcome,
+        of attempt: Attempt,
+        error: ImagePipeline.Error,
+        code: String
+    ) {
         outcome.status = .failed
-        outcome.error = .init(code: code, message: message, retryable: error.isRetryable)
+        outcome.error = .init(code: code, message: message(of: error), retryable: error.isRetryable)
         // An unreadable job cannot be included; the error above describes the problem.
         if attempt.job.json.count <= JobOutcome.maximumJobSize { outcome.job = try? attempt.parsed.get() }
     }

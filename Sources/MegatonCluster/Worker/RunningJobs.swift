@@ -6,6 +6,12 @@ final class RunningJobs: Sendable {
         var jobs: [String: ActiveJob] = [:]
         /// Number of jobs that are being settled.
         var settling = 0
+        /// Free places that packs use for their sources.
+        var lent = 0
+        /// Whether the worker finishes only what it has begun.
+        var isDraining = false
+
+        var used: Int { jobs.count - settling + lent }
 
         mutating func remove(_ job: ActiveJob?) {
             guard let job else { return }
@@ -18,8 +24,18 @@ final class RunningJobs: Sendable {
     private let lastRenewal = Mutex<ContinuousClock.Instant?>(nil)
     /// Fired each time a job ends, and whenever the claim loop should look again for another reason.
     let changed = AsyncSignal()
-    /// Called after that when a job ends: the place may be another shard's.
-    private let didFree = Mutex<(@Sendable () -> Void)?>(nil)
+    /// Nil without a claim loop.
+    private let sharing = Mutex<Sharing?>(nil)
+
+    /// What the shards of a worker have in common.
+    struct Sharing: Sendable {
+        /// Called after `changed` when a job ends: the place may be another shard's.
+        let didFree: @Sendable () -> Void
+        /// Lends a place; nil if there is only one shard.
+        let lend: @Sendable () -> Bool?
+        /// Jobs of all shards whose work is not done.
+        let activeCount: @Sendable () -> Int
+    }
 
     var count: Int { state.withLock { $0.jobs.count } }
     /// Jobs whose work is not done; the others are only being settled.
@@ -38,6 +54,33 @@ final class RunningJobs: Sendable {
         }
     }
 
+    /// Whether a pack begins with no further source: the worker drains, and releases the rest.
+    var isDraining: Bool { state.withLock { $0.isDraining } }
+
+    func beginDraining() { state.withLock { $0.isDraining = true } }
+
+    /// Lends a free place to a pack for one more of its sources; a job that is claimed meanwhile starts nevertheless.
+    func lend(of places: Int) -> Bool {
+        if let isLent = sharing.withLock({ $0 })?.lend() { return isLent }
+        return state.withLock { state in
+            guard state.used < places else { return false }
+            state.lent += 1
+            return true
+        }
+    }
+
+    /// Places in use, also by further sources of packs.
+    var usedCount: Int { state.withLock { $0.used } }
+
+    /// Lends a place that is known to be free.
+    func lend() { state.withLock { $0.lent += 1 } }
+
+    /// Jobs of the worker, in all of its shards, whose work is not done.
+    var activeCountOfWorker: Int { sharing.withLock { $0 }?.activeCount() ?? activeCount }
+
+    /// Takes a place back.
+    func takeBack() { state.withLock { $0.lent -= 1 } }
+
     /// Marks the job as being settled: its work is done.
     func markSettling(_ job: ActiveJob) {
         state.withLock { state in
@@ -54,12 +97,12 @@ final class RunningJobs: Sendable {
         notify()
     }
 
-    /// Sets a closure that is called whenever a place may be free.
-    func onFree(_ body: @escaping @Sendable () -> Void) { didFree.withLock { $0 = body } }
+    /// Sets what the shards of the worker have in common.
+    func share(_ common: Sharing) { sharing.withLock { $0 = common } }
 
     private func notify() {
         changed.signal()
-        didFree.withLock { $0 }?()
+        sharing.withLock { $0 }?.didFree()
     }
 
     /// Time at which the last renewal was sent; nil before the first one, and if the last one failed.

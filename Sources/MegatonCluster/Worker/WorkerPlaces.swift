@@ -35,11 +35,19 @@ final class WorkerPlaces: Sendable {
     ///
     /// - Returns: its number here.
     func add(_ running: RunningJobs) -> Int {
-        state.withLock { state in
+        let member = state.withLock { state in
             state.members.append(running)
             state.reserved.append(0)
             return state.members.count - 1
         }
+        running.share(
+            RunningJobs.Sharing(
+                didFree: { [weak self] in self?.wakeNext(after: member) },
+                lend: { [weak self] in self?.lend(to: member) },
+                activeCount: { [weak self] in self?.activeCount ?? 0 }
+            )
+        )
+        return member
     }
 
     /// Places that are free for a shard: those for which another one is claiming are not.
@@ -55,6 +63,18 @@ final class WorkerPlaces: Sendable {
 
     /// Claimed jobs of all shards whose work is not done yet.
     var activeCount: Int { state.withLock { $0.members.reduce(0) { $0 + $1.activeCount } } }
+
+    /// Lends a place of all shards to a pack of one of them.
+    ///
+    /// - Returns: whether a place was free; nil if the shard shares its places with no other.
+    func lend(to member: Int) -> Bool? {
+        state.withLock { state in
+            guard state.members.count > 1 else { return nil }
+            guard state.members.reduce(0, { $0 + $1.usedCount }) < count else { return false }
+            state.members[member].lend()
+            return true
+        }
+    }
 
     /// Whether a job in any shard is suspected of process deaths.
     var hasSuspect: Bool { state.withLock { $0.members.contains { $0.hasSuspect } } }

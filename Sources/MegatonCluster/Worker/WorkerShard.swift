@@ -54,7 +54,8 @@ struct WorkerShard: Sendable {
             worker: parts.name,
             history: parts.history,
             optionNames: configuration.optionNames,
-            logger: logger
+            logger: logger,
+            places: configuration.concurrency
         )
         claims = ClaimLoop(
             configuration,

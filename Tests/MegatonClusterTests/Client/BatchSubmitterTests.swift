@@ -53,6 +53,34 @@ import Testing
         }
     }
 
+    @Test func packsCountAsTheirSourcesAndAreRestored() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let restored = Mutex(0)
+            let submitter = BatchSubmitter(
+                queue: fixture.queue,
+                batch: "b",
+                onRestore: { count in restored.withLock { $0 += count } }
+            )
+            func pack(_ number: Int) -> Data {
+                let sources = (1...10).map { Pack.Source(id: "p\(number).\($0)", source: "http://a.example/\($0)") }
+                return Pack(sharing: Job(id: "p\(number)", source: "", batch: "b"), sources: sources).json()
+            }
+            for number in 0..<5 { try await submitter.add(pack(number), sources: 10, hasUniqueID: true) }
+            try await submitter.add(jobs(0..<1)[0], hasUniqueID: true)
+            try await submitter.flush()
+            #expect(await submitter.submitted == 51)
+            try await fixture.redis.send(["SAVE"])
+            for number in 5..<8 { try await submitter.add(pack(number), sources: 10, hasUniqueID: true) }
+            try await submitter.flush()
+            try await fixture.restart()
+            try await submitter.restore()
+            #expect(restored.withLock { $0 } == 30)
+            try await submitter.close()
+            #expect(try await fixture.batch("b")["submitted"] == 81)
+            #expect(try await fixture.count("LLEN", fixture.keys.jobs(batch: "b")) == 9)
+        }
+    }
+
     /// Otherwise the batch would stay open, and never end.
     @Test func aRestoredBatchIsClosedAgainAlthoughTheFirstAttemptFails() async throws {
         try await QueueFixture.run { (fixture) async throws in

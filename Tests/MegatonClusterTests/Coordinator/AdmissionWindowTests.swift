@@ -19,6 +19,16 @@ struct AdmissionWindowTests {
         #expect(window.size == 1000)
     }
 
+    @Test func packsLeaveRoomForTwoInEachWorker() {
+        var window = AdmissionWindow(limit: 1000)
+        window.observe(slots: 100)
+        #expect(window.room(jobs: 150, sources: 150, workers: 50) == 50)
+        #expect(window.room(jobs: 0, sources: 0, workers: 50) == 200)
+        #expect(window.room(jobs: 4, sources: 256, workers: 1) == -56, "more than two in a worker")
+        #expect(window.room(jobs: 4, sources: 256, workers: 50) == 96 * 64)
+        #expect(window.room(jobs: 190, sources: 190 + 63, workers: 50) == -53, "one pack among many jobs")
+    }
+
     @Test func knowsWhetherJobsEnd() {
         var window = AdmissionWindow(limit: 1000)
         let start = ContinuousClock.now

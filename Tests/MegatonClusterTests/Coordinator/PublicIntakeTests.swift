@@ -55,6 +55,55 @@ import Testing
         }
     }
 
+    /// Fault: the jobs of a public list that were held had no limit, and filled Redis.
+    @Test func thePublicListsAreNotReadWhileTooManyJobsWait() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            var intake = fixture.intake
+            intake.waitingLimits.jobs = 10
+            let later = try await fixture.queue.now() / 1000 + 3600
+            for index in 0..<100 {
+                let json =
+                    #"{"id": "\#(index)", "source": "https://slow.example/\#(index).jpg", "notBefore": \#(later)}"#
+                try await push(Data(json.utf8), to: .normal, fixture)
+            }
+            var (window, staged) = (AdmissionWindow(limit: 20), StagedJobs())
+            func round() async throws -> Intake.Round {
+                try await intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 5)
+            }
+            var last = Intake.Round.empty
+            for _ in 0..<50 where last != .full { last = try await round() }
+            #expect(last == .full, "the leader looks again, and does not wait for a push")
+            let waiting = try await fixture.count("ZCARD", fixture.keys.delay)
+            #expect(waiting > 20 && waiting <= 40, "the others stay in the list")
+            try await fixture.submit([QueueFixture.job("f", batch: "small")], to: "small")
+            for _ in 0..<2 { _ = try await round() }
+            #expect(try await fixture.claim(10).map(\.id) == ["f"], "a small batch does not wait")
+            intake.waitingLimits.jobs = 1000
+            #expect(try await round() != .full, "it is read again")
+        }
+    }
+
+    @Test func intakesAreClosedInSteps() {
+        let limits = WaitingLimits(jobs: 10, bytes: 1000)
+        #expect(limits.step(jobs: 10, bytes: 1000) == nil)
+        #expect(limits.step(jobs: 11, bytes: 0) == .largeBatches)
+        #expect(limits.step(jobs: 21, bytes: 0) == .publicLists)
+        #expect(limits.step(jobs: 0, bytes: 2001) == .publicLists)
+        #expect(limits.step(jobs: 41, bytes: 0) == .all)
+    }
+
+    @Test func theStatusNamesTheIntakesThatAreNotRead() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let inspector = Inspector(queue: fixture.queue, cache: fixture.redis)
+            #expect(try await inspector.status().intakeWarning == nil)
+            let bytes = 2 * WaitingLimits().bytes + 1
+            try await fixture.redis.send(["HSET", .string(fixture.keys.heldBytes), "bytes", .int(bytes)])
+            let status = try await inspector.status()
+            #expect(status.unreadIntakes == "public_lists")
+            #expect(try #require(status.intakeWarning).hasPrefix("the public lists and those of large batches"))
+        }
+    }
+
     /// Fault: the priority counted from admission only, so that a `high` job waited behind all earlier ones.
     @Test func aHighJobPassesAFullList() async throws {
         try await QueueFixture.run { (fixture) async throws in

@@ -83,6 +83,32 @@ import Testing
         }
     }
 
+    /// Fault: Redis gave the token of a draining worker to the connection that the worker had just closed.
+    @Test func aDrainingWorkerWakesAnotherBehindItsOwnConnection() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let wake = RedisArgument.string(fixture.keys.wake)
+            let (own, other) = (fixture.server.client(), fixture.server.client())
+            defer {
+                own.close()
+                other.close()
+            }
+            func waits(_ count: Int) async throws {
+                while let info = try await fixture.redis.send(["INFO", "clients"]).string,
+                    !info.contains("blocked_clients:\(count)\r")
+                {
+                    await Task.yield()
+                }
+            }
+            async let first = own.send(["BLPOP", wake, "30"], timeout: .seconds(60))
+            try await waits(1)
+            async let second = other.send(["BLPOP", wake, "30"], timeout: .seconds(60))
+            try await waits(2)
+            try await fixture.queue.passTokenOn(closing: true)
+            #expect(try await second.array?.count == 2)
+            #expect(try await first.array?.count == 2)
+        }
+    }
+
     @Test func aClaimThatLeavesNothingWakesNoWorker() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a"))

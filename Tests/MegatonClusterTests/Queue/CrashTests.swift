@@ -195,6 +195,56 @@ import Testing
         }
     }
 
+    /// A worker that was seen a second before the last sweep, which was a minute and a half ago.
+    private func renewBeforeAnOutage(_ name: String, _ fixture: QueueFixture) async throws {
+        let (worker, now) = (RedisArgument.string(name), try await fixture.queue.now())
+        let info = WorkerInfo(host: "h", pid: 1, started: now / 1000 - 600, concurrency: 1, version: "1", renewal: 5)
+        _ = try await fixture.queue.renew([], worker: name, lease: .seconds(60), info: info.json)
+        try await fixture.redis.send(["ZADD", .string(fixture.keys.workers), .int(now - 91_000), worker])
+        try await fixture.redis.send(["HSET", .string(fixture.keys.stat), "swept", .int(now - 90_000)])
+    }
+
+    /// Fault: an outage of Redis that was longer than a lease counted as the death of all workers.
+    @Test func anOutageOfRedisIsNoDeath() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a", "b"], fixture)
+            for worker in ["w1", "w2"] { try await renewBeforeAnOutage(worker, fixture) }
+            let first = try await fixture.claim(worker: "w1")
+            try await kill(first + (try await fixture.claim(worker: "w2")), fixture)
+            #expect(try await fixture.queue.workerCount() == 2, "they may come back")
+            let again = try await take(2, .none, worker: "w3", fixture).jobs
+            #expect(again.map(\.deaths) == [0, 0] && again.allSatisfy { $0.stalls == 1 })
+        }
+    }
+
+    @Test func aWorkerThatDoesNotComeBackAfterAnOutageIsDead() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a"], fixture)
+            try await renewBeforeAnOutage("w1", fixture)
+            let now = try await fixture.queue.now()
+            try await fixture.redis.send([
+                "HSET", .string(fixture.keys.stat), "swept", .int(now), "away_from", .int(now - 90_000), "away_until",
+                .int(now - 15_000),
+            ])
+            try await kill(try await fixture.claim(worker: "w1"), fixture)
+            #expect(try await take(1, .none, worker: "w2", fixture).jobs.map(\.deaths) == [1])
+        }
+    }
+
+    /// The only worker of a queue died, and its successor, on another machine, sweeps first.
+    @Test func aTimeThatOnlyNewWorkersSurvivedCounts() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a"], fixture)
+            try await renewBeforeAnOutage("w1", fixture)
+            let jobs = try await fixture.claim(worker: "w1")
+            let started = try await fixture.queue.now() / 1000
+            let info = WorkerInfo(host: "i", pid: 1, started: started, concurrency: 1, version: "1", renewal: 5)
+            _ = try await fixture.queue.renew([], worker: "w2", lease: .seconds(60), info: info.json)
+            try await kill(jobs, fixture)
+            #expect(try await take(1, .none, worker: "w2", fixture).jobs.map(\.deaths) == [1])
+        }
+    }
+
     @Test func aProcessThatIsReportedDeadHandsItsJobsOnAtOnce() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await admit(["a", "b"], fixture)

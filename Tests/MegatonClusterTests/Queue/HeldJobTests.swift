@@ -109,6 +109,35 @@ import Testing
         }
     }
 
+    /// Fault: while jobs of a higher priority came faster than the host took them, those of a lower one never ran.
+    @Test func prioritiesShareTheTurnsOfAHost() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(job("first"))
+            try await fixture.admit()
+            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
+            for priority in Job.Priority.allCases {
+                for index in 0..<40 { try await fixture.push(job("\(priority)\(index)", priority: priority)) }
+            }
+            try await fixture.admitAll(120)
+            var counts: [String: Int] = [:]
+            for _ in 0..<42 {
+                try await reachTurn(fixture)
+                for job in try await fixture.claim() {
+                    counts[job.id == "first" ? "normal" : job.id.filter(\.isLetter), default: 0] += 1
+                    #expect(try await fixture.finish(job) == .ok)
+                }
+            }
+            #expect(counts == ["high": 32, "normal": 8, "bulk": 2])
+            while try await !fixture.held().isEmpty {
+                try await reachTurn(fixture)
+                try await fixture.queue.sweep(leads: true)
+            }
+            try await reachTurn(fixture)
+            try await fixture.queue.sweep(leads: true)
+            #expect(try await fixture.count("EXISTS", fixture.keys.pace) == 0, "nor are credits left")
+        }
+    }
+
     @Test func theJobsOfAHostThatWasGivenUpBecomeReadyBehindAllOthers() async throws {
         try await QueueFixture.run { (fixture) async throws in
             for index in 0..<300 { try await fixture.push(job("s\(index)")) }
@@ -141,6 +170,39 @@ import Testing
         }
     }
 
+    /// Fault: a batch counted no held jobs as soon as a thousand jobs of another one waited for a host that came before
+    /// its own in the alphabet.
+    @Test func theHeldJobsOfABatchAreCountedByTheTurnsOfTheirHosts() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(job("s"))
+            try await fixture.admit()
+            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
+            let others = (0..<5000).flatMap { index -> [RedisArgument] in
+                ["0", .string("a.example\0" + "2b" + String(repeating: "0", count: 18) + "\0other/\(index)")]
+            }
+            try await fixture.redis.send(RedisCommand(["ZADD", .string(fixture.keys.holding)] + others))
+            let later = try await fixture.queue.now() + 120_000
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.held), .int(later), "a.example"])
+            #expect(try await fixture.queue.delayed(of: "b").count == 1)
+            #expect(try await fixture.queue.delayed(of: "other").count == 100, "those that were looked at")
+            // Fault: the ids of the jobs of all batches were sent for each batch that was cancelled.
+            let before = try await calls(fixture)
+            try await fixture.queue.cancel(batch: "b")
+            #expect(try await fixture.places("s") == ["ready"])
+            // Each of both scripts is unknown to Redis at first.
+            #expect(try await calls(fixture) - before <= 4, "`cancelBatch`, and one call for the page with its job")
+        }
+    }
+
+    /// Number of scripts that were run.
+    private func calls(_ fixture: QueueFixture) async throws -> Int {
+        let info = try await fixture.redis.send(["INFO", "commandstats"]).string ?? ""
+        let lines = info.split(whereSeparator: \.isNewline).filter { $0.hasPrefix("cmdstat_evalsha:calls=") }
+        return lines.reduce(0) { sum, line in
+            sum + (line.split(separator: "=")[1].split(separator: ",").first.flatMap { Int($0) } ?? 0)
+        }
+    }
+
     /// Fault: at 131,072 delayed jobs nothing was admitted any more.
     @Test func heldJobsDoNotFillTheWindow() async throws {
         try await QueueFixture.run { (fixture) async throws in
@@ -163,7 +225,7 @@ import Testing
             _ = try await hold(try await fixture.claim()[0], turn(), fixture)
             try await fixture.submit((0..<100).map { job("s\($0)") }, to: "b")
             var intake = fixture.intake
-            intake.heldLimit = 10
+            intake.waitingLimits.jobs = 10
             var (window, staged) = (AdmissionWindow(limit: 20), StagedJobs())
             var round = Intake.Round.empty
             for _ in 0..<50 where round != .full {

@@ -47,7 +47,7 @@ import Testing
             #expect(read.count == 20)
             try await fixture.restart()
             #expect(try await fixture.batch("b").ended == 10)
-            // What was running runs again, in another order, and more ends than the reader has seen.
+            // The jobs that were running run again, in another order, and more end than the reader has seen.
             try await end((5..<10).map { 2 * $0 + 1 } + (20..<28), of: fixture, worker: "w2")
             read += try ids(try await cursor.next())
             #expect(cursor.history.returns == 1 && cursor.history.number == 23)

@@ -51,7 +51,6 @@ import Testing
         let places = WorkerPlaces(count: 1, waitsForSettlements: false)
         let (first, second) = (RunningJobs(), RunningJobs())
         let (a, b) = (places.add(first), places.add(second))
-        first.onFree { places.wakeNext(after: a) }
         #expect(places.reserve(for: a) == 1)
         let job = try job("1")
         first.insert(job)
@@ -61,6 +60,19 @@ import Testing
         await second.changed.wait()
         #expect(places.reserve(for: b) == 1)
         places.end(for: b)
+    }
+
+    /// Packs of several shards use a free place once.
+    @Test func packsBorrowPlacesOfAllShards() throws {
+        let places = WorkerPlaces(count: 3, waitsForSettlements: false)
+        let running = [RunningJobs(), RunningJobs()]
+        for shard in running { _ = places.add(shard) }
+        running[0].insert(try job("1"))
+        running[1].insert(try job("2"))
+        #expect(running[0].lend(of: 3))
+        #expect(!running[0].lend(of: 3) && !running[1].lend(of: 3), "all three are in use")
+        running[0].takeBack()
+        #expect(running[1].lend(of: 3))
     }
 
     @Test func aShardThatLeavesBlocksNoOther() {

@@ -97,6 +97,18 @@ import Testing
         #expect(try #require(report["workers_of_one_redis"] as? Double) > 0)
     }
 
+    @Test func packsAreCountedByTheirSources() async throws {
+        let (report, _) = try await bench([
+            "cluster", "--simulated-workers", "4", "--concurrency", "4", "--jobs", "1000", "--render-ms", "0.001",
+            "--seconds", "1", "--rate", "100", "--pack", "64",
+        ])
+        #expect(report["pack"] as? Int == 64)
+        let backlog = try #require(report["backlog"] as? [String: Any])
+        #expect(try #require(backlog["jobs"] as? Int) > 0)
+        let steady = try #require(report["steady"] as? [String: Any])
+        #expect(steady["jobs"] as? Int == 100)
+    }
+
     @Test func impossibleMeasurementsAreWrongUsage() async throws {
         let empty = try TestDirectory()
         for arguments in [
@@ -105,7 +117,8 @@ import Testing
             ["pipeline", empty.path, "--format", "bmp"], ["pipeline", empty.path, "--size", "0"],
             ["lock", "--waiters", "0"], ["lock", "--waiters", "2", "--processes", "3"], ["lock", "--redis", "nowhere"],
             ["cache", "--sizes", "33m"], ["cache", "--sizes", ""], ["cache", "--seconds", "0"],
-            ["cluster", "--simulated-workers", "0"], ["cluster", "--render-ms", "0"], ["queue", "--jobs", "1"],
+            ["cluster", "--simulated-workers", "0"], ["cluster", "--render-ms", "0"], ["cluster", "--pack", "257"],
+            ["queue", "--jobs", "1"],
         ] {
             let ending = await (try ProgramUnderTest.benchmarks(arguments)).ending()
             #expect(ending.code == 64, "\(arguments): \(ending.errors)")

@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    /// D10: with a full cache Redis that may not evict, many jobs of one source took as long as if each had fetched it
+    /// Fault: with a full cache Redis that may not evict, the jobs of one source took as long as if each had fetched it
     /// after the other. With and without that cache they take about the same time.
     @Test func aFullCacheIsNoSlowerThanNone() async throws {
         try await RedisServerProcess.run(.init(settings: ["maxmemory 1mb"])) { (full) async throws in

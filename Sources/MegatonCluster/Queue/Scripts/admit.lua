@@ -6,19 +6,22 @@
 --      19 heldbytes · 20 ended · 21 delay, then for each batch concerned: batch:<b>, results:<b>, known:<b>; then
 --      once:<digest> of idempotency keys
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of wake tokens · 4 the round that the caller knows · 5 number
---      of batches · 6 number of idempotency keys · the names of the batches, then eleven for each job: key · `1`-`3`
---      its priority, `@` and the digest of its source, `@` and its host if it has one, or `x` if it is invalid · number
+--      of batches · 6 number of idempotency keys · 7 number of entries of the stage from which the jobs come · the
+--      names of the batches, then eleven for each job: key · `1`-`3` its priority, `@` and the digest of its source
+--      (`*` and the number of its sources for a pack), `@` and its host if it has one, or `x` if it is invalid · number
 --      of its batch, 0 for none · `1` if it came through its batch's own intake · its JSON, or its dead letter · the
 --      digest that distinguishes it from other jobs, if its batch admits equal jobs only once, otherwise ``; or the
 --      outcome of an invalid job · its content in 32 hex digits, if its id is to be compared with those that the batch
 --      has had, otherwise `` · its labels as JSON, otherwise `` · number of its idempotency key, 0 for none · how long
 --      that is remembered from the time at which the job may begin, ms · ms since 1970 before which it does not begin,
 --      or 0
--- Returns {admitted, invalid or of a damaged batch or in conflict, duplicates, cancelled}, or the error NOTLEADER or
---      STALEROUND. The round is then one higher.
--- Before: the jobs are the first of the stage, in order. After: they have left the stage, and each is in exactly one
--- of ready, held, delayed, dead, ended and waiting; its batch's `total` counts it. A job is held if the turn of its
--- host is later, and delayed if it is not to begin yet.
+-- Returns {admitted, invalid or of a damaged batch or in conflict, duplicates, cancelled}, each a number of sources, or
+--      the error NOTLEADER or STALEROUND. The round is then one higher.
+-- Before: the jobs are those of the first entries of the stage, in order: a pack may have been split into many. After:
+-- the entries have left the stage, and each job is in exactly one of ready, held, delayed, dead, ended and waiting; its
+-- batch's `total` counts it, or the sources of a pack. A job is held if the turn of its host is later, and delayed if
+-- it is not to begin yet. `packed` in stat is the number of sources of the packs that are alive, minus the number of
+-- these packs.
 -- A job whose key its batch has had, or whose key is alive, is a duplicate if the content is the same: it ends as
 -- `deduplicated` with the outcome of the first job if that is known, or waits for it (at most 100 duplicates) until
 -- `finish` answers. With other content it becomes a dead letter with the code `id_conflict`, under a key of its own.
@@ -36,7 +39,8 @@ local cancelledKey, roundKey, endedKey, delayKey, fixedKeys = KEYS[14], KEYS[15]
 local frontier = openFrontier(KEYS[16], KEYS[17], KEYS[18], KEYS[19], bodyKey)
 local readyKeys = {KEYS[6], KEYS[7], KEYS[8]}
 local caller, epoch, maximumTokens, round = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local batchCount, onceCount, fixedArguments, argumentsPerJob = tonumber(ARGV[5]), tonumber(ARGV[6]), 6, 11
+local batchCount, onceCount, fixedArguments, argumentsPerJob = tonumber(ARGV[5]), tonumber(ARGV[6]), 7, 11
+local entryCount = tonumber(ARGV[7])
 
 if redis.call('GET', leaderKey) ~= caller or redis.call('GET', epochKey) ~= epoch then
   return redis.error_reply('NOTLEADER another process leads')
@@ -45,8 +49,14 @@ if (redis.call('GET', roundKey) or '0') ~= round then
   return redis.error_reply('STALEROUND the stage has changed since its leader read it')
 end
 local first = fixedArguments + batchCount + 1
-local jobCount = math.min((#ARGV - first + 1) / argumentsPerJob, redis.call('LLEN', stageKey))
-local last = first + argumentsPerJob * jobCount - 1
+local last = #ARGV
+if redis.call('LLEN', stageKey) < entryCount then
+  return redis.error_reply('STALEROUND the stage has fewer jobs than its leader has read')
+end
+-- The number of sources of a job, from its kind.
+local function size(kind)
+  return sourceCount(string.match(kind, '^%d@(%*%d+)') or '')
+end
 local batches = {}
 for number = 1, batchCount do
   local name = ARGV[fixedArguments + number]
@@ -63,8 +73,8 @@ for i = first, last, argumentsPerJob do
   ids[#ids + 1] = ARGV[i]
   local batch = batches[tonumber(ARGV[i + 2])]
   if batch then
-    batch.total = batch.total + 1
-    if ARGV[i + 3] == '1' then batch.own = batch.own + 1 end
+    batch.total = batch.total + size(ARGV[i + 1])
+    if ARGV[i + 3] == '1' then batch.own = batch.own + size(ARGV[i + 1]) end
   end
 end
 -- A batch counts all of its jobs before the first of them ends here, so that it is not finished in between.
@@ -86,7 +96,7 @@ for i = 1, #ids, 1000 do
 end
 local result = {0, 0, 0, 0}
 local fresh, bodies, metas, ready, later, t = {}, {}, {}, {{}, {}, {}}, {}, now()
-local delayed, delayedIds = {}, {}
+local delayed, delayedIds, delayedPacked, packed = {}, {}, 0, 0
 -- Deletes the dead letters of the jobs that were admitted so far. Called before a dead letter is added: a job that
 -- is refused after another was admitted under the same id stays dead.
 local function revive()
@@ -99,6 +109,31 @@ local function isSame(id, json)
   if texts[id] then return texts[id] == json end
   return redis.call('HSTRLEN', bodyKey, id) == #json and redis.call('HGET', bodyKey, id) == json
 end
+-- The ids and sources of a pack; nil if it cannot be read.
+local function packSources(id, json)
+  local read, pack = pcall(cjson.decode, json)
+  if not read or type(pack) ~= 'table' or type(pack.sources) ~= 'table' then return nil end
+  local sources = {}
+  for i, source in ipairs(pack.sources) do
+    if type(source) == 'string' then source = {source = source} end
+    sources[tostring(source.id or submittedId(id) .. '.' .. i)] = source.source
+  end
+  return sources
+end
+-- Whether the pack that is alive is this one, of which some sources may have ended: the fields in front of the sources
+-- are the same, and all of its sources are among these.
+local function isSamePack(id, json)
+  if isSame(id, json) then return true end
+  local other = texts[id] or redis.call('HGET', bodyKey, id) or ''
+  local at = string.find(json, '"sources":[', 1, true)
+  if not at or string.sub(json, 1, at + 10) ~= string.sub(other, 1, at + 10) then return false end
+  local mine, others = packSources(id, json), packSources(id, other)
+  if not mine or not others then return false end
+  for name, source in pairs(others) do
+    if mine[name] ~= source then return false end
+  end
+  return true
+end
 -- The key of a dead letter whose own key is another job's.
 local function spareKey(id, i)
   return (string.find(id, '/', 1, true) and id or '/' .. id) .. '/' .. redis.call('GET', roundKey) .. '.' .. i
@@ -109,6 +144,18 @@ local function countEnd(batch, counter, outcome)
   elseif batch then
     finishOrFlagDamaged(statKey, endedKey, batch.key, batch.results, batch.known, {[counter] = 1}, {outcome}, true)
   end
+end
+-- Ends a pack without a run: each of its sources.
+local function endPack(batch, id, json, counter, status, code, message)
+  local outcomes = refusedOutcomes(id, json, status, code, message)
+  redis.call('HINCRBY', statKey, counter, #outcomes)
+  if batch and batch.damaged then
+    redis.call('HINCRBY', statKey, 'damaged_batch_ends', #outcomes)
+  elseif batch then
+    finishOrFlagDamaged(statKey, endedKey, batch.key, batch.results, batch.known, {[counter] = #outcomes}, outcomes,
+                        true)
+  end
+  return #outcomes
 end
 local function duplicate(batch, id, json, labels, outcome)
   redis.call('HINCRBY', statKey, 'deduplicated', 1)
@@ -179,6 +226,7 @@ local function admit(batch, id, kind, json, content, notBefore)
     delayed[#delayed + 1] = string.format('%.0f', notBefore)
     delayed[#delayed + 1] = id
     delayedIds[#delayedIds + 1] = id
+    delayedPacked = delayedPacked + sourceCount(digest) - 1
   elseif nextTurn(frontier, host) > t then
     later[#later + 1] = {id = id, a = 0, s = 0, p = priority, b = name, f = 0, d = digest, h = host}
   else
@@ -187,7 +235,8 @@ local function admit(batch, id, kind, json, content, notBefore)
     local list = ready[tonumber(priority)]
     list[#list + 1] = id
   end
-  result[1] = result[1] + 1
+  result[1] = result[1] + sourceCount(digest)
+  packed = packed + sourceCount(digest) - 1
 end
 for i = first, last, argumentsPerJob do
   local id, kind, batch = ARGV[i], ARGV[i + 1], batches[tonumber(ARGV[i + 2])]
@@ -199,6 +248,21 @@ for i = first, last, argumentsPerJob do
     redis.call('HINCRBY', statKey, 'failed', 1)
     countEnd(batch, 'failed', extra)
     result[2] = result[2] + 1
+  elseif size(kind) > 1 and batch and batch.cancelled then
+    result[4] = result[4] + endPack(batch, id, json, 'cancelled', 'cancelled', 'cancelled',
+                                    'The batch was cancelled before the job began.')
+  elseif size(kind) > 1 and alive[id] and not (batch and batch.damaged) then
+    if isSamePack(id, json) then
+      result[3] = result[3] + endPack(batch, id, json, 'deduplicated', 'deduplicated', 'duplicate_id',
+                                      'The same pack is there already; the lines of its sources have the outcomes.')
+    else
+      local message = 'id is "' .. submittedId(id) .. '", the id of another pack that has not ended'
+      revive()
+      addDeadLetter(deadKey, deadInfoKey, statKey, spareKey(id, i), cjson.encode({
+        attempts = 0, code = 'id_conflict', message = message, job = json, batch = batch and batch.name
+      }))
+      result[2] = result[2] + endPack(batch, id, json, 'failed', 'failed', 'id_conflict', message)
+    end
   elseif batch and batch.cancelled then
     redis.call('HINCRBY', statKey, 'cancelled', 1)
     countEnd(batch, 'cancelled',
@@ -211,9 +275,9 @@ for i = first, last, argumentsPerJob do
       attempts = 0, code = 'damaged_batch', batch = batch.name, job = json,
       message = 'A key of the batch is damaged, so that it cannot count its jobs.'
     }))
-    redis.call('HINCRBY', statKey, 'failed', 1)
-    countEnd(batch)
-    result[2] = result[2] + 1
+    redis.call('HINCRBY', statKey, 'failed', size(kind))
+    redis.call('HINCRBY', statKey, 'damaged_batch_ends', size(kind))
+    result[2] = result[2] + size(kind)
   elseif not isKnown(batch, id, json, content, labels, i) and not isOnce(batch, id, json, labels, once) then
     if extra ~= '' and redis.call('HSETNX', batch.known, 'd' .. extra, '') == 0 then
       duplicate(batch, id, json, labels,
@@ -231,17 +295,18 @@ callForAll('HSET', bodyKey, bodies)
 callForAll('HSET', metaKey, metas)
 hold(frontier, metaKey, later, 'b', t)
 callForAll('ZADD', delayKey, delayed)
-countHeldBytes(frontier, delayedIds, 1)
+countHeldBytes(frontier, delayedIds, 1, delayedPacked)
 for k = 1, 3 do callForAll('LPUSH', readyKeys[k], ready[k]) end
 revive()
-redis.call('LTRIM', stageKey, #ids, -1)
+redis.call('LTRIM', stageKey, entryCount, -1)
+addToGauge(statKey, 'packed', packed)
 for _, batch in ipairs(batches) do
   -- A batch without a submitter is never closed.
   if batch.remembers and redis.call('HEXISTS', batch.key, 'submitter') == 0 then
     redis.call('EXPIRE', batch.known, 86400)
   end
 end
-local tokens = math.min(result[1] - #later - #delayedIds, maximumTokens)
+local tokens = math.min(result[1] - packed - #later - #delayedIds, maximumTokens)
 for _ = 1, tokens do redis.call('LPUSH', wakeKey, '1') end
 if tokens > 0 then redis.call('LTRIM', wakeKey, 0, maximumTokens - 1) end
 return result

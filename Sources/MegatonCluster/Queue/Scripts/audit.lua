@@ -15,7 +15,7 @@
 -- A job that cannot run any more has failed: its batch counts it, unless it is dead and was counted then, and its JSON,
 -- if it still exists, is in dead. A batch that cannot count any more lacks the job, which is then in
 -- `damaged_batch_ends` of stat. Such a job is left alone if its batch is not the one that was given. An unreadable meta
--- counts as missing: `claim` would fail on it.
+-- counts as missing: `claim` would fail on it. A pack fails with all of its sources.
 
 local bodyKey, metaKey, leaseKey, delayKey, deadKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7], KEYS[8]
 local deadInfoKey, wakeKey, statKey, suspectsKey, holdingKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
@@ -27,11 +27,11 @@ local repairs, batchCount, fixedArguments = ARGV[1], tonumber(ARGV[2]), 2
 local waitingKeys = {readyKeys[1], readyKeys[2], readyKeys[3], suspectsKey}
 local lost = 'The record of the job in the queue was incomplete.'
 local function examine(id)
-  local j = {id = id, body = redis.call('HEXISTS', bodyKey, id) == 1, places = {}, batch = ''}
+  local j = {id = id, body = redis.call('HEXISTS', bodyKey, id) == 1, places = {}, batch = '', count = 1}
   local m = redis.call('HGET', metaKey, id)
   if m then
-    local _, _, w, p, b, _, _, h = unpackMeta(m)
-    j.batch = b or ''
+    local _, _, w, p, b, _, d, h = unpackMeta(m)
+    j.batch, j.count = b or '', sourceCount(d or '')
     if w and string.sub(w, 1, 1) == '#' then j.entry = holdingEntry(h, p, string.sub(w, 2), id) end
     if p == '1' or p == '2' or p == '3' then j.list = readyKeys[tonumber(p)] end
   end
@@ -52,6 +52,7 @@ local function examine(id)
       if j.batch == '' and type(job.batch) == 'string' then j.batch = job.batch end
       if j.batch == '' and not job.requeuedFrom then j.batch = string.match(id, '^([^/]+)/') or '' end
       if type(job.labels) == 'table' and next(job.labels) then j.labels = cjson.encode(job.labels) end
+      if type(job.sources) == 'table' then j.count = math.max(#job.sources, 1) end
     end
   elseif m then
     j.kind = 'without_body'
@@ -80,11 +81,14 @@ local function fail(j, number)
     if j.labels then letter = string.sub(letter, 1, -2) .. ',"labels":' .. j.labels .. '}' end
     addDeadLetter(deadKey, deadInfoKey, statKey, j.id, letter)
   end
-  redis.call('HINCRBY', statKey, 'failed', 1)
+  redis.call('HINCRBY', statKey, 'failed', j.count)
+  addToGauge(statKey, 'packed', 1 - j.count)
   local batchKey, resultsKey, knownKey = batchKeys(fixedKeys, number)
   if number > 0 and redis.call('EXISTS', batchKey) == 1 then
-    finishOrFlagDamaged(statKey, endedKey, batchKey, resultsKey, knownKey, {failed = 1},
-                        {refusedOutcome(j.id, j.json or '', 'failed', 'orphan', lost, j.labels)})
+    -- The sources of a pack whose JSON is lost are counted, but not known.
+    local outcomes = j.count > 1 and j.json and refusedOutcomes(j.id, j.json, 'failed', 'orphan', lost) or
+                     {refusedOutcome(j.id, j.json or '', 'failed', 'orphan', lost, j.labels)}
+    finishOrFlagDamaged(statKey, endedKey, batchKey, resultsKey, knownKey, {failed = j.count}, outcomes)
   end
 end
 local function repair(j, number)

@@ -3,8 +3,9 @@
 --
 -- KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 cancelled · 4 intakes · 5 known:<batch> · 6 stat · 7 ended
 -- ARGV 1 batch · 2 the submitter; empty for any
--- Returns how many jobs were dropped, or the error NOBATCH. If a submitter is given and has no batch of this name, it
---      does nothing and returns -1.
+-- Returns how many jobs were dropped, sources of packs included, or the error NOBATCH. If a submitter is given and has
+--      no batch of this name, it does nothing and returns -1.
+-- If the batch has packs, one call drops about 256 KiB of its jobs: the caller repeats it while jobs:<batch> exists.
 -- After: the batch is closed, and the dropped jobs count as cancelled. Jobs that are ready, delayed or staged end as
 -- cancelled when a worker or the coordinator reaches them, and running jobs when their worker renews next.
 
@@ -14,10 +15,25 @@ local batch, submitter = ARGV[1], ARGV[2]
 
 if submitter ~= '' and redis.call('HGET', batchKey, 'submitter') ~= submitter then return -1 end
 if redis.call('EXISTS', batchKey) == 0 then return redis.error_reply('NOBATCH there is no batch of this name') end
-local dropped = redis.call('LLEN', jobsKey)
-redis.call('UNLINK', jobsKey)
+local dropped = 0
+if redis.call('HEXISTS', batchKey, 'packs') == 1 then
+  -- Their sources have to be counted, about 256 KiB at a time.
+  local bytes = 0
+  while bytes < 262144 do
+    local json = redis.call('RPOP', jobsKey)
+    if not json then break end
+    bytes = bytes + #json
+    local read, job = pcall(cjson.decode, json)
+    local isPack = read and type(job) == 'table' and type(job.sources) == 'table'
+    dropped = dropped + (isPack and math.max(#job.sources, 1) or 1)
+  end
+else
+  dropped = redis.call('LLEN', jobsKey)
+  redis.call('UNLINK', jobsKey)
+end
 redis.call('SADD', cancelledKey, batch)
-redis.call('ZREM', intakesKey, batch)
+-- Packs that are left stay in reach of the leader, in case the caller dies before it has dropped them.
+if redis.call('EXISTS', jobsKey) == 0 then redis.call('ZREM', intakesKey, batch) end
 redis.call('HSET', batchKey, 'closed', '1')
 -- Jobs that were announced and did not come are no longer awaited.
 redis.call('HDEL', batchKey, 'expected')

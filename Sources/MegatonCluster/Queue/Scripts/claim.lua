@@ -11,7 +11,7 @@
 -- Returns a list: number of jobs that were left to other workers · `1` if the caller is to start a process for
 --      suspects · then for each job {id, attempt, stalls, json, batch, `1` if the batch was cancelled, number of free
 --      attempts, deaths its source is suspected of, 0 or the bytes of a JSON that is too large to be handed out and is
---      left out}.
+--      left out, 0 or the number of sources of a pack}.
 -- After: each of the jobs is in `lease` and in none of the ready lists, and its attempt number is one higher. Every
 -- later write about the job must carry that number: it is the fencing token. Jobs whose time has come (`tick`) go
 -- first, but of each kind only up to half of the requested number, so that fresh jobs get their turn.
@@ -89,7 +89,7 @@ local function handOut(jobs)
       leases[#leases + 1] = leaseEnd
       leases[#leases + 1] = j.id
       reply[#reply + 1] = {j.id, j.a, j.s, bodies[j.id] or '', j.b, j.isCancelled and '1' or '0', j.f, j.deaths,
-                           j.large and j.size or 0}
+                           j.large and j.size or 0, string.sub(j.d, 1, 1) == '*' and sourceCount(j.d) or 0}
     end
   end
   callForAll('HSET', metaKey, claimed)

@@ -25,7 +25,7 @@ for i = firstId, #ARGV do
       isHeld = false
     end
     if isHeld or b == batch and redis.call('ZREM', delayKey, id) == 1 then
-      countHeldBytes(frontier, {id}, -1)
+      countHeldBytes(frontier, {id}, -1, sourceCount(d) - 1)
       redis.call('RPUSH', readyKeys[tonumber(p)], id)
       redis.call('LPUSH', wakeKey, '1')
       moved = moved + 1

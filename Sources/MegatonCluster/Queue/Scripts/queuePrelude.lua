@@ -30,6 +30,11 @@ local function hostName(h)
   return string.sub(h, -1) == '!' and string.sub(h, 1, -2) or h
 end
 
+-- The number of sources of a job, from the digest in its meta: that of a pack is `*` and the number.
+local function sourceCount(d)
+  return tonumber(string.match(d, '^%*(%d+)$')) or 1
+end
+
 -- Runs one command for many values, in pieces that fit on Lua's stack, and returns the sum of its replies. A call from
 -- Lua costs more than most of the work that it starts.
 local function callForAll(command, key, values)
@@ -62,8 +67,9 @@ end
 
 -- The frontier: jobs that wait until their host takes another request. It has five keys: `holding`, a sorted set with
 -- the jobs of all hosts, all with the score 0, as `<host>\0<priority><place>\0<id>` · `held`, a sorted set: host to
--- the ms of its next turn · `pace`, a hash: host to the µs from one turn to the next, -1 if the host was given up ·
--- `heldbytes`, the bytes of JSON of the jobs in `holding` and `delay` · and `body`.
+-- the ms of its next turn · `pace`, a hash: host to the µs from one turn to the next, -1 if the host was given up, and
+-- `<host>\0` to the credits of its priorities (`turnOf`) · `heldbytes`, a hash with the `bytes` of JSON of the jobs in
+-- `holding` and `delay`, and the sources of the packs among them beyond one for each (`packed`) · and `body`.
 local function openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey)
   return {
     holding = holdingKey, held = heldKey, pace = paceKey, bytes = heldBytesKey, body = bodyKey, turns = {},
@@ -93,17 +99,19 @@ local function nextTurn(frontier, host)
   return turn
 end
 
--- Adds the bytes of jobs to those of the jobs that wait, or subtracts them with the sign -1.
-local function countHeldBytes(frontier, ids, sign)
+-- Adds the bytes of jobs to those of the jobs that wait, or subtracts them with the sign -1; and the number of their
+-- sources beyond one for each.
+local function countHeldBytes(frontier, ids, sign, packed)
   local bytes = 0
   for _, id in ipairs(ids) do bytes = bytes + redis.call('HSTRLEN', frontier.body, id) end
-  if bytes > 0 then redis.call('INCRBY', frontier.bytes, string.format('%.0f', sign * bytes)) end
+  if bytes > 0 then redis.call('HINCRBY', frontier.bytes, 'bytes', string.format('%.0f', sign * bytes)) end
+  if packed ~= 0 then redis.call('HINCRBY', frontier.bytes, 'packed', sign * packed) end
 end
 
 -- Holds jobs {id, a, s, p, b, f, d, h}, in this order, behind those of their hosts, or in front with the class `a`. The
 -- caller has removed them from where they were; their bodies are there.
 local function hold(frontier, metaKey, jobs, class, t)
-  local entries, metas, ids = {}, {}, {}
+  local entries, metas, ids, packed = {}, {}, {}, 0
   for _, j in ipairs(jobs) do
     local host = hostName(j.h)
     frontier.number = frontier.number + 1
@@ -113,10 +121,11 @@ local function hold(frontier, metaKey, jobs, class, t)
     metas[#metas + 1] = j.id
     metas[#metas + 1] = packMeta(j.a, j.s, '#' .. place, j.p, j.b, j.f, j.d, host)
     ids[#ids + 1] = j.id
+    packed = packed + sourceCount(j.d) - 1
   end
   callForAll('ZADD', frontier.holding, entries)
   callForAll('HSET', metaKey, metas)
-  countHeldBytes(frontier, ids, 1)
+  countHeldBytes(frontier, ids, 1, packed)
 end
 
 -- Makes held jobs ready by their entries, and lets them pass. Entries to which no job belongs any more are dropped.
@@ -128,12 +137,14 @@ local function releaseHeld(frontier, metaKey, readyKeys, host, entries, goesLast
     ids[i], places[i] = id, place
   end
   local metas, passed, released, lists = redis.call('HMGET', metaKey, unpack(ids)), {}, {}, {{}, {}, {}}
+  local packed = 0
   for i = #ids, 1, -1 do
     local a, s, w, p, b, f, d = unpackMeta(metas[i] or '')
     if a and w == '#' .. places[i] and lists[tonumber(p)] then
       passed[#passed + 1] = ids[i]
       passed[#passed + 1] = packMeta(a, s, '', p, b, f, d, host .. '!')
       released[#released + 1] = ids[i]
+      packed = packed + sourceCount(d) - 1
       local list = lists[tonumber(p)]
       list[#list + 1] = ids[i]
     end
@@ -141,31 +152,76 @@ local function releaseHeld(frontier, metaKey, readyKeys, host, entries, goesLast
   callForAll('ZREM', frontier.holding, entries)
   callForAll('HSET', metaKey, passed)
   for k = 1, 3 do callForAll(goesLast and 'LPUSH' or 'RPUSH', readyKeys[k], lists[k]) end
-  countHeldBytes(frontier, released, -1)
+  countHeldBytes(frontier, released, -1, packed)
   return #released
 end
 
+-- The entries of held jobs that have a turn of their host: at most `number`, the oldest of each priority. If the host
+-- holds jobs of several priorities, these share its turns by the weights 16, 4 and 1 (smooth weighted round robin, as
+-- in `claim`), so that none starves.
+local function turnOf(frontier, host, number)
+  local function range(command, from, to, count)
+    return redis.call(command, frontier.holding, from, to, 'LIMIT', 0, count)
+  end
+  local first, last = '[' .. host .. '\0', '(' .. host .. '\1'
+  local all = range('ZRANGEBYLEX', first, last, number)
+  if #all < number then return all end
+  local final = range('ZREVRANGEBYLEX', last, first, 1)[1]
+  if not final or readEntry(host, final) == readEntry(host, all[1]) then return all end
+  local credits, field = {}, host .. '\0'
+  for text in string.gmatch(redis.call('HGET', frontier.pace, field) or '', '-?%d+') do
+    credits[#credits + 1] = tonumber(text)
+  end
+  local open, sum, taken = {}, 0, {}
+  for k, weight in ipairs({16, 4, 1}) do
+    local list = range('ZRANGEBYLEX', first .. k, '(' .. host .. '\0' .. k + 1, number)
+    credits[k] = credits[k] or 0
+    if #list > 0 then
+      open[#open + 1] = {k = k, weight = weight, list = list, next = 1}
+      sum = sum + weight
+    end
+  end
+  while #taken < number and #open > 0 do
+    local best = 1
+    for i, o in ipairs(open) do
+      credits[o.k] = credits[o.k] + o.weight
+      if credits[o.k] > credits[open[best].k] then best = i end
+    end
+    local o = open[best]
+    credits[o.k] = credits[o.k] - sum
+    taken[#taken + 1] = o.list[o.next]
+    o.next = o.next + 1
+    if o.next > #o.list then
+      sum = sum - o.weight
+      table.remove(open, best)
+    end
+  end
+  redis.call('HSET', frontier.pace, field, table.concat(credits, ' '))
+  return taken
+end
+
 -- Makes jobs ready whose time has come: delayed ones that are due, the earliest in front, and of each host whose turn
--- it is as many as fit into the time since, at most 256. A host that has no jobs left is forgotten. Of each kind at
--- most `limit`. Returns the number of jobs that were made ready.
+-- it is as many as fit into the time since, at most 256 (`turnOf`). A host that has no jobs left is forgotten. Of each
+-- kind at most `limit`. Returns the number of jobs that were made ready.
 local function tick(frontier, delayKey, metaKey, readyKeys, t, limit)
   local due = redis.call('ZRANGEBYSCORE', delayKey, '-inf', t, 'LIMIT', 0, limit)
-  local made, lists = 0, {{}, {}, {}}
+  local made, packed, lists = 0, 0, {{}, {}, {}}
   if #due > 0 then
     callForAll('ZREM', delayKey, due)
-    countHeldBytes(frontier, due, -1)
     for first = #due, 1, -1000 do
       local page = {}
       for i = first, math.max(first - 999, 1), -1 do page[#page + 1] = due[i] end
       for i, m in ipairs(redis.call('HMGET', metaKey, unpack(page))) do
-        local _, _, _, p = unpackMeta(m or '')
+        local _, _, _, p, _, _, d = unpackMeta(m or '')
         local list = p and lists[tonumber(p)]
+        packed = packed + sourceCount(d or '') - 1
         if list then
           list[#list + 1] = page[i]
           made = made + 1
         end
       end
     end
+    countHeldBytes(frontier, due, -1, packed)
     for k = 1, 3 do callForAll('RPUSH', readyKeys[k], lists[k]) end
   end
   if frontier.isEmpty then
@@ -182,12 +238,11 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit)
     local isGivenUp, step = pace < 0, math.max(pace / 1000, 1)
     local number = isGivenUp and 256 or math.min(256, 1 + math.floor(math.min(t - turn, 1000) / step))
     number = math.min(number, limit - released)
-    local entries = redis.call('ZRANGEBYLEX', frontier.holding, '[' .. host .. '\0', '(' .. host .. '\1', 'LIMIT', 0,
-                               number)
+    local entries = turnOf(frontier, host, number)
     released = released + releaseHeld(frontier, metaKey, readyKeys, host, entries, isGivenUp)
     if #entries < number then
       redis.call('ZREM', frontier.held, host)
-      redis.call('HDEL', frontier.pace, host)
+      redis.call('HDEL', frontier.pace, host, host .. '\0')
       frontier.turns[host] = 0
     else
       local following = t - turn > 1000 and t + step or turn + number * step
@@ -222,6 +277,19 @@ local function refusedOutcome(key, json, status, code, message, labels)
     ',"retryable":false},"id":' .. cjson.encode(submittedId(key)) .. whole .. noted ..
     ',"outputs":[],"seconds":0,"source":' ..
     cjson.encode(source) .. ',"status":"' .. status .. '"}'
+end
+
+-- The outcomes of all sources of a pack that is not admitted, one for each.
+local function refusedOutcomes(key, json, status, code, message)
+  local pack, outcomes = cjson.decode(json), {}
+  local scope = string.match(key, '^[^/]*/') or ''
+  for i, source in ipairs(pack.sources) do
+    if type(source) == 'string' then source = {source = source} end
+    local id = scope .. (source.id or submittedId(key) .. '.' .. i)
+    local labels = source.labels and cjson.encode(source.labels)
+    outcomes[i] = refusedOutcome(id, cjson.encode({source = source.source}), status, code, message, labels)
+  end
+  return outcomes
 end
 
 -- The same outcome for a duplicate of that job.

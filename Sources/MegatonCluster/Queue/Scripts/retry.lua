@@ -31,7 +31,7 @@ if b ~= '' and redis.call('SISMEMBER', cancelledKey, b) == 1 then
   redis.call('LTRIM', wakeKey, 0, 255)
 else
   redis.call('ZADD', delayKey, now() + pause, id)
-  countHeldBytes({bytes = heldBytesKey, body = bodyKey}, {id}, 1)
+  countHeldBytes({bytes = heldBytesKey, body = bodyKey}, {id}, 1, sourceCount(d) - 1)
 end
 redis.call('HINCRBY', statKey, 'retried', 1)
 if b ~= '' then

@@ -31,10 +31,10 @@ local leases = redis.call('ZMSCORE', leaseKey, unpack(ids))
 local results, ended, isEnded, stats, batches, sources, cleared = {}, {}, {}, {}, {}, {}, {}
 for i, at in ipairs(positions) do
   local id, attempt, status, number = ids[i], tonumber(ARGV[at + 1]), ARGV[at + 2], tonumber(ARGV[at + 3])
-  local lastAttempt, holder, digest
+  local lastAttempt, holder, digest, count
   if metas[i] and not isEnded[id] then
     local a, _, w, _, _, _, d = unpackMeta(metas[i])
-    lastAttempt, holder, digest = a, w, d
+    lastAttempt, holder, digest, count = a, w, d, sourceCount(d or '')
   end
   if not lastAttempt then
     results[i] = 'gone'
@@ -46,7 +46,8 @@ for i, at in ipairs(positions) do
     results[i] = 'ok'
     isEnded[id] = true
     ended[#ended + 1] = id
-    stats[status] = (stats[status] or 0) + 1
+    stats[status] = (stats[status] or 0) + count
+    addToGauge(statKey, 'packed', 1 - count)
     if digest ~= '' then
       sources[#sources + 1] = digest
       if status == 'done' then cleared[#cleared + 1] = digest end
@@ -58,7 +59,7 @@ for i, at in ipairs(positions) do
       local batch = batches[number] or {counts = {}, outcomes = {}, ends = {}}
       batches[number] = batch
       batch.ends[#batch.ends + 1] = i
-      batch.counts[status] = (batch.counts[status] or 0) + 1
+      batch.counts[status] = (batch.counts[status] or 0) + count
       for pair = at + 8, at + 6 + 2 * tonumber(ARGV[at + 7]), 2 do
         batch.counts[ARGV[pair]] = (batch.counts[ARGV[pair]] or 0) + tonumber(ARGV[pair + 1])
       end

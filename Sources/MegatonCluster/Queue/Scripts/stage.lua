@@ -5,7 +5,7 @@
 --      three public ones first
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of jobs · 4 number of jobs at the front of the stage that the
 --      caller has already · 5 the round that the caller knows; then two for each intake: its batch, or ``, `!high` or
---      `!bulk` for the public ones · its weight
+--      `!bulk` for the public ones · its weight, 0 if it is not to be read
 -- Returns the jobs that are then in the stage behind those, oldest first, each `<batch>\0<json>`; or the error
 --      NOTLEADER or STALEROUND.
 --
@@ -19,6 +19,8 @@
 -- Smooth weighted round robin, as in nginx: with each job, every intake that has jobs gains its weight, and the intake
 -- with the most credit provides the job and pays the sum of all weights. Remaining credit is kept in `credit`, so that
 -- the shares hold even if there is room for only one job at a time. A batch's own intake is forgotten once it is empty.
+-- A pack counts as its sources, in the shares and in the maximum number, of which the last one may be beyond it. They
+-- are counted by what each of them has in its text, so that no JSON has to be read.
 -- Nothing is moved from the intakes while the queue drains.
 
 local leaderKey, epochKey, stageKey, stagesKey, intakesKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -38,11 +40,29 @@ if redis.call('HGET', controlKey, 'drain') == '1' then want = 0 end
 local function position(k)
   return 6 + 2 * (k - publicIntake)
 end
+-- The number of occurrences of a text behind a position, at most 256.
+local function occurrences(text, part, at)
+  local count = 0
+  while count < 256 do
+    at = string.find(text, part, at, true)
+    if not at then break end
+    count, at = count + 1, at + #part
+  end
+  return count
+end
+-- The number of sources of a job. Each source of a pack is an object with the field `source`, or a URL.
+local function size(job)
+  local at = #job <= 1048576 and string.find(job, '"sources"', 1, true)
+  if not at then return 1 end
+  local objects = occurrences(job, '"source"', at)
+  return math.max(objects > 0 and objects or occurrences(job, '://', at), 1)
+end
 local open, total = {}, 0
 for k = publicIntake, #KEYS do
   local at = position(k)
-  if redis.call('EXISTS', KEYS[k]) == 1 then
-    local intake = {key = KEYS[k], batch = ARGV[at], weight = tonumber(ARGV[at + 1]), isPublic = k <= publicIntake + 2}
+  local weight = tonumber(ARGV[at + 1])
+  if weight > 0 and redis.call('EXISTS', KEYS[k]) == 1 then
+    local intake = {key = KEYS[k], batch = ARGV[at], weight = weight, isPublic = k <= publicIntake + 2}
     intake.credit = tonumber(redis.call('HGET', creditKey, intake.batch) or '0')
     open[#open + 1] = intake
     total = total + intake.weight
@@ -62,13 +82,18 @@ while want > 0 and #open > 0 and moved < 1048576 do
   local jobs = redis.call('RPOP', intake.key, #open == 1 and not intake.isPublic and math.min(want, page) or 1)
   if jobs then
     intake.credit = intake.credit - total
-    local before = moved
+    local before, sources = moved, 0
     for _, job in ipairs(jobs) do
-      moved = moved + #job
+      moved, sources = moved + #job, sources + size(job)
       if #job > 1048576 then job = '\1' .. string.sub(job, 1, 1024) end
       taken[#taken + 1] = intake.batch .. '\0' .. job
     end
-    want = want - #jobs
+    want = want - sources
+    if #open > 1 and sources > 1 then
+      -- As if each source had been a job of its own.
+      for _, other in ipairs(open) do other.credit = other.credit + (sources - 1) * other.weight end
+      intake.credit = intake.credit - (sources - 1) * total
+    end
     page = (moved - before) / #jobs < 8192 and math.min(page * 2, 8) or 1
   else
     total = total - intake.weight

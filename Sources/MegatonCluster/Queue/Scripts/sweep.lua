@@ -11,19 +11,21 @@
 --      if there is none}.
 -- After: each swept job has one more stall and goes first, or waits in `suspects`. Jobs whose time has come are ready
 -- (`tick`), and workers are woken for them: an idle fleet need not look for them.
--- A worker is dead if it was named, or if one of its leases has run out and it has missed two renewals. All of its
--- leases then end, so that everything it held is seen at one moment. A worker that still renews has lost the reply to a
--- claim, and no source is suspected because of that. If all jobs of a dead worker name one source, that source has one
--- more death. Otherwise any of the sources may be the cause: each counts one death, but no more than two, which makes
--- it a suspect that runs by itself. The score in `crashes` is eight times the expiry time, plus the deaths, at most
--- seven.
+-- A worker is dead if it was named, or if one of its leases has run out and it has missed two renewals. A time of more
+-- than 3 s in which no process swept is not silence of a worker: Redis was away, or all processes were. But if all
+-- workers that have renewed since are new, the earlier ones did not survive that time, and it counts. All leases of a
+-- dead worker then end, so that everything it held is seen at one moment. A worker that still renews has lost the
+-- reply to a claim, and no source is suspected because of that. If all jobs of a dead worker name one source, that
+-- source has one more death. Otherwise any of the sources may be the cause: each counts one death, but no more than
+-- two, which makes it a suspect that runs by itself. The score in `crashes` is eight times the expiry time, plus the
+-- deaths, at most seven.
 
 local leaseKey, metaKey, wakeKey, sweepGateKey, statKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7], KEYS[8]
 local workersKey, workerInfoKey, crashesKey, suspectsKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local isolatingKey, delayKey, holdingKey, heldKey, paceKey = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local heldBytesKey, bodyKey = KEYS[18], KEYS[19]
 local readyKeys = {KEYS[3], KEYS[4], KEYS[5]}
-local limit, gate, silence, isForced = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local limit, gate, maximumSilence, isForced = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local suspicion, firstName = tonumber(ARGV[5]), 6
 
 if isForced == '1' then
@@ -37,12 +39,32 @@ for i = firstName, #ARGV do
   redis.call('ZREM', workersKey, ARGV[i])
   redis.call('HDEL', workerInfoKey, ARGV[i])
 end
+-- The last time in which no process swept.
+local v = redis.call('HMGET', statKey, 'swept', 'away_from', 'away_until')
+local last, awayFrom, awayUntil = tonumber(v[1]) or t, tonumber(v[2]) or 0, tonumber(v[3]) or 0
+-- Whether all of the first 100 workers that have renewed since began after that time; false if none has renewed.
+local function areNew(names)
+  if #names == 0 then return false end
+  for _, info in ipairs(redis.call('HMGET', workerInfoKey, unpack(names))) do
+    local started = tonumber(string.match(info or '', '"started":(%d+)'))
+    if not started or started * 1000 <= last then return false end
+  end
+  return true
+end
+if t - last > 3000 and
+   not areNew(redis.call('ZRANGEBYSCORE', workersKey, string.format('(%.0f', last), '+inf', 'LIMIT', 0, 100)) then
+  awayFrom, awayUntil = last, t
+  redis.call('HSET', statKey, 'away_from', string.format('%.0f', last), 'away_until', string.format('%.0f', t))
+end
+redis.call('HSET', statKey, 'swept', string.format('%.0f', t))
 local function isDead(worker)
   if worker == '' then return false end
   if dead[worker] == nil then
     local sign = redis.call('ZSCORE', workersKey, worker)
     local renewal = string.match(redis.call('HGET', workerInfoKey, worker) or '', '"renewal":([%d.]+)')
-    dead[worker] = not (sign and renewal and t - tonumber(sign) < 2000 * tonumber(renewal))
+    local silence = t - (tonumber(sign) or 0)
+    silence = silence - math.max(awayUntil - math.max(tonumber(sign) or 0, awayFrom), 0)
+    dead[worker] = not (sign and renewal and silence < 2000 * tonumber(renewal))
   end
   return dead[worker]
 end
@@ -68,7 +90,14 @@ if anyDead then collect(redis.call('ZRANGE', leaseKey, 0, 19999), false) end
 -- For each dead worker, the sources of the jobs that it held.
 local digests, holdings = {}, {}
 for _, j in ipairs(swept) do
-  if j.d ~= '' then
+  if string.sub(j.d, 1, 1) == '*' then
+    -- A pack: the worker that claims it next splits it, so that a source that kills again is found. Any of its sources
+    -- may be the cause, so that no other source of the worker is alone.
+    if dead[j.w] then
+      holdings[j.w] = holdings[j.w] or {count = 0, digests = {}}
+      holdings[j.w].count = holdings[j.w].count + 2
+    end
+  elseif j.d ~= '' then
     digests[#digests + 1] = j.d
     if dead[j.w] then
       holdings[j.w] = holdings[j.w] or {count = 0, digests = {}}
@@ -108,7 +137,9 @@ if tokens > 0 then redis.call('LTRIM', wakeKey, 0, 255) end
 redis.call('ZREMRANGEBYSCORE', crashesKey, '-inf', string.format('%.0f', t * 8))
 local sources = redis.call('ZCARD', crashesKey)
 if sources > 100000 then redis.call('ZREMRANGEBYRANK', crashesKey, 0, sources - 100001) end
-local silent = redis.call('ZRANGEBYSCORE', workersKey, '-inf', t - silence, 'LIMIT', 0, 1000)
+local oldest = t - maximumSilence
+if oldest < awayUntil then oldest = oldest - (awayUntil - awayFrom) end
+local silent = redis.call('ZRANGEBYSCORE', workersKey, '-inf', string.format('%.0f', oldest), 'LIMIT', 0, 1000)
 for _, worker in ipairs(silent) do
   redis.call('ZREM', workersKey, worker)
   redis.call('HDEL', workerInfoKey, worker)

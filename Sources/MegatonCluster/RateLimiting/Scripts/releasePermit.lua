@@ -1,21 +1,21 @@
 #!lua flags=allow-oom
 -- releasePermit: releases a permit and reports the outcome of its request to the host's circuit breaker and limits.
 --
--- KEYS 1 rate · 2 fetching:<host> · 3 held
+-- KEYS 1 rate · 2 fetching:<host> · 3 held · 4 wake
 -- ARGV 1 host · 2 token · 3 `answered`, `earlier` (answered a while ago), `throttled`, `failed` or `none` · 4 ms to
 --      send no request, for `throttled` · 5 failures that open the circuit · 6 ms for which it is open at first ·
 --      7 maximum ms for which it is open · 8 µs that the request took, 0 if unknown · 9 requested path as a number
 --      above 0; 0 if unknown
 -- Returns 1, or 0 if the permit had expired; its outcome counts all the same.
--- Jobs that wait for the host have their next turn at once if nothing but the slot was missing: the caller's worker
--- asks for jobs when this one has ended, and would find none before a turn that was only estimated.
+-- Jobs that wait for the host have their next turn at once if nothing but the slot was missing: the turn was only
+-- estimated. A token wakes a worker for it, which may be the caller's, as its last claim may have found nothing.
 -- After: a `throttled` counts for its path alone, unless one from another path came within its time, at least a minute.
 -- Then the limits of the host are halved, at most once a second, and it gets no request before the time it named; each
 -- `answered` restores a twentieth. The given number of consecutive failures opens the circuit, and each failed probe
 -- opens it for twice as long as before; failures of requests that were in progress when it opened do not count. An
 -- `earlier` ends a row of failures, but does not close the circuit, and restores nothing of the limits.
 
-local rateKey, fetchingKey, heldKey = KEYS[1], KEYS[2], KEYS[3]
+local rateKey, fetchingKey, heldKey, wakeKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local host, token, outcome, pause = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local failureThreshold, openInterval = tonumber(ARGV[5]), tonumber(ARGV[6])
 local maximumOpenInterval, duration, requestedPath = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
@@ -48,7 +48,9 @@ elseif outcome == 'failed' and state.open <= ms then
   end
 end
 storeHost(rateKey, host, state)
-if known == 1 and state.open <= ms and state.blocked <= ms and state.tat <= us then
-  redis.call('ZADD', heldKey, 'XX', 'LT', ms, host)
+if known == 1 and state.open <= ms and state.blocked <= ms and state.tat <= us and
+   redis.call('ZADD', heldKey, 'XX', 'LT', 'CH', ms, host) == 1 then
+  redis.call('LPUSH', wakeKey, '1')
+  redis.call('LTRIM', wakeKey, 0, 255)
 end
 return known

@@ -1,0 +1,372 @@
+package import Foundation
+internal import MegatonPipeline
+
+/// A job with up to 256 sources, which share everything else: renditions, credential, output template, priority.
+///
+/// The queue treats it as one job, with one lease, but each source has its own id and outcome. The wire form is
+/// that of a job with `sources` in the place of `source`.
+package struct Pack: Sendable, Equatable {
+    /// One of the sources.
+    package struct Source: Sendable, Hashable {
+        package var id: String
+        package var source: String
+        /// Output template; nil for that of the pack.
+        package var output: String?
+        package var labels: Job.Labels?
+        var idempotencyKey: String?
+
+        package init(id: String, source: String, output: String? = nil) {
+            self.id = id
+            self.source = source
+            self.output = output
+        }
+    }
+
+    /// The fields that all sources share. Its id is that of the pack, and its source stands for all of them.
+    var shared: Job
+    var sources: [Source]
+
+    package static let maximumSources = 256
+    /// The shared fields, once for each source, and the sources may have this many bytes: the pack may be split.
+    static let maximumSplitSize = 4 * 1024 * 1024
+    /// Characters that the ids of sources add to that of their pack.
+    private static let idSuffix = 4
+    /// Source of the shared fields.
+    private static let placeholder = "pack:"
+
+    /// - Parameter shared: a job with an id; its source is ignored.
+    package init(sharing shared: Job, sources: [Source]) {
+        self.shared = shared
+        self.shared.source = Self.placeholder
+        self.sources = sources
+    }
+
+    /// The id of a source that has none of its own.
+    ///
+    /// - Parameter number: counted from 1.
+    static func sourceID(_ number: Int, of pack: String) -> String { "\(pack).\(number)" }
+
+    /// A source as a job of its own.
+    package func job(_ source: Source) -> Job {
+        var job = shared
+        job.id = source.id
+        job.source = source.source
+        job.output = source.output ?? shared.output
+        job.labels = source.labels
+        job.idempotencyKey = source.idempotencyKey
+        return job
+    }
+
+    /// The host of all sources; nil if they have none, or not the same one.
+    var host: String? { hosts.count == 1 ? hosts.first ?? nil : nil }
+
+    /// Whether all sources have the same host, or none.
+    var hasOneHost: Bool { hosts.count == 1 }
+
+    private var hosts: Set<String?> {
+        var job = shared
+        return sources.reduce(into: []) { hosts, source in
+            job.source = source.source
+            hosts.insert(job.host)
+        }
+    }
+
+    /// Whether the queue may keep it whole if nothing has to be known about its ids: one host, no idempotency keys, and
+    /// no id twice.
+    var canStayWhole: Bool {
+        sources.count > 1 && sources.allSatisfy { $0.idempotencyKey == nil }
+            && Set(sources.map(\.id)).count == sources.count && hasOneHost
+    }
+
+    /// Whether the ids of all sources come from the pack's own.
+    var hasMadeSourceIDs: Bool {
+        let prefix = (shared.id ?? "") + "."
+        return sources.allSatisfy { $0.id.hasPrefix(prefix) }
+    }
+
+    /// Whether a coordinator accepts it: as JSON, and as jobs of one source each.
+    package var isWithinLimits: Bool {
+        splitSize <= Self.maximumSplitSize && json().count <= Job.maximumSize
+    }
+
+    /// Bytes of its sources, about.
+    var size: Int {
+        sources.reduce(0) { $0 + $1.id.utf8.count + $1.source.utf8.count + ($1.output?.utf8.count ?? 0) }
+    }
+
+    /// Bytes of its sources as jobs, about.
+    var splitSize: Int {
+        sources.reduce(shared.json().count * sources.count) { $0 + $1.source.utf8.count + ($1.output?.utf8.count ?? 0) }
+    }
+
+    /// Digest in the meta of the pack, which tells the scripts that it is one.
+    var digest: String { "*\(sources.count)" }
+
+    /// The same pack with other sources.
+    func with(_ sources: [Source]) -> Pack { Pack(sharing: shared, sources: sources) }
+
+    // MARK: - Wire form
+
+    /// The wire form. A source is a text if it has nothing of its own.
+    package func json() -> Data {
+        var list = "["
+        for (index, source) in sources.enumerated() {
+            if index > 0 { list += "," }
+            let hasDefaultID = source.id == shared.id.map { Self.sourceID(index + 1, of: $0) }
+            if hasDefaultID && source == Source(id: source.id, source: source.source) {
+                list += Self.quoted(source.source)
+            } else {
+                list += "{\"id\":\(Self.quoted(source.id))"
+                if let key = source.idempotencyKey { list += ",\"key\":\(Self.quoted(key))" }
+                if let labels = source.labels { list += ",\"labels\":\(WireJSON.text(labels))" }
+                if let output = source.output { list += ",\"output\":\(Self.quoted(output))" }
+                list += ",\"source\":\(Self.quoted(source.source))}"
+            }
+        }
+        // Shared labels are those of the sources, so that no other field has this name and value.
+        let fields = WireJSON.text(shared)
+        let place = "\"source\":\"\(Self.placeholder)\""
+        guard let range = fields.range(of: place) else { preconditionFailure("a job encodes its source") }
+        return Data(fields.replacingCharacters(in: range, with: "\"sources\":\(list)]").utf8)
+    }
+
+    private static func quoted(_ text: String) -> String {
+        let isPlain = text.utf8.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
+        return isPlain ? "\"\(text)\"" : WireJSON.text(text)
+    }
+
+    /// A source of a pushed pack that cannot be used.
+    struct Invalid: Sendable, Equatable {
+        let id: String
+        let json: Data
+        let message: String
+    }
+
+    /// A pushed pack, read and checked.
+    struct Pushed: Sendable {
+        var pack: Pack
+        var invalid: [Invalid] = []
+        /// Whether all ids were made for this pack.
+        var hasMadeIDs: Bool
+    }
+
+    /// Reads the wire form.
+    ///
+    /// - Parameter makeID: makes the id of a pack that has none.
+    /// - Returns: nil if the JSON has no field `sources`.
+    /// - Throws: `JobError` if the pack cannot be accepted as a whole.
+    static func read(_ json: Data, makeID: () -> String) throws(JobError) -> Pushed? {
+        guard json.count <= Job.maximumSize, mentionsSources(json) else { return nil }
+        var fields: [Data] = []
+        var list: Data?
+        var (isRepeated, hasSource) = (false, false)
+        let isWhole = PlainJSONReader.read(json) { reader in
+            reader.members { name, value in
+                if name == Data(#""source""#.utf8) { hasSource = true }
+                if name == sourcesName {
+                    isRepeated = list != nil
+                    list = value
+                } else {
+                    fields.append(name + Data(":".utf8) + value)
+                }
+            } ? true : nil
+        }
+        guard isWhole != nil, let list else { return nil }
+        if hasSource { throw JobError("source goes with no sources: a job has either of them") }
+        if isRepeated { throw JobError("sources occurs twice") }
+        guard let elements = elements(of: list) else {
+            throw JobError("sources is no list; allowed are lists of URLs and of objects with id and source")
+        }
+        guard (1...maximumSources).contains(elements.count) else {
+            throw JobError("sources has \(elements.count) sources; allowed are 1 to \(maximumSources)")
+        }
+        var shared = try Job(json: object(fields + [Data("\"source\":\"\(placeholder)\"".utf8)]))
+        if shared.idempotencyKey != nil {
+            throw JobError("key goes with one source; allowed are keys of the sources, {\"key\": …, \"source\": …}")
+        }
+        let labels = shared.labels
+        shared.labels = nil
+        let hasMadeID = shared.id == nil
+        let id = shared.id ?? makeID()
+        guard id.utf8.count + idSuffix <= 128 else {
+            throw JobError("id has \(id.utf8.count) characters; allowed are at most \(128 - idSuffix) for a pack")
+        }
+        shared.id = id
+        var pushed = Pushed(pack: Pack(sharing: shared, sources: []), hasMadeIDs: hasMadeID)
+        for (index, element) in elements.enumerated() {
+            let ownID = sourceID(index + 1, of: id)
+            do throws(JobError) {
+                var source = try Self.source(element, at: index, id: ownID)
+                source.labels = source.labels ?? labels
+                if source.id != ownID { pushed.hasMadeIDs = false }
+                pushed.pack.sources.append(source)
+            } catch {
+                let json = refusedJSON(element, sharing: fields)
+                pushed.invalid.append(Invalid(id: ownID, json: json, message: error.message))
+            }
+        }
+        if pushed.pack.splitSize > maximumSplitSize {
+            throw JobError(
+                "the pack has \(pushed.pack.splitSize) bytes if each of its \(elements.count) sources is a job; allowed "
+                    + "are \(maximumSplitSize): use a preset with fewer renditions, or smaller packs"
+            )
+        }
+        return pushed
+    }
+
+    /// The sources of a pack that cannot be accepted as a whole: each of them is refused, so that its batch counts it.
+    ///
+    /// - Parameter id: id of the pack.
+    /// - Returns: nil if the JSON has no list of 1 to 256 sources.
+    static func refused(_ json: Data, id: String, message: String) -> [Invalid]? {
+        guard json.count <= Job.maximumSize, mentionsSources(json) else { return nil }
+        var (fields, list): ([Data], Data?) = ([], nil)
+        _ = PlainJSONReader.read(json) { reader in
+            reader.members { name, value in
+                if name == sourcesName {
+                    list = list ?? value
+                } else {
+                    fields.append(name + Data(":".utf8) + value)
+                }
+            } ? true : nil
+        }
+        guard let elements = list.flatMap(elements(of:)), (1...maximumSources).contains(elements.count) else {
+            return nil
+        }
+        return elements.enumerated().map { index, element in
+            Invalid(
+                id: sourceID(index + 1, of: id),
+                json: refusedJSON(element, sharing: fields),
+                message: message
+            )
+        }
+    }
+
+    private static let sourcesName = Data(#""sources""#.utf8)
+
+    /// Whether it may be a pack; faster than reading it.
+    private static func mentionsSources(_ json: Data) -> Bool {
+        json.withUnsafeBytes { json in
+            sourcesName.withUnsafeBytes { name in
+                guard json.count >= name.count, let nameStart = name.baseAddress else { return false }
+                return (0...json.count - name.count).contains { at in
+                    json[at] == name[0] && memcmp(json.baseAddress! + at, nameStart, name.count) == 0
+                }
+            }
+        }
+    }
+
+    private static func elements(of list: Data) -> [Data]? {
+        var elements: [Data] = []
+        return PlainJSONReader.read(list) { $0.elements { elements.append($0) } ? true : nil }.map { _ in elements }
+    }
+
+    private static func object(_ fields: [Data]) -> Data {
+        Data("{".utf8) + Data(fields.joined(separator: Data(",".utf8))) + Data("}".utf8)
+    }
+
+    /// A refused source as a job of its own, for its dead letter: with the fields of its pack that it does not have
+    /// itself, except for the id.
+    private static func refusedJSON(_ element: Data, sharing fields: [Data]) -> Data {
+        var own: [Data] = []
+        var names = [Data(#""id":"#.utf8)]
+        if element.first == UInt8(ascii: "\"") {
+            own = [Data("\"source\":".utf8) + element]
+        } else {
+            let isObject = PlainJSONReader.read(element) { reader in
+                reader.members { name, value in
+                    own.append(name + Data(":".utf8) + value)
+                    names.append(name + Data(":".utf8))
+                } ? true : nil
+            }
+            if isObject == nil { return element }
+        }
+        return object(own + fields.filter { field in !names.contains { field.starts(with: $0) } })
+    }
+
+    private struct Element: Decodable {
+        var id: JobID?
+        var source: String
+        var output: String?
+        var labels: Job.Labels?
+        var key: String?
+    }
+
+    private static func source(_ json: Data, at index: Int, id: String) throws(JobError) -> Source {
+        let path = "sources[\(index)]"
+        let found: Source
+        if let plain = plainSource(json, id: id) {
+            found = plain
+        } else {
+            found = try decodedSource(json, path, id: id)
+        }
+        var job = Job(id: found.id, source: found.source, output: found.output, labels: found.labels)
+        job.idempotencyKey = found.idempotencyKey
+        if let problem = job.problem { throw JobError("\(path).\(problem)") }
+        return found
+    }
+
+    /// The fast path; nil leaves the source to the decoder.
+    private static func plainSource(_ json: Data, id: String) -> Source? {
+        if let text = PlainJSONReader.read(json, { $0.string() }) { return Source(id: id, source: text) }
+        var found = Source(id: id, source: "")
+        let isRead = PlainJSONReader.read(json) { reader in
+            reader.object { reader, name in
+                var text: String?
+                switch name {
+                case "id":
+                    text = reader.string()
+                    found.id = text ?? id
+                case "source":
+                    text = reader.string()
+                    found.source = text ?? ""
+                case "output":
+                    text = reader.string()
+                    found.output = text
+                case "key":
+                    text = reader.string()
+                    found.idempotencyKey = text
+                case "labels":
+                    found.labels = reader.labels()
+                    return found.labels != nil
+                default: return false
+                }
+                return text != nil
+            } ? true : nil
+        }
+        return isRead != nil && !found.source.isEmpty ? found : nil
+    }
+
+    private static func decodedSource(_ json: Data, _ path: String, id: String) throws(JobError) -> Source {
+        if let text = try? JSONDecoder().decode(String.self, from: json) { return Source(id: id, source: text) }
+        var unknown: String?
+        _ = PlainJSONReader.read(json) { reader in
+            reader.members { name, _ in
+                let name = (try? JSONDecoder().decode(String.self, from: name)) ?? ""
+                if !["id", "source", "output", "labels", "key"].contains(name) { unknown = unknown ?? name }
+            } ? true : nil
+        }
+        if let unknown {
+            throw JobError("\(path) has the field \(FieldProblem.quoted(unknown)); allowed \(allowedFields)")
+        }
+        guard let element = try? JSONDecoder().decode(Element.self, from: json) else {
+            throw JobError("\(path) is no source; allowed are URLs and objects whose fields \(allowedFields)")
+        }
+        var found = Source(id: element.id?.text ?? id, source: element.source, output: element.output)
+        found.labels = element.labels
+        found.idempotencyKey = element.key
+        return found
+    }
+
+    private static let allowedFields = "are id, source, output, labels and key; the sources share all others"
+}
+
+extension Pack {
+    /// Reads a pack that a coordinator has admitted.
+    package init(json: Data) throws(JobError) {
+        guard let pushed = try Self.read(json, makeID: { "" }), pushed.invalid.isEmpty else {
+            throw JobError("the pack cannot be read")
+        }
+        self = pushed.pack
+    }
+}

@@ -1,0 +1,134 @@
+internal import Foundation
+internal import MegatonPipeline
+internal import MegatonRedis
+internal import NIOCore
+
+/// What is settled of a claimed pack in one call of the script `settlePack`.
+struct PackSettlement: Sendable {
+    /// A source that has ended for good.
+    struct End: Sendable {
+        let id: String
+        let status: JobOutcome.Status
+        /// JSON; empty if the pack has no batch.
+        let outcome: Data
+        /// JSON of the dead letter; empty if the source has not failed.
+        let dead: Data
+
+        init(id: String, outcome: JobOutcome, dead: DeadLetter.Content?, hasBatch: Bool = true) {
+            self.id = id
+            status = outcome.status
+            self.outcome = hasBatch ? outcome.json() : Data()
+            self.dead = dead.map { WireJSON.data($0) } ?? Data()
+        }
+
+        var size: Int { outcome.count + dead.count + id.utf8.count }
+    }
+
+    /// A source that becomes a job of its own.
+    struct Split: Sendable {
+        let job: Job
+        let json: Data
+        let stalls: Int
+        /// Number of its attempts that do not count.
+        let free: Int
+        /// Zero if it is ready at once.
+        let delay: Duration
+
+        init(job: Job, stalls: Int = 0, free: Int, delay: Duration = .zero) {
+            self.job = job
+            self.stalls = stalls
+            self.free = free
+            self.delay = delay
+            json = job.json()
+        }
+
+        var size: Int { json.count + (job.id?.utf8.count ?? 0) }
+    }
+
+    /// What becomes of the other sources.
+    enum Rest: Sendable {
+        /// There are none.
+        case none
+        /// They stay claimed.
+        case keep(Pack)
+        /// They are released as a smaller pack, which goes first.
+        case ready(Pack)
+        /// They are released as a smaller pack, which goes last.
+        case yield(Pack)
+        /// They wait for their host as a smaller pack.
+        case hold(Pack, HostTurn)
+    }
+
+    var ends: [End] = []
+    var splits: [Split] = []
+    var rest = Rest.none
+    /// Numbers to add to the counters of the batch.
+    var counters: [String: Int] = [:]
+}
+
+extension JobQueue {
+    /// Settles a part of a pack, or all of it; see the script `settlePack`.
+    ///
+    /// - Parameter known: number of sources that the pack has, as far as the caller knows.
+    func settle(
+        _ settlement: PackSettlement,
+        of pack: ActiveJob,
+        known: Int,
+        worker: String
+    ) async throws(RedisError) -> SettleResult {
+        let scope = pack.key.batch
+        var (name, rest, turn): (String, Pack?, HostTurn?) = ("none", nil, nil)
+        switch settlement.rest {
+        case .none: break
+        case .keep(let pack): (name, rest) = ("keep", pack)
+        case .ready(let pack): (name, rest) = ("ready", pack)
+        case .yield(let pack): (name, rest) = ("yield", pack)
+        case .hold(let pack, let wait): (name, rest, turn) = ("hold", pack, wait)
+        }
+        var arguments: [RedisArgument] = [
+            .string(worker), .string(pack.key.text), .int(pack.attempt), .int(known), .string(name),
+            .buffer(ByteBuffer(bytes: rest?.json() ?? Data())), .int(rest?.sources.count ?? 0),
+            .string(turn?.host ?? ""), .int(Duration.seconds(turn?.wait ?? 0).wholeMilliseconds),
+            .int(Int((turn?.interval ?? 0) * 1_000_000)), .int(settlement.ends.count), .int(settlement.splits.count),
+        ]
+        for end in settlement.ends {
+            arguments += [
+                .string(JobKey(batch: scope, id: end.id).text), .string(end.status.rawValue),
+                .buffer(ByteBuffer(bytes: end.outcome)), .buffer(ByteBuffer(bytes: end.dead)),
+            ]
+        }
+        for split in settlement.splits {
+            let delay = split.delay > .zero ? max(1, split.delay.wholeMilliseconds) : 0
+            arguments += [
+                .string(JobKey(batch: scope, id: split.job.id ?? "").text),
+                .buffer(ByteBuffer(bytes: split.json)), .string(split.job.sourceDigest),
+                .string(split.job.host ?? ""), .int(split.stalls), .int(split.free), .int(delay),
+            ]
+        }
+        let reply = try await redis.run(
+            QueueScripts.settlePack,
+            keys: [keys.lease, keys.body, keys.meta, keys.stat, keys.dead, keys.deadInfo, keys.ended, keys.delay]
+                + keys.ready
+                + [
+                    keys.wake, keys.cancelled, keys.holding, keys.held, keys.pace, keys.heldBytes,
+                    keys.batch(pack.batch), keys.results(pack.batch), keys.known(pack.batch),
+                ],
+            arguments: arguments + Self.pairs(settlement.counters)
+        )
+        return try Self.result(reply)
+    }
+
+    /// Whether jobs wait for a place in a worker.
+    func hasReadyJobs() async throws(RedisError) -> Bool {
+        try await redis.send(RedisCommand(["EXISTS"] + keys.ready.map { .string($0) })).int ?? 0 > 0
+    }
+
+    /// The jobs whose source is suspected of a process death. A pack runs none of them: its death would say nothing
+    /// about one of its sources.
+    func suspected(_ jobs: [Job]) async throws(RedisError) -> Set<String> {
+        guard try await redis.send(["EXISTS", .string(keys.crashes)]).int == 1 else { return [] }
+        let digests = jobs.map { RedisArgument.string($0.sourceDigest) }
+        let scores = try await redis.send(RedisCommand(["ZMSCORE", .string(keys.crashes)] + digests)).array ?? []
+        return Set(zip(jobs, scores).compactMap { job, score in score.string == nil ? nil : job.id })
+    }
+}

@@ -1,0 +1,221 @@
+internal import Foundation
+internal import Logging
+internal import MegatonPipeline
+internal import MegatonRedis
+
+/// Packs: one claim, one lease, an outcome for each source.
+///
+/// A pack uses one place of its worker, and of the free ones as many as it has sources, so that few packs fill an idle
+/// worker, and a pack among many jobs holds one fetch at a time.
+extension JobHandler {
+    /// The end of an attempt at one source.
+    private struct SourceEnd: Sendable {
+        let job: Job
+        let result: JobRunner.Result
+        let metrics: PipelineMetrics
+        let seconds: Double
+    }
+
+    private enum Event: Sendable {
+        case ended(SourceEnd)
+        case stopped
+    }
+
+    /// Runs the sources of a pack and settles them, or leaves them to the worker that has the lease now.
+    func handlePack(_ active: ActiveJob) async {
+        do {
+            guard let pack = try? Pack(json: active.json) else {
+                try await failUnreadable(active)
+                return
+            }
+            var run = PackRun(pack, of: active, settledEach: packInterval)
+            if active.isCancelled { active.stop(.batchCancelled) }
+            if active.stalls > 0 {
+                // Its worker has died: a source that kills again must be alone with its job. Further stalls of the pack
+                // came from no source, as none of them has run since.
+                for source in pack.sources {
+                    run.split(.init(job: pack.job(source), stalls: 1, free: active.free + 1))
+                }
+            } else if active.reason == nil {
+                let jobs = pack.sources.map(pack.job)
+                let suspected = try await queue.suspected(jobs)
+                for job in jobs where suspected.contains(job.id ?? "") {
+                    run.split(.init(job: job, free: active.free + 1))
+                }
+                try await runSources(&run)
+            }
+            running.markSettling(active)
+            if active.reason == .leaseLost { return }
+            if active.reason == .batchCancelled {
+                for source in run.undecided { run.end(outcome(of: pack.job(source), in: active, status: .cancelled)) }
+            }
+            _ = try await settle(&run, isLast: true)
+        } catch {
+            logger.warning(
+                "the sources of a pack could not be settled; they run again after its lease",
+                metadata: [LogKey.jobID: "\(active.id)", LogKey.error: "\(error)"]
+            )
+        }
+    }
+
+    /// Runs sources until all have ended, the pack is stopped, or its host takes no further request.
+    private func runSources(_ run: inout PackRun) async throws(RedisError) {
+        var current = run
+        let failure = await withTaskGroup(of: Event.self) { group -> RedisError? in
+            let active = current.active
+            group.addTask {
+                await active.stop.wait()
+                return .stopped
+            }
+            var started = 0
+            // The first source uses the place of the pack.
+            defer { for _ in 0..<max(0, started - 1) { running.takeBack() } }
+            while true {
+                while current.mayStart, !running.isDraining {
+                    if started > 0 && !running.lend(of: places) { break }
+                    guard let source = current.startNext() else {
+                        if started > 0 { running.takeBack() }
+                        break
+                    }
+                    started += 1
+                    let job = current.pack.job(source)
+                    group.addTask { .ended(await self.run(job, of: active)) }
+                }
+                guard started > 0, let event = await group.next() else { break }
+                switch event {
+                case .stopped: group.cancelAll()
+                case .ended(let end):
+                    started -= 1
+                    if started > 0 { running.takeBack() }
+                    if active.reason != nil { continue }
+                    do throws(RedisError) {
+                        try await decide(end, &current)
+                        if !current.wantsSettlement(at: .now) || current.undecided.isEmpty { continue }
+                        if try await !settle(&current, isLast: false) { active.stop(.leaseLost) }
+                        // Other jobs must not wait for a whole pack, if it has the last place of this worker.
+                        if running.activeCountOfWorker >= places {
+                            current.isYielding = (try? await queue.hasReadyJobs()) ?? false
+                        }
+                    } catch {
+                        active.stop(.leaseLost)
+                        group.cancelAll()
+                        return error
+                    }
+                }
+            }
+            group.cancelAll()
+            return nil
+        }
+        run = current
+        if let failure { throw failure }
+    }
+
+    private func run(_ job: Job, of active: ActiveJob) async -> SourceEnd {
+        let (start, metrics) = (ContinuousClock.now, PipelineMetrics())
+        let age = maximumFailureAge(for: active, job: job)
+        let result = await runner.run(job, maximumFailureAge: age, metrics: metrics)
+        return SourceEnd(job: job, result: result, metrics: metrics, seconds: start.duration(to: .now).inSeconds)
+    }
+
+    /// Decides what becomes of a source: it has ended, is split off for another attempt, or waits with the others for
+    /// the host.
+    private func decide(_ end: SourceEnd, _ run: inout PackRun) async throws(RedisError) {
+        let active = run.active
+        run.add(Worker.counters(end.metrics.counts, result: end.result))
+        var outcome = outcome(of: end.job, in: active, status: .done)
+        outcome.seconds = end.seconds
+        outcome.times = JobOutcome.Times(seconds: end.seconds, end.metrics.times)
+        outcome.notes = end.metrics.notes.isEmpty ? nil : end.metrics.notes
+        switch end.result {
+        case .done(let outputs):
+            outcome.outputs = outputs
+            run.end(outcome)
+        case .failed(let error):
+            if let turn = error.hostTurn, !turn.isGivenUp, !retry.asksForTooLong(error) {
+                if turn.host == end.job.host {
+                    run.turn = turn
+                } else {
+                    // A redirect: the other sources need not wait for that host.
+                    run.split(.init(job: end.job, free: active.free + 1, delay: .seconds(turn.wait)))
+                }
+                return
+            }
+            let isGivenUp = error.hostTurn?.isGivenUp == true
+            if let turn = error.hostTurn, isGivenUp, givenUpHosts.isNews(turn.host, at: .now) {
+                try await queue.giveUp(turn.host)
+            }
+            if !isGivenUp, let delay = retry.delay(after: active.counted, of: end.job.attempts, error: error) {
+                let free = active.free + (RetryPolicy.isFree(error) ? 1 : 0)
+                run.split(.init(job: end.job, free: free, delay: delay))
+                return
+            }
+            outcome.status = .failed
+            outcome.error = .init(
+                code: error.code.rawValue,
+                message: message(of: error),
+                retryable: error.isRetryable
+            )
+            let json = end.job.json()
+            if json.count <= JobOutcome.maximumJobSize { outcome.job = end.job }
+            run.end(outcome, dead: deadLetter(outcome, of: active, json: json))
+        }
+    }
+
+    private func outcome(of job: Job, in active: ActiveJob, status: JobOutcome.Status) -> JobOutcome {
+        JobOutcome(
+            id: job.id,
+            source: String(job.source.prefix(JobOutcome.maximumSource)),
+            status: status,
+            attempts: active.counted,
+            worker: worker,
+            labels: job.labels
+        )
+    }
+
+    private func deadLetter(_ outcome: JobOutcome, of active: ActiveJob, json: Data) -> DeadLetter.Content {
+        DeadLetter.Content(
+            code: outcome.error?.code ?? "",
+            message: outcome.error?.message ?? "",
+            attempts: outcome.attempts,
+            worker: worker,
+            batch: active.batch.isEmpty ? nil : active.batch,
+            labels: outcome.labels,
+            job: String(decoding: json, as: UTF8.self)
+        )
+    }
+
+    /// Settles what was decided, in as many calls as it needs.
+    ///
+    /// - Returns: false if the pack is no longer this worker's.
+    private func settle(_ run: inout PackRun, isLast: Bool) async throws(RedisError) -> Bool {
+        let active = run.active
+        repeat {
+            let (settlement, known) = (run.nextSettlement(isLast: isLast), run.pack.sources.count)
+            let reply = try await untilAcknowledged(active) { () throws(RedisError) in
+                ("pack", try await queue.settle(settlement, of: active, known: known, worker: worker))
+            }
+            if let reply { await note(reply, of: active) }
+            guard let reply, reply.result.wasApplied else { return false }
+            run.settled(settlement, at: .now)
+        } while run.hasDecisions
+        return true
+    }
+
+    /// Another version of the program admitted the pack.
+    private func failUnreadable(_ active: ActiveJob) async throws(RedisError) {
+        var outcome = JobOutcome(
+            id: active.id,
+            source: String(decoding: active.json.prefix(256), as: UTF8.self),
+            status: .failed,
+            attempts: active.counted,
+            worker: worker
+        )
+        outcome.error = .init(code: "invalid_job", message: "The pack cannot be read.", retryable: false)
+        let dead = deadLetter(outcome, of: active, json: active.json)
+        let completion = JobCompletion(job: active, outcome: outcome, dead: dead)
+        running.markSettling(active)
+        _ = try await untilAcknowledged(active) { () throws(RedisError) in
+            (outcome.status.rawValue, try await completions.report(completion))
+        }
+    }
+}

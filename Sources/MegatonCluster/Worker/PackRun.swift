@@ -1,0 +1,110 @@
+internal import Foundation
+internal import MegatonPipeline
+internal import MegatonRedis
+
+/// A claimed pack while its sources run: what was decided about them and not settled yet.
+struct PackRun: Sendable {
+    let active: ActiveJob
+    /// The sources that Redis has in the pack.
+    private(set) var pack: Pack
+    /// Sources that have not been started.
+    private(set) var waiting: ArraySlice<Pack.Source>
+    /// The turn for which the rest of the pack waits, once its host has refused a request.
+    var turn: HostTurn?
+    /// Whether it begins with no further source, as other jobs wait for its place.
+    var isYielding = false
+    private var ends: [PackSettlement.End] = []
+    private var splits: [PackSettlement.Split] = []
+    private var counters: [String: Int] = [:]
+    /// Bytes of `ends` and `splits`.
+    private var bytes = 0
+    private var last = ContinuousClock.now
+    private let interval: Duration
+
+    /// Time after which sources that have ended are settled while others still run, so that progress is seen, and is
+    /// not lost if the worker dies.
+    static let settleInterval: Duration = .seconds(5)
+    /// Maximum number of bytes of outcomes, dead letters and jobs in one call: Redis serves no other client meanwhile.
+    static let callBytes = 512 * 1024
+
+    init(_ pack: Pack, of active: ActiveJob, settledEach interval: Duration = settleInterval) {
+        self.interval = interval
+        self.active = active
+        self.pack = pack
+        waiting = pack.sources[...]
+    }
+
+    /// Whether a further source may be started.
+    var mayStart: Bool { turn == nil && !isYielding && active.reason == nil && !waiting.isEmpty }
+
+    mutating func startNext() -> Pack.Source? { mayStart ? waiting.popFirst() : nil }
+
+    /// Whether decisions are to be settled before the pack has ended.
+    func wantsSettlement(at now: ContinuousClock.Instant) -> Bool {
+        bytes >= Self.callBytes || hasDecisions && now - last >= interval
+    }
+
+    /// Whether something was decided that is not settled.
+    var hasDecisions: Bool { !ends.isEmpty || !splits.isEmpty }
+
+    mutating func end(_ outcome: JobOutcome, dead: DeadLetter.Content? = nil) {
+        let end = PackSettlement.End(
+            id: outcome.id ?? "",
+            outcome: outcome,
+            dead: dead,
+            hasBatch: !active.batch.isEmpty
+        )
+        bytes += end.size
+        ends.append(end)
+    }
+
+    mutating func split(_ split: PackSettlement.Split) {
+        bytes += split.size
+        splits.append(split)
+        waiting.removeAll { $0.id == split.job.id }
+    }
+
+    mutating func add(_ numbers: [String: Int]) { counters.merge(numbers, uniquingKeysWith: +) }
+
+    /// The sources about which nothing was decided.
+    var undecided: [Pack.Source] { sources(without: ends, splits) }
+
+    private func sources(without ends: [PackSettlement.End], _ splits: [PackSettlement.Split]) -> [Pack.Source] {
+        let decided = Set(ends.map(\.id)).union(splits.compactMap(\.job.id))
+        return pack.sources.filter { !decided.contains($0.id) }
+    }
+
+    /// The next part of what was decided: at most `callBytes`, or one source. The others stay claimed.
+    ///
+    /// - Parameter isLast: whether the worker gives the pack up: with the last part, the others are released, or wait
+    ///   for their host.
+    func nextSettlement(isLast: Bool) -> PackSettlement {
+        var bytes = 0
+        func fits(_ size: Int) -> Bool {
+            defer { bytes += size }
+            return bytes == 0 || bytes + size <= Self.callBytes
+        }
+        var settlement = PackSettlement(ends: Array(ends.prefix { fits($0.size) }), counters: counters)
+        if settlement.ends.count == ends.count { settlement.splits = Array(splits.prefix { fits($0.size) }) }
+        let rest = sources(without: settlement.ends, settlement.splits)
+        if rest.isEmpty { return settlement }
+        let isWhole = settlement.ends.count == ends.count && settlement.splits.count == splits.count
+        if !isLast || !isWhole {
+            settlement.rest = .keep(pack.with(rest))
+        } else if let turn, active.reason == nil {
+            settlement.rest = .hold(pack.with(rest), turn)
+        } else {
+            settlement.rest = isYielding && active.reason == nil ? .yield(pack.with(rest)) : .ready(pack.with(rest))
+        }
+        return settlement
+    }
+
+    /// Forgets what was settled.
+    mutating func settled(_ settlement: PackSettlement, at now: ContinuousClock.Instant) {
+        pack.sources = sources(without: settlement.ends, settlement.splits)
+        ends.removeFirst(settlement.ends.count)
+        splits.removeFirst(settlement.splits.count)
+        bytes = ends.reduce(0) { $0 + $1.size } + splits.reduce(0) { $0 + $1.size }
+        (counters, last) = ([:], now)
+    }
+}

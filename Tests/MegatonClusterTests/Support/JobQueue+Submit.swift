@@ -1,0 +1,27 @@
+import Foundation
+import MegatonRedis
+
+@testable import MegatonCluster
+
+extension JobQueue {
+    /// Pushes jobs of one source each.
+    func submit(
+        _ jobs: some Collection<Data>,
+        to batch: String,
+        first: Int,
+        isLast: Bool,
+        policy: BatchPolicy,
+        idsAreUnique: Bool = false,
+        submitter: String
+    ) async throws(RedisError) -> Int {
+        try await push(
+            jobs.map { PushedJob(json: $0) },
+            to: batch,
+            first: first,
+            isLast: isLast,
+            policy: policy,
+            idsAreUnique: idsAreUnique,
+            submitter: submitter
+        )
+    }
+}

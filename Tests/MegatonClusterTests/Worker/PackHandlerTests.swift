@@ -1,0 +1,266 @@
+import Foundation
+import Logging
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import Synchronization
+import Testing
+
+@testable import MegatonCluster
+@testable import MegatonCore
+
+/// Packs in a worker, with a runner that renders nothing and a real Redis.
+@Suite(.timeLimit(.minutes(2))) struct PackHandlerTests {
+    /// Answers each source, and records how many ran at once.
+    private final class Runner: JobRunning {
+        struct State {
+            var ids: [String] = []
+            var count = 0
+            var most = 0
+        }
+
+        let state = Mutex(State())
+        let answer: @Sendable (Job) async -> JobRunner.Result
+
+        init(_ answer: @escaping @Sendable (Job) async -> JobRunner.Result) { self.answer = answer }
+
+        func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> JobRunner.Result {
+            state.withLock { state in
+                state.ids.append(job.id ?? "")
+                state.count += 1
+                state.most = max(state.most, state.count)
+            }
+            defer { state.withLock { $0.count -= 1 } }
+            return await answer(job)
+        }
+    }
+
+    private func handler(
+        _ runner: Runner,
+        _ fixture: QueueFixture,
+        running: RunningJobs,
+        places: Int = 1,
+        interval: Duration = .seconds(60)
+    ) -> JobHandler {
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        return JobHandler(
+            queue: fixture.queue,
+            completions: CompletionBatcher(fixture.queue, worker: "w1"),
+            runner: runner,
+            running: running,
+            statistics: StatisticsRecorder(),
+            retry: RetryPolicy(),
+            maximumStalls: 3,
+            worker: "w1",
+            history: History(file: nil, logger: logger),
+            logger: logger,
+            places: places,
+            packInterval: interval
+        )
+    }
+
+    /// A claimed pack of a batch whose ids are unique.
+    private func claimed(_ count: Int, _ fixture: QueueFixture, _ running: RunningJobs) async throws -> ActiveJob {
+        let sources = (1...count).map { Pack.Source(id: "p.\($0)", source: "http://a.example/\($0)") }
+        let pack = Pack(sharing: Job(id: "p", source: "", batch: "b"), sources: sources)
+        _ = try await fixture.queue.push(
+            [PushedJob(json: pack.json(), sources: count)],
+            to: "b",
+            first: 0,
+            isLast: true,
+            policy: BatchPolicy(keepsLedger: true),
+            idsAreUnique: true,
+            submitter: "me"
+        )
+        try await fixture.admit()
+        let active = try #require(try await fixture.claim().first)
+        running.insert(active)
+        return active
+    }
+
+    @Test(arguments: [1, 4]) func aPackUsesTheFreePlacesOfItsWorker(_ places: Int) async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let (runner, running) = (
+                Runner { _ in
+                    for _ in 0..<20 { await Task.yield() }
+                    return .done([])
+                }, RunningJobs()
+            )
+            let active = try await claimed(40, fixture, running)
+            await handler(runner, fixture, running: running, places: places).handle(active)
+            let batch = try await fixture.batch("b")
+            #expect(batch["done"] == 40 && batch.isFinished)
+            let state = runner.state.withLock { $0 }
+            #expect(state.ids.count == 40 && state.most <= places)
+            #expect(running.count == 0)
+            #expect(running.lend(of: 1), "all places were given back")
+        }
+    }
+
+    @Test func eachSourceEndsByItself() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let runner = Runner { job in
+                switch job.id {
+                case "p.2": .failed(ImageError(.notFound, "gone"))
+                case "p.3": .failed(ImageError(.unreachable, "broken", isRetryable: true))
+                default: .done([])
+                }
+            }
+            let running = RunningJobs()
+            let active = try await claimed(4, fixture, running)
+            await handler(runner, fixture, running: running).handle(active)
+            let batch = try await fixture.batch("b")
+            #expect(batch["done"] == 2 && batch["failed"] == 1 && !batch.isFinished)
+            #expect(try await fixture.places("p.2") == ["dead"])
+            #expect(try await fixture.places("p.3") == ["delay"])
+            let letter = try #require(try await fixture.queue.deadLetter(id: "p.2"))
+            #expect(try Job(json: Data(letter.content.job.utf8)).source == "http://a.example/2")
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.delay), "XX", "1", "b/p.3"])
+            let single = try #require(try await fixture.claim().first)
+            #expect(single.counted == 2 && single.packSize == 0)
+        }
+    }
+
+    @Test func sourcesThatTheirHostRefusesWaitTogether() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let runner = Runner { job in
+                if job.id == "p.1" { return .done([]) }
+                var error = ImageError(.throttled, "later", isRetryable: true)
+                error.hostTurn = HostTurn(host: "a.example:80", wait: 60, interval: 1)
+                return .failed(error)
+            }
+            let running = RunningJobs()
+            let active = try await claimed(5, fixture, running)
+            await handler(runner, fixture, running: running).handle(active)
+            #expect(runner.state.withLock { $0.ids } == ["p.1", "p.2"], "the others are not tried")
+            #expect(try await fixture.places("p") == ["held"])
+            #expect(try await fixture.batch("b")["done"] == 1)
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.held), "1", "a.example:80"])
+            let rest = try #require(try await fixture.claim().first)
+            #expect(rest.packSize == 4 && rest.counted == 1)
+        }
+    }
+
+    @Test(arguments: [ActiveJob.StopReason.shutdown, .batchCancelled, .leaseLost])
+    func aStoppedPackKeepsWhatIsDone(_ reason: ActiveJob.StopReason) async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let active = try await claimed(5, fixture, running)
+            let runner = Runner { job in
+                if job.id == "p.2" {
+                    active.stop(reason)
+                    while !Task.isCancelled { await Task.yield() }
+                }
+                return .done([])
+            }
+            await handler(runner, fixture, running: running).handle(active)
+            let batch = try await fixture.batch("b")
+            switch reason {
+            case .shutdown:
+                #expect(batch["done"] == 1)
+                let rest = try #require(try await fixture.claim(worker: "w2").first)
+                #expect(rest.packSize == 4 && rest.counted == 1)
+            case .batchCancelled: #expect(batch["done"] == 1 && batch["cancelled"] == 4 && batch.isFinished)
+            default:
+                #expect(batch.ended == 0)
+                #expect(try await fixture.places("p") == ["lease"])
+            }
+        }
+    }
+
+    @Test func aWorkerThatDrainsBeginsWithNoFurtherSource() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let active = try await claimed(5, fixture, running)
+            let runner = Runner { job in
+                if job.id == "p.2" { running.beginDraining() }
+                return .done([])
+            }
+            await handler(runner, fixture, running: running).handle(active)
+            #expect(runner.state.withLock { $0.ids } == ["p.1", "p.2"])
+            #expect(try await fixture.batch("b")["done"] == 2)
+            let rest = try #require(try await fixture.claim(worker: "w2").first)
+            #expect(rest.packSize == 3 && rest.counted == 1)
+        }
+    }
+
+    @Test func aPackWhoseWorkerDiedIsSplitWithoutARun() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            _ = try await claimed(3, fixture, running)
+            try await fixture.queue.sweep(dead: ["w1"])
+            let again = try #require(try await fixture.claim().first)
+            let runner = Runner { _ in .done([]) }
+            await handler(runner, fixture, running: running).handle(again)
+            #expect(runner.state.withLock { $0.ids }.isEmpty)
+            let singles = try await fixture.claim(5)
+            #expect(singles.map(\.id).sorted() == ["p.1", "p.2", "p.3"])
+            #expect(singles.allSatisfy { $0.stalls == 1 && $0.packSize == 0 })
+        }
+    }
+
+    @Test(arguments: [1, 2]) func aPackWithTheLastPlaceLetsOtherJobsRun(_ places: Int) async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let active = try await claimed(5, fixture, running)
+            try await fixture.push(QueueFixture.job("single"))
+            try await fixture.admit()
+            let runner = Runner { _ in .done([]) }
+            await handler(runner, fixture, running: running, places: places, interval: .zero).handle(active)
+            let batch = try await fixture.batch("b")
+            if places > 1 {
+                #expect(batch["done"] == 5, "the other job has a place of its own")
+                return
+            }
+            #expect(batch["done"] == 1)
+            #expect(try await fixture.claim().map(\.id) == ["single"])
+            let rest = try #require(try await fixture.claim().first)
+            #expect(rest.packSize == 4 && rest.counted == 1)
+        }
+    }
+
+    /// The renditions of 200 jobs are 2 MB: one call has at most 512 KiB of them.
+    @Test func aLargePackIsSplitInSeveralCalls() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let sources = (1...200).map { Pack.Source(id: "p.\($0)", source: "http://a.example/\($0)") }
+            let output = "file:///" + String(repeating: "long/", count: 2000) + "{hash}.{ext}"
+            let pack = Pack(sharing: Job(id: "p", source: "", output: output), sources: sources)
+            try await fixture.push(pack.json())
+            try await fixture.admit()
+            _ = try #require(try await fixture.claim().first)
+            try await fixture.queue.sweep(dead: ["w1"])
+            let again = try #require(try await fixture.claim().first)
+            running.insert(again)
+            let before = try await settlements(fixture)
+            await handler(Runner { _ in .done([]) }, fixture, running: running).handle(again)
+            #expect(try await settlements(fixture) - before >= 4)
+            #expect(try await fixture.queue.alive() == 200)
+            #expect(try await fixture.count("ZCARD", fixture.keys.lease) == 0)
+            #expect(try await fixture.redis.send(["HGET", .string(fixture.keys.stat), "packed"]).int == 0)
+        }
+    }
+
+    /// Number of scripts that Redis has run.
+    private func settlements(_ fixture: QueueFixture) async throws -> Int {
+        let info = try await fixture.redis.send(["INFO", "commandstats"]).string ?? ""
+        return info.split(whereSeparator: \.isNewline).filter { $0.hasPrefix("cmdstat_eval") }
+            .compactMap { $0.split(separator: "=").dropFirst().first?.split(separator: ",").first.flatMap { Int($0) } }
+            .reduce(0, +)
+    }
+
+    @Test func aSuspectedSourceIsNotRunWithTheOthers() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let active = try await claimed(3, fixture, running)
+            let digest = Job(source: "http://a.example/2").sourceDigest
+            let score = (try await fixture.queue.now() + 60_000) * 8 + 3
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.crashes), .int(Int(score)), .string(digest)])
+            let runner = Runner { _ in .done([]) }
+            await handler(runner, fixture, running: running).handle(active)
+            #expect(runner.state.withLock { $0.ids } == ["p.1", "p.3"])
+            let single = try #require(try await fixture.claim().first)
+            #expect(single.id == "p.2" && single.isQuarantined)
+        }
+    }
+}
