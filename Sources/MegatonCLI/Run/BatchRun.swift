@@ -214,8 +214,8 @@ final class BatchRun: Sendable {
                 try await self.submit()
                 self.progress.withLock { $0.isStopped = true }
                 self.changed.signal()
-                // A push in flight at the signal may have created the batch after the attempt to cancel it. With several
-                // shards it exists before its first job.
+                // A push in flight at the signal may have created the batch after the attempt to cancel it. With
+                // several shards it exists before its first job.
                 guard self.shutdown.level > .none, self.hasBegun || self.queue.isDivided else { return nil }
                 try await self.submitter.cancel()
                 return nil

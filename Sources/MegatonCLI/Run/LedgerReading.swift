@@ -82,8 +82,8 @@ struct LedgerReading: Sendable {
     /// The outcomes of each shard that the reader has or does not want, and the lines of the ledger that the shards may
     /// still have.
     ///
-    /// The lines do not say from which shard they came. The outcomes that a shard has deleted are in the ledger or lost;
-    /// the others are read again, and skipped if the ledger has the same line.
+    /// The lines do not say from which shard they came. The outcomes that a shard has deleted are in the ledger or
+    /// lost; the others are read again, and skipped if the ledger has the same line.
     private func histories(_ counters: BatchCounters) async throws -> ([OutcomeHistory], Set<LedgerLine>) {
         if !queue.isDivided { return ([try await history(counters)], []) }
         let known = try await ledger?.resumedLines() ?? []

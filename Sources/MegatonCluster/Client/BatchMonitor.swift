@@ -24,8 +24,8 @@ package struct BatchMonitor: Sendable {
     /// Waits for an outcome that no reader has acknowledged, a second at most. Call this after an acknowledging
     /// `OutcomeCursor` has returned none.
     ///
-    /// - Parameter redis: a connection that nothing else uses, to the only shard. If there are several, they are polled: a
-    ///   blocking command cannot wait for several servers.
+    /// - Parameter redis: a connection that nothing else uses, to the only shard. If there are several, they are
+    ///   polled: a blocking command cannot wait for several servers.
     package func waitForOutcome(on redis: RedisClient) async throws(RedisError) {
         if queue.isDivided {
             for _ in 0..<Self.polls {

@@ -13,9 +13,9 @@ import Synchronization
 /// client.close()
 /// ```
 ///
-/// - **Connections.** The client owns one connection to the control Redis, or to each shard of the queue, which opens with the first call and ends
-///   with ``close()`` or with the last reference to the client and its batches. Each iteration of outcomes has one
-///   more, which ends with it.
+/// - **Connections.** The client owns one connection to the control Redis, or to each shard of the queue, which opens
+///   with the first call and ends with ``close()`` or with the last reference to the client and its batches. Each
+///   iteration of outcomes has one more, which ends with it.
 /// - **Outages of Redis.** A push is retried for a minute, and each job is pushed exactly once. An iteration waits for
 ///   Redis for the client's idle time-out. Both then throw ``ClusterError/Code/redisUnavailable``. Nothing is lost: the
 ///   cluster continues, and a new iteration continues with the first outcome that was not read.
@@ -31,7 +31,8 @@ public final class ClusterClient: Sendable {
     private let address: QueueAddress
     /// Shard 0.
     private let first: JobQueue
-    /// The queue as it was when it was used, the last one at the end: iterations continue with the shards of their batch.
+    /// The queue as it was when it was used, the last one at the end: iterations continue with the shards of their
+    /// batch.
     private let opened = Mutex<[ShardedQueue]>([])
     private let logger: Logger
 
@@ -40,8 +41,8 @@ public final class ClusterClient: Sendable {
     /// - Parameters:
     ///   - redis: URL of the control Redis: `redis://[user:password@]host[:port][/database]`,
     ///     `rediss://…[?ca=file.pem&cert=file.pem&key=file.pem]`, `unix:///path/of/socket`,
-    ///     `redis-sentinel://host:port,host:port/name` or `redis+cluster://host:port,host:port`. For a queue whose shards
-    ///     are on several Redis, their URLs in order, with spaces in between.
+    ///     `redis-sentinel://host:port,host:port/name` or `redis+cluster://host:port,host:port`. For a queue whose
+    ///     shards are on several Redis, their URLs in order, with spaces in between.
     ///   - queue: the queue's name, as in `megaton worker --queue`.
     ///   - idleTimeout: how long an iteration of outcomes waits for an unreachable Redis, for a cluster without
     ///     workers, or for more jobs of a batch that another submitter has not closed. A minute by default.

@@ -8,8 +8,8 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
 
         private init(_ description: String) { self.description = description }
 
-        /// A URL, a name or a number is invalid, this Redis must not hold jobs, as it may evict them, or the servers are
-        /// not those of the queue's shards.
+        /// A URL, a name or a number is invalid, this Redis must not hold jobs, as it may evict them, or the servers
+        /// are not those of the queue's shards.
         public static let invalidConfiguration = Code("invalid_configuration")
         /// Redis is unreachable, busy or full for now; the same call may succeed later.
         public static let redisUnavailable = Code("redis_unavailable")

@@ -31,8 +31,8 @@ package struct OutcomeCursors: Sendable {
     /// The outcomes that were read.
     package var history: OutcomeHistories { OutcomeHistories(cursors.map(\.history)) }
 
-    /// Returns the next outcomes of a shard. They stay in Redis until a later call acknowledges them. After an error the
-    /// call can be repeated; it then begins with the next shard.
+    /// Returns the next outcomes of a shard. They stay in Redis until a later call acknowledges them. After an error
+    /// the call can be repeated; it then begins with the next shard.
     ///
     /// - Returns: none if no shard has any that the reader does not have. All are acknowledged then.
     package mutating func next() async throws(RedisError) -> [Data] {
@@ -62,8 +62,8 @@ package struct OutcomeHistories: Sendable {
     /// Whether no Redis went back further than its history: outcomes may otherwise be read twice.
     package var isExact: Bool { all.allSatisfy(\.isExact) }
 
-    /// The first of these ids of which the reader has no outcome, among those that it remembers. An id that occurs twice
-    /// here must have two.
+    /// The first of these ids of which the reader has no outcome, among those that it remembers. An id that occurs
+    /// twice here must have two.
     package func ids(missingFrom ids: some Sequence<String>, limit: Int) -> [String] {
         OutcomeHistory.ids(missingFrom: ids, in: all, limit: limit)
     }

@@ -2,14 +2,14 @@ package import Foundation
 internal import MegatonPipeline
 package import MegatonRedis
 
-/// Pushes the jobs of one batch to the shards of a queue: decides the shard of each job, and begins and closes the batch
-/// in all of them. Each shard has a `BatchSubmitter`; with one shard, that does everything.
+/// Pushes the jobs of one batch to the shards of a queue: decides the shard of each job, and begins and closes the
+/// batch in all of them. Each shard has a `BatchSubmitter`; with one shard, that does everything.
 package actor ShardedSubmitter {
     private let queue: ShardedQueue
     private let parts: [BatchSubmitter]
     private var hasBegun = false
-    /// The shard of each id that the caller gave, by the hash of the id: a repeated id goes to the shard that can compare
-    /// the jobs.
+    /// The shard of each id that the caller gave, by the hash of the id: a repeated id goes to the shard that can
+    /// compare the jobs.
     private var shards: [UInt64: UInt8] = [:]
     private let rememberedIDs: Int
 
@@ -57,8 +57,8 @@ package actor ShardedSubmitter {
     ///
     /// - Parameters:
     ///   - json: the JSON to push.
-    ///   - job: the job, of a pack its first one: all of them have the same shard. Nil for a text that is none, which is
-    ///     refused in any shard.
+    ///   - job: the job, of a pack its first one: all of them have the same shard. Nil for a text that is none, which
+    ///     is refused in any shard.
     ///   - sources: number of its sources, which is 1 unless it is a pack.
     ///   - hasUniqueID: whether the caller generated the id and uses it for no other job of the batch.
     /// - Throws: `.closed` after `close`.

@@ -1,8 +1,8 @@
 /// Names of all keys that one queue uses in the control Redis.
 ///
-/// Each contains the queue as a hash tag, so that the keys of a script share a slot of a Redis Cluster. Those of a shard
-/// contain its number too, except shard 0, the only one of most queues. All except the public intakes contain the version
-/// of the protocol: processes of another version find none of its jobs.
+/// Each contains the queue as a hash tag, so that the keys of a script share a slot of a Redis Cluster. Those of a
+/// shard contain its number too, except shard 0, the only one of most queues. All except the public intakes contain the
+/// version of the protocol: processes of another version find none of its jobs.
 package struct QueueKeys: Sendable, Hashable {
     /// The queue's name.
     package let queue: String

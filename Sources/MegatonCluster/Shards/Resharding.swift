@@ -3,8 +3,8 @@ package import MegatonRedis
 
 /// Changes the number of shards of a queue; see the section "Shards" of <doc:Scheduling>.
 ///
-/// No job moves. Shards that are added begin empty, and shards that are removed must be empty. Each step can be repeated,
-/// so that the same command finishes a change that was interrupted.
+/// No job moves. Shards that are added begin empty, and shards that are removed must be empty. Each step can be
+/// repeated, so that the same command finishes a change that was interrupted.
 package struct Resharding: Sendable {
     private let address: QueueAddress
     private let shard: @Sendable (Int) -> JobQueue
@@ -19,8 +19,8 @@ package struct Resharding: Sendable {
     ///
     /// - Parameter acceptsLoss: whether shards that have lost their data are used again, empty.
     /// - Returns: the previous number of shards.
-    /// - Throws: `.shardMismatch` if the servers are not those of the queue, a shard that would be removed is not empty,
-    ///   or a shard that would be added is in use. The queue is then as before.
+    /// - Throws: `.shardMismatch` if the servers are not those of the queue, a shard that would be removed is not
+    ///   empty, or a shard that would be added is in use. The queue is then as before.
     package func change(to count: Int, acceptsLoss: Bool = false) async throws(RedisError) -> Int {
         guard address.servers.count <= count else {
             throw refusal(

@@ -56,7 +56,8 @@ package struct ShardLayout: Sendable, Equatable {
     /// The shard of a text, such as the digest of a source: always the same one for the same number of shards.
     package func shard(of text: String) -> Int { count == 1 ? 0 : Int(Self.hash(text) % UInt64(count)) }
 
-    /// 64 bits of FNV-1a (RFC 9923), and the finalizer of MurmurHash3, as the low bits of FNV alone are not spread well.
+    /// FNV-1a with 64 bits (G. Fowler, L. Noll and K.-P. Vo), and the finalizer of MurmurHash3, as the low bits of FNV
+    /// alone are not spread well.
     static func hash(_ text: String) -> UInt64 {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
         for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3 }

@@ -114,7 +114,8 @@ final class ClaimLoop: Sendable {
         }
     }
 
-    /// Waits for an answer of a shard whose last claim failed: a claim would occupy places that the other shards can use.
+    /// Waits for an answer of a shard whose last claim failed: a claim would occupy places that the other shards can
+    /// use.
     private func waitForAnswer() async throws(RedisError) {
         places.leave(member)
         try await queue.redis.send(["EXISTS", .string(queue.keys.control)])

@@ -98,8 +98,8 @@ extension Worker {
         ///
         /// - Parameters:
         ///   - redis: URL of the control Redis, which holds the jobs; see
-        ///     ``ClusterClient/init(redis:queue:idleTimeout:logger:)``. Without `cacheRedis` it is the cache too, with all
-        ///     of its servers if it names several.
+        ///     ``ClusterClient/init(redis:queue:idleTimeout:logger:)``. Without `cacheRedis` it is the cache too, with
+        ///     all of its servers if it names several.
         ///   - cacheRedis: URL of the cache Redis; the control Redis if nil.
         ///   - queue: the queue's name.
         /// - Throws: ``ClusterError`` if a URL or the name of the queue is invalid.

@@ -186,8 +186,8 @@ public final class Worker: Sendable {
     }
 
     /// Whether the last renewal of leases succeeded and is more recent than one lease, so that jobs claimed now can be
-    /// kept; of a queue with several shards, in any of them. A single failed renewal makes this false until the next one
-    /// succeeds.
+    /// kept; of a queue with several shards, in any of them. A single failed renewal makes this false until the next
+    /// one succeeds.
     public var isReady: Bool {
         shards.all.contains { shard in
             shard.running.renewed.map { $0.duration(to: .now) < configuration.lease } ?? false
@@ -196,8 +196,8 @@ public final class Worker: Sendable {
 
     /// Works until the signal, then drains: jobs that do not finish within the drain timeout are released.
     ///
-    /// If the queue changes to a protocol that this worker does not speak, or to another number of shards, it raises the
-    /// signal to `.drain` itself, and `refusal` has the reason.
+    /// If the queue changes to a protocol that this worker does not speak, or to another number of shards, it raises
+    /// the signal to `.drain` itself, and `refusal` has the reason.
     package func run(until signal: ShutdownSignal) async {
         logger.info("worker started", metadata: [LogKey.queue: "\(configuration.keys.queue)"])
         let shards = shards.all

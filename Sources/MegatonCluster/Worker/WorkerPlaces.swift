@@ -2,9 +2,9 @@ import Synchronization
 
 /// The places of a worker, for which the claim loops of its shards take turns.
 ///
-/// A loop reserves the free places, claims jobs for them, and gives back those that its shard could not fill. A loop that
-/// finds no place, or finds that another one waits, waits too; the one that has waited longest is next. So each shard
-/// gets its turn, and a shard that does not answer holds the places of one claim at most.
+/// A loop reserves the free places, claims jobs for them, and gives back those that its shard could not fill. A loop
+/// that finds no place, or finds that another one waits, waits too; the one that has waited longest is next. So each
+/// shard gets its turn, and a shard that does not answer holds the places of one claim at most.
 final class WorkerPlaces: Sendable {
     /// Number of jobs that may be in progress at a time.
     let count: Int
@@ -21,8 +21,8 @@ final class WorkerPlaces: Sendable {
         var waiting: [Int] = []
     }
 
-    /// - Parameter waitsForSettlements: true for a worker of suspects. Otherwise a job whose work is done holds no place
-    ///   while it is being settled, up to the number of jobs that one call settles.
+    /// - Parameter waitsForSettlements: true for a worker of suspects. Otherwise a job whose work is done holds no
+    ///   place while it is being settled, up to the number of jobs that one call settles.
     init(count: Int, waitsForSettlements: Bool) {
         self.count = count
         self.waitsForSettlements = waitsForSettlements
@@ -84,8 +84,8 @@ final class WorkerPlaces: Sendable {
 
     /// Reserves places for a claim, until `end`.
     ///
-    /// - Returns: 0 if none is free, or another shard has waited longer. The jobs of the shard are then notified when its
-    ///   turn comes (`RunningJobs.changed`).
+    /// - Returns: 0 if none is free, or another shard has waited longer. The jobs of the shard are then notified when
+    ///   its turn comes (`RunningJobs.changed`).
     func reserve(for member: Int) -> Int {
         let (number, next) = state.withLock { state -> (Int, RunningJobs?) in
             let free = free(for: member, state)

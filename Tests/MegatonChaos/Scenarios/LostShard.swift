@@ -4,8 +4,8 @@ import MegatonRedis
 import MegatonTestSupport
 import NIOCore
 
-/// Takes the Redis of one of two shards down under load. The other shard goes on meanwhile, all processes live, and each
-/// job counts once when it is back.
+/// Takes the Redis of one of two shards down under load. The other shard goes on meanwhile, all processes live, and
+/// each job counts once when it is back.
 struct LostShard: Scenario {
     static let name = "lost-shard"
     static let summary = "one of two control Redis is away for 10 s: the other shard goes on, each job counts once"
