@@ -11,9 +11,10 @@ struct QueueReshardCommand: AsyncParsableCommand {
         commandName: "reshard",
         abstract: "Change the number of shards of the queue.",
         discussion: """
-            Each shard has its own keys and its own leader: in a Redis Cluster the shards lie on different masters, and of \
-            several --redis, shard K is on the server K modulo their number. No job moves: more shards share the jobs of \
-            new batches. To have fewer, wait until the others are empty; otherwise the command says what they have.
+            Each shard has its own keys and its own leader. In a Redis Cluster its hash tag, such as {default:1}, decides \
+            on which master it is; of several --redis, shard K is on the server K modulo their number. No job moves: more \
+            shards share the jobs of new batches. To have fewer, wait until the others are empty; otherwise the command \
+            says what they have.
 
             Workers and coordinators notice the change within seconds, finish their jobs, and exit with 69, so that \
             their service manager starts them again. They read the number from Redis. If the command is interrupted, \
