@@ -12,8 +12,8 @@
  * Rules: while a place is free, no job is ready and none is due when the clock advances, or for one idle interval if a
  * process died or lost a reply; no host gets more requests than CONCURRENCY at a time, one in RATE units of time, none
  * while its circuit is open, one after; a held job uses no attempt; every job ends.
- * Mutations: NO_TURN, NO_TICK, NO_TOKEN, NO_TOKEN_OF_RELEASE, NO_FALLBACK, NO_CHAIN, NO_MORE, NO_PASSING, NO_FAREWELL, HOLD_COUNTS,
- * NO_CONCURRENCY, NO_RATE, NO_PROBE.
+ * Mutations: NO_TURN, NO_TICK, NO_TOKEN, NO_TOKEN_OF_RELEASE, NO_FALLBACK, NO_CHAIN, NO_MORE, NO_PASSING, NO_FAREWELL,
+ * HOLD_COUNTS, NO_CONCURRENCY, NO_RATE, NO_PROBE.
  */
 
 #define JOBS 3

@@ -7,7 +7,7 @@ import MegatonRedis
 /// Only jobs whose ids were made here are packed, as others may occur twice, and no job with labels or an idempotency
 /// key. The first jobs of a batch stay single, so that a small batch is spread over all workers.
 struct PackBuilder {
-    /// What is pushed.
+    /// The jobs and packs to push.
     struct Pushed {
         let json: Data
         /// The first job; nil for a text that is none.

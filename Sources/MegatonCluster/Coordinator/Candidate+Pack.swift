@@ -17,8 +17,8 @@ extension JobValidator.Candidate {
         return pack.sources.count + invalid.count
     }
 
-    /// What the queue admits: a pack stays whole, or becomes jobs of one source each; its invalid sources become dead
-    /// letters. Any other candidate stays as it is.
+    /// The jobs that the queue admits: a pack stays whole, or becomes jobs of one source each; its invalid sources
+    /// become dead letters. Any other candidate stays as it is.
     ///
     /// A pack is split if its ids have to be compared with others, if its batch admits equal jobs only once, or if the
     /// queue cannot treat its sources alike: they have several hosts, idempotency keys or the same id.

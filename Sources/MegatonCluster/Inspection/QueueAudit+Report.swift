@@ -73,6 +73,8 @@ extension QueueAudit {
         var places = ""
         /// Empty if it has no batch or the batch is unknown.
         var batch = ""
+        /// Its idempotency key; empty if it has none, or if the repair does not need it.
+        var key = ""
 
         /// The text for operators.
         var text: String { JobKey(id).batch.map { "\(sentence) (batch \($0))" } ?? sentence }

@@ -10,7 +10,8 @@ package import MegatonRedis
 package struct QueueAudit: Sendable {
     let queue: JobQueue
 
-    /// Maximum number of ids examined: twice the largest window of a coordinator. Some 100 bytes each.
+    /// Maximum number of ids examined, some 100 bytes each: more than are ready or running. If more are held or
+    /// delayed, the audit is not complete, and its report says so.
     private static let idLimit = 262_144
     /// Maximum number of candidates in one call.
     private static let candidatesAtOnce = 100
@@ -43,13 +44,14 @@ package struct QueueAudit: Sendable {
         var rest = candidates[...]
         while !rest.isEmpty {
             let size = try await candidatesOfNextCall()
-            let faults = try await audit(rest.prefix(size).map { ($0, "") }, repair: false)
+            let faults = try await audit(rest.prefix(size).map { Candidate(id: $0) }, repair: false)
             rest = rest.dropFirst(size)
             report.add(faults)
             if !repair || faults.isEmpty { continue }
-            // The batches are known only now, and a script must name its keys. It confirms each fault again.
-            let batches = Dictionary(faults.map { ($0.id, $0.batch) }) { first, _ in first }
-            report.repaired += try await audit(batches.map { ($0.key, $0.value) }, repair: true).count
+            // Batches and idempotency keys are known only now, and a script must name its keys. It confirms each fault
+            // again.
+            let found = Dictionary(faults.map { ($0.id, $0) }) { first, _ in first }.values
+            report.repaired += try await audit(found.map(Candidate.init), repair: true).count
         }
     }
 
@@ -63,26 +65,45 @@ package struct QueueAudit: Sendable {
         return max(1, min(Self.candidatesAtOnce, Self.comparisonsAtOnce / max(1, ready)))
     }
 
-    private func audit(_ jobs: [(id: String, batch: String)], repair: Bool) async throws(RedisError) -> [Fault] {
+    /// A job to examine, with what is known of it.
+    private struct Candidate {
+        let id: String
+        var batch = ""
+        /// Digest of its idempotency key.
+        var once: String?
+
+        init(id: String) { self.id = id }
+
+        init(_ fault: Fault) {
+            (id, batch) = (fault.id, fault.batch)
+            once = fault.key.isEmpty ? nil : IdempotencyEntry.digest(of: fault.key)
+        }
+    }
+
+    private func audit(_ jobs: [Candidate], repair: Bool) async throws(RedisError) -> [Fault] {
         let keys = queue.keys
         let batches = Set(jobs.map { $0.batch }.filter { !$0.isEmpty }).sorted()
         let number = Dictionary(uniqueKeysWithValues: batches.enumerated().map { ($1, $0 + 1) })
-        var arguments: [RedisArgument] = [repair ? "1" : "0", .int(batches.count)]
+        let digests = Set(jobs.compactMap(\.once)).sorted()
+        let onceNumber = Dictionary(uniqueKeysWithValues: digests.enumerated().map { ($1, $0 + 1) })
+        var arguments: [RedisArgument] = [repair ? "1" : "0", .int(batches.count), .int(digests.count)]
         arguments += batches.map { .string($0) }
-        arguments += jobs.flatMap { job -> [RedisArgument] in [.string(job.id), .int(number[job.batch] ?? 0)] }
+        arguments += jobs.flatMap { job -> [RedisArgument] in
+            [.string(job.id), .int(number[job.batch] ?? 0), .int(job.once.flatMap { onceNumber[$0] } ?? 0)]
+        }
         let reply = try await queue.redis.run(
             QueueScripts.audit,
             keys: [keys.body, keys.meta] + keys.ready + [
                 keys.lease, keys.delay, keys.dead, keys.deadInfo, keys.wake, keys.stat, keys.suspects,
-                keys.holding, keys.ended,
-            ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] },
+                keys.holding, keys.ended, keys.heldBytes,
+            ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] } + digests.map(keys.once),
             arguments: arguments
         )
         return try (reply.array ?? []).map { entry throws(RedisError) in
-            guard let fields = entry.array?.map({ $0.string ?? "" }), fields.count == 4,
+            guard let fields = entry.array?.map({ $0.string ?? "" }), fields.count == 5,
                 let kind = Kind(rawValue: fields[1])
             else { throw JobQueue.unexpected("audit") }
-            return Fault(id: fields[0], kind: kind, places: fields[2], batch: fields[3])
+            return Fault(id: fields[0], kind: kind, places: fields[2], batch: fields[3], key: fields[4])
         }
     }
 }

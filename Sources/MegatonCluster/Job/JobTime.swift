@@ -40,7 +40,10 @@ struct IdempotencyEntry: Sendable, Hashable {
     /// Nil for a job without a key.
     init?(_ job: Job) {
         guard let key = job.idempotencyKey else { return nil }
-        digest = String(Checksum.sha256(Data(key.utf8)).prefix(32))
+        digest = Self.digest(of: key)
         lifetime = .seconds(job.idempotencyTTL ?? 24 * 3600)
     }
+
+    /// The digest of an idempotency key.
+    static func digest(of key: String) -> String { String(Checksum.sha256(Data(key.utf8)).prefix(32)) }
 }

@@ -88,8 +88,8 @@ extension JobQueue {
                 throw Self.unexpected("ZSCAN")
             }
             cursor = next
-            // Jobs of other batches are left out here, as there may be a million of them. The script checks the batch of
-            // each job: a requeued one is in the scope of the batch that it died in, without belonging to it.
+            // Jobs of other batches are left out here, as there may be a million of them. The script checks the batch
+            // of each job: a requeued one is in the scope of the batch that it died in, without belonging to it.
             let ids = parts[1].dictionary.keys.compactMap(id).filter { JobKey($0).batch == batch }.sorted()
             if ids.isEmpty { continue }
             try await redis.run(

@@ -3,7 +3,7 @@ internal import MegatonPipeline
 internal import MegatonRedis
 internal import NIOCore
 
-/// What is settled of a claimed pack in one call of the script `settlePack`.
+/// The part of a claimed pack that is settled in one call of the script `settlePack`.
 struct PackSettlement: Sendable {
     /// A source that has ended for good.
     struct End: Sendable {
@@ -45,7 +45,7 @@ struct PackSettlement: Sendable {
         var size: Int { json.count + (job.id?.utf8.count ?? 0) }
     }
 
-    /// What becomes of the other sources.
+    /// The fate of the other sources.
     enum Rest: Sendable {
         /// There are none.
         case none

@@ -31,7 +31,8 @@ package struct QueueKeys: Sendable, Hashable {
 
     /// LIST, public: clients `LPUSH` a job's JSON; the coordinator takes from the right.
     package var jobs: String { publicPrefix + "jobs" }
-    /// The public intake for jobs of a priority: `jobs`, `jobs:high` and `jobs:bulk`.
+    /// The public intake for jobs of a priority: `jobs`, `jobs:high` and `jobs:bulk`. Protocol 1 has the intakes of
+    /// batches called "high" and "bulk" there: their jobs are done, but their batches do not end (docs/upgrading.md).
     package func jobs(_ priority: Job.Priority) -> String {
         priority == .normal ? jobs : publicPrefix + "jobs:\(priority.rawValue)"
     }

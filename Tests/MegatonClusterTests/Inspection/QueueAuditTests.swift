@@ -259,6 +259,44 @@ import Testing
         }
     }
 
+    /// Fault: the key stayed without an outcome, so that later jobs with it were duplicates of a job that never ended.
+    @Test func theKeyOfAJobThatARepairFailsHasItsOutcome() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            func job(_ id: String, batch: String) -> Data {
+                var job = Job(id: id, source: "https://example.org/\(id).jpg", batch: batch)
+                job.idempotencyKey = "k"
+                return job.json()
+            }
+            try await fixture.submit([job("a", batch: "b")], to: "b", policy: .init(keepsLedger: true))
+            try await fixture.admit()
+            try await fixture.redis.send(["HDEL", .string(fixture.keys.meta), "b/a"])
+            try await findAndMend([.withoutMeta: 1], fixture)
+            try await fixture.submit([job("c", batch: "d")], to: "d", policy: .init(keepsLedger: true))
+            try await fixture.admit()
+            let key = fixture.keys.once(IdempotencyEntry.digest(of: "k"))
+            let entry = try await fixture.redis.send(["GET", .string(key)]).string
+            #expect(try #require(entry).contains(#""code":"orphan""#))
+            let later = try #require(try await fixture.results(of: "d", kept: 0).first)
+            let outcome = try JSONDecoder().decode(JobOutcome.self, from: later)
+            #expect(outcome.status == .deduplicated && outcome.error?.code == "orphan")
+        }
+    }
+
+    /// Fault: jobs that a repair took out of `delay` and `holding` stayed counted there.
+    @Test func bytesOfWaitingJobsDoNotIncludeThoseThatARepairRemoved() async throws {
+        try await withJob { (fixture) async throws in
+            func bytes() async throws -> Int {
+                try await fixture.redis.send(["HGET", .string(fixture.keys.heldBytes), "bytes"]).int ?? 0
+            }
+            try await putOff(try await fixture.claim()[0], fixture)
+            #expect(try await bytes() > 0)
+            try await far(fixture.keys.lease, "b/a", fixture)
+            try await findAndMend([.twoStates: 1], fixture)
+            #expect(try await fixture.places("a") == ["lease"])
+            #expect(try await bytes() == 0)
+        }
+    }
+
     @Test func aBodyThatADeadJobLeftIsNotCountedAgain() async throws {
         try await withJob { (fixture) async throws in
             let job = try await fixture.claim()[0]

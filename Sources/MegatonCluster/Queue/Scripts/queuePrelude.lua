@@ -45,6 +45,11 @@ local function callForAll(command, key, values)
   return count
 end
 
+-- Adds to a gauge in a hash. It is never below 0, so that a lost count cannot grow.
+local function addToGauge(key, field, delta)
+  if delta ~= 0 and redis.call('HINCRBY', key, field, delta) < 0 then redis.call('HSET', key, field, 0) end
+end
+
 -- The keys batch:<b>, results:<b> and known:<b> of a script's batch, if such triples follow its first `before` keys.
 local function batchKeys(before, number)
   local last = before + 3 * number
@@ -104,8 +109,8 @@ end
 local function countHeldBytes(frontier, ids, sign, packed)
   local bytes = 0
   for _, id in ipairs(ids) do bytes = bytes + redis.call('HSTRLEN', frontier.body, id) end
-  if bytes > 0 then redis.call('HINCRBY', frontier.bytes, 'bytes', string.format('%.0f', sign * bytes)) end
-  if packed ~= 0 then redis.call('HINCRBY', frontier.bytes, 'packed', sign * packed) end
+  addToGauge(frontier.bytes, 'bytes', sign * bytes)
+  addToGauge(frontier.bytes, 'packed', sign * packed)
 end
 
 -- Holds jobs {id, a, s, p, b, f, d, h}, in this order, behind those of their hosts, or in front with the class `a`. The
@@ -160,13 +165,13 @@ end
 -- holds jobs of several priorities, these share its turns by the weights 16, 4 and 1 (smooth weighted round robin, as
 -- in `claim`), so that none starves.
 local function turnOf(frontier, host, number)
-  local function range(command, from, to, count)
-    return redis.call(command, frontier.holding, from, to, 'LIMIT', 0, count)
+  local function range(from, to, count)
+    return redis.call('ZRANGEBYLEX', frontier.holding, from, to, 'LIMIT', 0, count)
   end
   local first, last = '[' .. host .. '\0', '(' .. host .. '\1'
-  local all = range('ZRANGEBYLEX', first, last, number)
+  local all = range(first, last, number)
   if #all < number then return all end
-  local final = range('ZREVRANGEBYLEX', last, first, 1)[1]
+  local final = redis.call('ZRANGE', frontier.holding, last, first, 'BYLEX', 'REV', 'LIMIT', 0, 1)[1]
   if not final or readEntry(host, final) == readEntry(host, all[1]) then return all end
   local credits, field = {}, host .. '\0'
   for text in string.gmatch(redis.call('HGET', frontier.pace, field) or '', '-?%d+') do
@@ -174,7 +179,7 @@ local function turnOf(frontier, host, number)
   end
   local open, sum, taken = {}, 0, {}
   for k, weight in ipairs({16, 4, 1}) do
-    local list = range('ZRANGEBYLEX', first .. k, '(' .. host .. '\0' .. k + 1, number)
+    local list = range(first .. k, '(' .. host .. '\0' .. k + 1, number)
     credits[k] = credits[k] or 0
     if #list > 0 then
       open[#open + 1] = {k = k, weight = weight, list = list, next = 1}
@@ -333,11 +338,6 @@ local function onceOutcome(id, json, labels, first, outcome)
   local noted = labels and labels ~= '' and ',"labels":' .. labels or ''
   return '{"attempts":0' .. failure .. ',"id":' .. cjson.encode(submittedId(id)) .. noted .. ',"outputs":' .. outputs ..
     ',"seconds":0,"source":' .. cjson.encode(cjson.decode(own).source) .. ',"status":"deduplicated"}'
-end
-
--- Adds to a gauge in `stat`. It is never below 0, so that a lost count cannot grow.
-local function addToGauge(statKey, field, delta)
-  if delta ~= 0 and redis.call('HINCRBY', statKey, field, delta) < 0 then redis.call('HSET', statKey, field, 0) end
 end
 
 -- Deletes dead letters, and returns how many there were.

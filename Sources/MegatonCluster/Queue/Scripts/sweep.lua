@@ -63,7 +63,8 @@ local function isDead(worker)
     local sign = redis.call('ZSCORE', workersKey, worker)
     local renewal = string.match(redis.call('HGET', workerInfoKey, worker) or '', '"renewal":([%d.]+)')
     local silence = t - (tonumber(sign) or 0)
-    silence = silence - math.max(awayUntil - math.max(tonumber(sign) or 0, awayFrom), 0)
+    -- The clock of Redis may have been turned back since.
+    silence = silence - math.max(math.min(awayUntil, t) - math.max(tonumber(sign) or 0, awayFrom), 0)
     dead[worker] = not (sign and renewal and silence < 2000 * tonumber(renewal))
   end
   return dead[worker]
