@@ -170,7 +170,7 @@ final class ClaimLoop: Sendable {
     /// Sleeps until there may be a job to claim: a wake token has arrived, or a job of this worker has ended, which
     /// increases the worker's share of the ready jobs.
     private func idle() async {
-        if free > 0 && !places.isWaiting(member) { listening.signal() }
+        if places.hasPlace(member) { listening.signal() }
         await running.changed.wait()
     }
 

@@ -82,6 +82,17 @@ final class WorkerPlaces: Sendable {
     /// Whether the shard waits for its turn.
     func isWaiting(_ member: Int) -> Bool { state.withLock { $0.waiting.contains(member) } }
 
+    /// Whether a shard without work has a free place, so that its next job is for this worker. Otherwise it waits for
+    /// its turn: another shard may claim for all places at this moment, and find nothing.
+    func hasPlace(_ member: Int) -> Bool {
+        state.withLock { state in
+            if state.waiting.contains(member) { return false }
+            if free(for: member, state) > 0 { return true }
+            state.waiting.append(member)
+            return false
+        }
+    }
+
     /// Reserves places for a claim, until `end`.
     ///
     /// - Returns: 0 if none is free, or another shard has waited longer. The jobs of the shard are then notified when

@@ -62,6 +62,20 @@ import Testing
         places.end(for: b)
     }
 
+    /// Fault: a shard without work slept without a token, as another one was claiming for all places, and nothing woke
+    /// it when that found no job either.
+    @Test func aShardThatFindsNoPlaceWaitsForItsTurn() async {
+        let places = WorkerPlaces(count: 2, waitsForSettlements: false)
+        let (first, second) = (RunningJobs(), RunningJobs())
+        let (a, b) = (places.add(first), places.add(second))
+        #expect(places.hasPlace(a) && !places.isWaiting(a))
+        #expect(places.reserve(for: b) == 2)
+        #expect(!places.hasPlace(a) && places.isWaiting(a))
+        places.end(for: b)
+        await first.changed.wait()
+        #expect(places.reserve(for: a) == 2)
+    }
+
     /// Packs of several shards use a free place once.
     @Test func packsBorrowPlacesOfAllShards() throws {
         let places = WorkerPlaces(count: 3, waitsForSettlements: false)
