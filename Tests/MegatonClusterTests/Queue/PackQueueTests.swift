@@ -237,9 +237,10 @@ import Testing
             try await fixture.push(pushed.json())
             try await fixture.admit()
             let active = try #require(try await fixture.claim().first)
+            let stored = try Pack(json: active.json)
             let part = PackSettlement(
-                ends: [end(pushed.sources[0])],
-                rest: .keep(pushed.with(Array(pushed.sources[1...])))
+                ends: [end(stored.sources[0])],
+                rest: .keep(stored.with(Array(stored.sources[1...])))
             )
             #expect(try await settle(part, of: active, known: 4, fixture) == .ok)
             try await fixture.push(pushed.json())
