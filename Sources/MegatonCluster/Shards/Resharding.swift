@@ -4,7 +4,8 @@ package import MegatonRedis
 /// Changes the number of shards of a queue; see the section "Shards" of <doc:Scheduling>.
 ///
 /// No job moves. Shards that are added begin empty, and shards that are removed must be empty. Each step can be
-/// repeated, so that the same command finishes a change that was interrupted.
+/// repeated, so that the same command finishes a change that was interrupted. A copy is replaced only if it is the one
+/// that was read: of two commands at the same time, one changes nothing more.
 package struct Resharding: Sendable {
     private let address: QueueAddress
     private let shard: @Sendable (Int) -> JobQueue
@@ -35,35 +36,100 @@ package struct Resharding: Sendable {
                 try await ShardLayout.requireNone(at: JobQueue(shard(number).redis, keys: address.keys(0)))
             }
         }
-        let old = try layout(stored, of: first)
-        if try await isDone(old, count) { return old.count }
+        let old = try await layout(stored, of: first, count, acceptsLoss: acceptsLoss)
+        // Shard 0 has lost its copy if the layout is that of shard 1.
+        if stored != nil || !old.isStored, try await isDone(old, count) { return old.count }
         let pending = old.target
         var new = ShardLayout(count: count, id: String(UInt64.random(in: .min ... .max), radix: 16))
         if let pending, pending.count == count { new.id = pending.id }
         var changing = old
         changing.target = ShardLayout.Target(count: count, id: new.id)
-        // From here on nobody starts, and those that work end when they look.
-        try await write(changing.text(of: 0), to: first)
+        let change = Change(
+            stored: stored,
+            old: old,
+            announcement: changing.text(of: 0),
+            new: new,
+            removed: count..<max(old.count, pending?.count ?? 0, count),
+            acceptsLoss: acceptsLoss
+        )
+        // Before the change is announced: a refusal, or a server that does not answer, must not end the processes.
+        _ = try await examine(change)
+        // From here on no process starts, and those that work end when they look.
+        try await replace(stored, by: change.announcement, in: first, change)
         do throws(RedisError) {
-            for number in 1..<count {
-                try await requireOwn(shard(number), old, isLost: stored == nil, acceptsLoss: acceptsLoss)
-            }
-            for number in count..<max(old.count, pending?.count ?? 0, count) {
-                try await requireEmpty(shard(number), count)
-            }
+            try await finish(change)
         } catch {
-            // After a broken connection the same command continues; a refusal leaves the queue as it was.
-            if error.code == .shardMismatch { try await write(stored, to: first) }
-            throw error
+            if error.code == .shardMismatch { throw error }
+            throw RedisError(
+                error.code,
+                "\(error.message) The change to \(Self.shards(count)) has begun, and no process of the queue "
+                    + "\"\(address.queue)\" starts before it has ended: run megaton queue reshard \(count) again, or "
+                    + "megaton queue reshard \(old.count) to undo it."
+            )
         }
-        for number in 1..<count { try await write(new.text(of: number), to: shard(number)) }
-        try await write(new.text(of: 0), to: first)
         return old.count
     }
 
-    /// The layout of shard 0.
-    private func layout(_ text: String?, of first: JobQueue) throws(RedisError) -> ShardLayout {
-        guard let text else { return ShardLayout() }
+    /// Carries out a change that was announced.
+    private func finish(_ change: Change) async throws(RedisError) {
+        let copies: [String?]
+        do throws(RedisError) {
+            // Again: a batch may have begun in between.
+            copies = try await examine(change)
+        } catch {
+            // A refusal leaves the queue as it was.
+            if error.code == .shardMismatch {
+                _ = try await shard(0).changeLayout(from: change.announcement, to: change.stored)
+            }
+            throw error
+        }
+        for (number, copy) in zip(1..<change.new.count, copies) {
+            try await replace(copy, by: change.new.text(of: number), in: shard(number), change)
+        }
+        try await replace(change.announcement, by: change.new.text(of: 0), in: shard(0), change)
+    }
+
+    /// A change of the number of shards.
+    private struct Change: Sendable {
+        /// The copy of shard 0 before the change. If it has none, a shard with a copy shows that it has lost it.
+        let stored: String?
+        let old: ShardLayout
+        /// The copy of shard 0 during the change.
+        let announcement: String
+        let new: ShardLayout
+        /// Shards that the queue loses.
+        let removed: Range<Int>
+        let acceptsLoss: Bool
+    }
+
+    /// Checks all shards except the first.
+    ///
+    /// - Returns: the copies of those that the queue will have.
+    private func examine(_ change: Change) async throws(RedisError) -> [String?] {
+        var copies: [String?] = []
+        for number in 1..<change.new.count { copies.append(try await requireOwn(shard(number), change)) }
+        for number in change.removed { try await requireEmpty(shard(number), change.new.count) }
+        return copies
+    }
+
+    /// The layout of shard 0; if it has lost its copy, that of shard 1.
+    private func layout(
+        _ text: String?,
+        of first: JobQueue,
+        _ count: Int,
+        acceptsLoss: Bool
+    ) async throws(RedisError) -> ShardLayout {
+        guard let text else {
+            guard let lost = try await ShardLayout.lost(shard(1), needsAnswer: count > 1) else { return ShardLayout() }
+            guard acceptsLoss && count == lost.count else {
+                throw refusal(
+                    "Shard 1 of the queue \"\(address.queue)\" exists, but shard 0 on \(address.server(0)) has no layout: "
+                        + "it has lost its data, or is not the Redis of the queue. If it has lost its data, run megaton "
+                        + "queue reshard \(lost.count) --accept-loss: there were \(Self.shards(lost.count))."
+                )
+            }
+            return lost
+        }
         guard let (number, layout) = ShardLayout.parse(text), number == 0 else {
             throw refusal(
                 "The Redis \(first.redis.configuration) does not have shard 0 of the queue \"\(address.queue)\", but "
@@ -86,37 +152,36 @@ package struct Resharding: Sendable {
 
     /// Checks that a shard is or may become one of the queue.
     ///
-    /// - Parameter isLost: whether shard 0 has no layout, so that a shard with a copy shows that it has lost it.
-    private func requireOwn(
-        _ shard: JobQueue,
-        _ old: ShardLayout,
-        isLost: Bool,
-        acceptsLoss: Bool
-    ) async throws(RedisError) {
+    /// - Returns: its copy of the layout.
+    private func requireOwn(_ shard: JobQueue, _ change: Change) async throws(RedisError) -> String? {
         let number = shard.keys.shard
         let place = "Shard \(number) of the queue \"\(address.queue)\" on \(shard.redis.configuration)"
         if let text = try await shard.layout() {
             guard ShardLayout.parse(text)?.shard == number else {
                 throw refusal("\(place) is in use: its key \(shard.keys.layout) is \"\(text.prefix(64))\".")
             }
-            if isLost && !acceptsLoss {
+            if change.stored == nil && !change.acceptsLoss {
                 throw refusal(
                     "\(place) exists, but shard 0 on \(address.server(0)) has no layout: it has lost its data, or is not "
                         + "the Redis of the queue. If it has lost its data, add --accept-loss."
                 )
             }
-        } else if number < old.count {
-            if acceptsLoss { return }
+            return text
+        }
+        if number < change.old.count {
+            if change.acceptsLoss { return nil }
             throw refusal(
                 "\(place) has nothing of the queue: it has lost its data, or the servers are named in another order than "
                     + "before. If it has lost its data, add --accept-loss."
             )
-        } else if try await isUsed(shard) {
+        }
+        if try await isUsed(shard) {
             throw refusal(
                 "\(place) is in use, as the queue \"\(address.queue):\(number)\". Delete that queue, or choose another name "
                     + "or fewer shards."
             )
         }
+        return nil
     }
 
     private func isUsed(_ shard: JobQueue) async throws(RedisError) -> Bool {
@@ -187,13 +252,17 @@ package struct Resharding: Sendable {
 
     // MARK: -
 
-    private func write(_ text: String?, to shard: JobQueue) async throws(RedisError) {
-        let key = RedisArgument.string(shard.keys.layout)
-        if let text {
-            try await shard.redis.send(["SET", key, .string(text)])
-        } else {
-            try await shard.redis.send(["DEL", key])
-        }
+    private func replace(
+        _ expected: String?,
+        by text: String,
+        in shard: JobQueue,
+        _ change: Change
+    ) async throws(RedisError) {
+        if try await shard.changeLayout(from: expected, to: text) { return }
+        throw refusal(
+            "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" has been changed meanwhile, perhaps by another "
+                + "megaton queue reshard. Run one of them again: megaton queue reshard \(change.new.count)."
+        )
     }
 
     private static func shards(_ count: Int) -> String { count == 1 ? "one shard" : "\(count) shards" }

@@ -72,12 +72,18 @@ package struct ShardLayout: Sendable, Equatable {
 extension ShardLayout {
     /// Reads the layout of a queue from shard 0.
     ///
-    /// - Parameter next: shard 1, which has a copy if shard 0 has lost its own.
+    /// - Parameters:
+    ///   - next: shard 1, which has a copy if shard 0 has lost its own.
+    ///   - needsNext: whether shard 1 must answer.
     /// - Throws: `.shardMismatch` if the queue cannot be used, with the remedy.
-    static func read(from first: JobQueue, next: JobQueue) async throws(RedisError) -> ShardLayout {
+    static func read(
+        from first: JobQueue,
+        next: JobQueue,
+        needsNext: Bool
+    ) async throws(RedisError) -> ShardLayout {
         let name = first.keys.queue
         guard let text = try await first.layout() else {
-            if let text = try await next.layoutIfAllowed(), let (_, lost) = parse(text) {
+            if let lost = try await lost(next, needsAnswer: needsNext) {
                 throw RedisError(
                     .shardMismatch,
                     "The Redis \(first.redis.configuration) has lost the layout of the queue \"\(name)\", and probably its "
@@ -111,6 +117,23 @@ extension ShardLayout {
             )
         }
         return layout
+    }
+
+    /// The layout of which shard 1 has a copy, for a queue whose shard 0 has none.
+    ///
+    /// - Parameter needsAnswer: whether shard 1 must answer. On another master of a Redis Cluster it must not keep a
+    ///   queue from working that was never divided.
+    /// - Returns: nil if it has none, as for a queue that was never divided.
+    static func lost(_ next: JobQueue, needsAnswer: Bool) async throws(RedisError) -> ShardLayout? {
+        do throws(RedisError) {
+            // Another number is that of a queue with the name of a shard.
+            guard let text = try await next.layout(), let (shard, layout) = parse(text), shard == 1 else { return nil }
+            return layout
+        } catch {
+            // This user may not be allowed to ask.
+            guard error.code == .authentication || !needsAnswer && error.isTransient else { throw error }
+            return nil
+        }
     }
 
     /// Checks that a server that was not named first does not have shard 0.
@@ -160,14 +183,15 @@ extension JobQueue {
         try await redis.send(["GET", .string(keys.layout)]).string
     }
 
-    /// The copy of a shard that this user may not be allowed to ask for.
-    fileprivate func layoutIfAllowed() async throws(RedisError) -> String? {
-        do throws(RedisError) {
-            return try await layout()
-        } catch {
-            guard error.code == .authentication || error.code == .notWritable else { throw error }
-            return nil
-        }
+    /// Replaces this shard's copy of the layout; see the script `changeLayout`.
+    ///
+    /// - Returns: whether it is the new one now; false if it was not the expected one.
+    func changeLayout(from expected: String?, to new: String?) async throws(RedisError) -> Bool {
+        try await redis.run(
+            QueueScripts.changeLayout,
+            keys: [keys.layout],
+            arguments: [.string(expected ?? ""), .string(new ?? "")]
+        ).int == 1
     }
 
     /// Writes the copy of a shard that has lost it.

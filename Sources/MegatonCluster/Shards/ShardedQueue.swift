@@ -92,20 +92,28 @@ package struct ShardedQueue: Sendable {
     ///
     /// - Throws: `.shardMismatch` if the number of shards has changed, or is being changed.
     package func checkLayout() async throws(RedisError) {
-        let name = first.keys.queue
-        for shard in shards {
-            let text = layout.isStored ? try await shard.restoreLayout(layout) : try await shard.layout()
-            if text == (layout.isStored ? layout.text(of: shard.keys.shard) : nil) { continue }
-            let now = text.flatMap(ShardLayout.parse)?.layout
-            let change =
-                now.map { "from \(layout.count) to \($0.target?.count ?? $0.count)" }
-                ?? "to \"\(text?.prefix(64) ?? "")\""
-            throw RedisError(
-                .shardMismatch,
-                "The number of shards of the queue \"\(name)\" has changed \(change). A process has to start again to use "
-                    + "the new ones."
-            )
+        if !isDivided { return try await checkLayout(of: first) }
+        // Of all at once: a shard that is away must not keep another one from getting its copy back.
+        var failure: RedisError?
+        let results = await results { (shard) async throws(RedisError) in try await checkLayout(of: shard) }
+        for case .failure(let error) in results where failure?.code != .shardMismatch {
+            if failure == nil || error.code == .shardMismatch { failure = error }
         }
+        if let failure { throw failure }
+    }
+
+    private func checkLayout(of shard: JobQueue) async throws(RedisError) {
+        let text = layout.isStored ? try await shard.restoreLayout(layout) : try await shard.layout()
+        if text == (layout.isStored ? layout.text(of: shard.keys.shard) : nil) { return }
+        let now = text.flatMap(ShardLayout.parse)?.layout
+        let change =
+            now.map { "from \(layout.count) to \($0.target?.count ?? $0.count)" }
+            ?? "to \"\(text?.prefix(64) ?? "")\""
+        throw RedisError(
+            .shardMismatch,
+            "The number of shards of the queue \"\(shard.keys.queue)\" has changed \(change). A process has to start "
+                + "again to use the new ones."
+        )
     }
 
     /// Closes the connections.
@@ -186,7 +194,8 @@ package struct QueueAddress: Sendable, Equatable {
         defer { for other in others { other.close() } }
         let layout = try await ShardLayout.read(
             from: first,
-            next: JobQueue(others.first ?? first.redis, keys: keys(1))
+            next: JobQueue(others.first ?? first.redis, keys: keys(1)),
+            needsNext: !others.isEmpty
         )
         if !layout.isStored {
             for other in others { try await ShardLayout.requireNone(at: JobQueue(other, keys: keys(0))) }

@@ -184,6 +184,124 @@ import Testing
         }
     }
 
+    /// Fault: shards of a queue that had lost shard 0 were forgotten with their jobs.
+    @Test func aLossIsRepairedWithTheNumberThatWasLost() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            try await withQueue([server.configuration]) { (setup) async throws in
+                _ = try await setup.resharding.change(to: 3)
+                try await setup.shards[2].redis.send(["LPUSH", .string(setup.shards[2].keys.jobs), "{}"])
+                try await setup.shards[0].redis.send(["DEL", .string(setup.shards[0].keys.layout)])
+                let copies = try await setup.copies()
+                for count in [1, 2, 4] {
+                    await expectMismatch("reshard 3 --accept-loss") {
+                        _ = try await setup.resharding.change(to: count, acceptsLoss: true)
+                    }
+                    #expect(try await setup.copies() == copies)
+                }
+                #expect(try await setup.resharding.change(to: 3, acceptsLoss: true) == 3)
+                let queue = try await open(setup.address)
+                #expect(queue.shards.count == 3)
+                queue.close()
+            }
+        }
+    }
+
+    /// Fault: of two commands at the same time, the one that was refused undid the change of the other, or each wrote
+    /// some of the copies.
+    @Test func twoChangesAtTheSameTimeLeaveOneLayout() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            try await withQueue([server.configuration]) { (setup) async throws in
+                for _ in 0..<20 {
+                    await withTaskGroup(of: Void.self) { group in
+                        for count in [2, 3, 4] {
+                            group.addTask {
+                                do {
+                                    _ = try await setup.resharding.change(to: count)
+                                } catch {
+                                    #expect((error as? RedisError)?.code == .shardMismatch, "\(error)")
+                                }
+                            }
+                        }
+                    }
+                    // One that met another may have to be run again.
+                    let stored = try #require(ShardLayout.parse(try await setup.shards[0].layout() ?? "")).layout
+                    _ = try await setup.resharding.change(to: stored.target?.count ?? stored.count)
+                    let queue = try await open(setup.address)
+                    try await queue.checkLayout()
+                    queue.close()
+                }
+            }
+        }
+    }
+
+    /// Fault: workers ended for a change that could not succeed, as a server did not answer.
+    @Test func aChangeThatCannotSucceedIsNotAnnounced() async throws {
+        try await RedisServerProcess.run { (first) async throws in
+            try await RedisServerProcess.run { (second) async throws in
+                try await withQueue([first.configuration, second.configuration]) { (setup) async throws in
+                    _ = try await setup.resharding.change(to: 2)
+                    let copy = try await setup.shards[0].layout()
+                    await second.crash()
+                    await #expect { _ = try await setup.resharding.change(to: 3) } throws: {
+                        ($0 as? RedisError)?.isTransient == true
+                    }
+                    #expect(try await setup.shards[0].layout() == copy)
+                }
+            }
+        }
+    }
+
+    @Test func aCopyIsReplacedOnlyIfItIsTheOneThatWasRead() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let queue = fixture.queue
+            #expect(try await !queue.changeLayout(from: "0/2 a", to: "0/3 b"))
+            #expect(try await queue.changeLayout(from: nil, to: "0/2 a"))
+            #expect(try await queue.changeLayout(from: nil, to: "0/2 a"), "a repeated call changes nothing")
+            #expect(try await !queue.changeLayout(from: nil, to: "0/3 b"))
+            #expect(try await queue.layout() == "0/2 a")
+            #expect(try await !queue.changeLayout(from: "0/3 b", to: nil))
+            #expect(try await queue.changeLayout(from: "0/2 a", to: nil))
+            #expect(try await queue.layout() == nil)
+        }
+    }
+
+    /// Fault: shards behind one that was away did not get their copies back, and did not report a change.
+    @Test func aShardThatIsAwayHidesNoOther() async throws {
+        try await RedisServerProcess.run { (first) async throws in
+            try await RedisServerProcess.run { (second) async throws in
+                try await withQueue([first.configuration, second.configuration]) { (setup) async throws in
+                    _ = try await setup.resharding.change(to: 2)
+                    let queue = try await open(setup.address)
+                    defer { queue.close() }
+                    let copy = try await setup.shards[1].layout()
+                    try await setup.shards[1].redis.send(["FLUSHALL"])
+                    await first.crash()
+                    queue.failFast()
+                    await #expect { try await queue.checkLayout() } throws: { ($0 as? RedisError)?.isTransient == true }
+                    #expect(try await setup.shards[1].layout() == copy)
+                    try await setup.shards[1].redis.send(["SET", .string(setup.shards[1].keys.layout), "1/3 next"])
+                    await expectMismatch("from 2 to 3") { try await queue.checkLayout() }
+                }
+            }
+        }
+    }
+
+    /// Fault: a queue that was never divided did not start beside a divided one with the name of its shard 1.
+    @Test func aDividedQueueWithTheNameOfAShardIsAnother() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            try await withQueue([server.configuration]) { (setup) async throws in
+                let other = QueueAddress([server.configuration], queue: "q:1")
+                let shards = (0..<2).map { other.shard($0, role: "test", group: group, logger: logger) }
+                defer { for shard in shards { shard.close() } }
+                _ = try await Resharding(other) { shards[$0] }.change(to: 2)
+                let queue = try await open(setup.address)
+                #expect(!queue.isDivided)
+                queue.close()
+                await expectMismatch("is in use") { _ = try await setup.resharding.change(to: 2) }
+            }
+        }
+    }
+
     /// The queue `q:1` has the keys of shard 1.
     @Test func aQueueWithTheNameOfAShardIsNotTaken() async throws {
         try await RedisServerProcess.run { (server) async throws in
