@@ -184,8 +184,8 @@ final class BatchRun: Sendable {
             Terminal.error("megaton: \(text)")
         }
         guard let error = error as? RedisError, error.code == .outOfMemory else { return error }
-        let redis = queue.first.redis.configuration
-        return BatchFailure.isFull(error, redis, batch, submitted: now.submitted, isCancelled: isCancelled)
+        let controls = queue.shards.map(\.redis.configuration)
+        return BatchFailure.isFull(error, controls, batch, submitted: now.submitted, isCancelled: isCancelled)
     }
 
     /// Jobs that a retry left out of its ledger; known when all jobs were submitted.

@@ -142,12 +142,12 @@ final class Ledger: Sendable {
         }
     }
 
-    /// The same for a reader that compares lines. Each costs about 24 bytes.
-    func resumedLines() async throws -> Set<LedgerLine> {
-        guard let path, isFile else { return [] }
+    /// The same for a reader that compares lines.
+    func resumedLines() async throws -> LedgerLines {
+        guard let path, isFile else { return LedgerLines() }
         return try await reading(path) { nextLine in
-            var known: Set<LedgerLine> = []
-            while let line = try nextLine() { known.insert(LedgerLine(line)) }
+            var known = LedgerLines()
+            while let line = try nextLine() { known.add(line) }
             return known
         }
     }
@@ -215,12 +215,39 @@ final class Ledger: Sendable {
     }
 }
 
-/// A line of a ledger, to find the same one again: by 128 bits.
-struct LedgerLine: Hashable, Sendable {
-    private let low: UInt64
-    private let high: UInt64
+/// The lines of a ledger, to find the same ones again: by 128 bits, about 40 bytes each. Duplicates of a job may have
+/// equal lines, so that they are counted.
+struct LedgerLines: Sendable {
+    private struct Line: Hashable {
+        let low: UInt64
+        let high: UInt64
 
-    init(_ line: Data) { (low, high) = OutcomeHistory.identity(of: line) }
+        init(_ line: Data) { (low, high) = OutcomeHistory.identity(of: line) }
+    }
+
+    private var counts: [Line: Int] = [:]
+    /// Number of lines that may come again.
+    private(set) var count = 0
+
+    mutating func add(_ line: Data) {
+        counts[Line(line), default: 0] += 1
+        count += 1
+    }
+
+    /// Expects no more lines than these again: Redis has deleted the others.
+    mutating func limit(to count: Int) { self.count = max(min(self.count, count), 0) }
+
+    /// Returns those of the lines that the ledger does not have. A line that it has once is left out once.
+    mutating func missing(from lines: [Data]) -> [Data] {
+        if count == 0 { return lines }
+        return lines.filter { text in
+            let line = Line(text)
+            guard count > 0, let known = counts[line] else { return true }
+            counts[line] = known == 1 ? nil : known - 1
+            count -= 1
+            return false
+        }
+    }
 }
 
 /// The error of the kernel.

@@ -30,7 +30,8 @@ struct LedgerReading: Sendable {
         let monitor = BatchMonitor(queue: queue, batch: batch)
         let counters = try await monitor.counters()
         try check(counters)
-        let (histories, known) = try await histories(counters)
+        let (histories, stored) = try await histories(counters)
+        var known = stored
         var cursor = OutcomeCursors(
             queue: queue,
             batch: batch,
@@ -45,7 +46,7 @@ struct LedgerReading: Sendable {
             if shutdown.level > .none { throw interrupted(written, cursor.history) }
             let returns = cursor.history.returns
             guard let page = try await next(&cursor) else { continue }
-            let lines = known.isEmpty ? page : page.filter { !known.contains(LedgerLine($0)) }
+            let lines = known.missing(from: page)
             if cursor.history.returns > returns {
                 if isContinued && returns == 0 && written == 0 {
                     reportOtherEnd()
@@ -84,12 +85,14 @@ struct LedgerReading: Sendable {
     ///
     /// The lines do not say from which shard they came. The outcomes that a shard has deleted are in the ledger or
     /// lost; the others are read again, and skipped if the ledger has the same line.
-    private func histories(_ counters: BatchCounters) async throws -> ([OutcomeHistory], Set<LedgerLine>) {
-        if !queue.isDivided { return ([try await history(counters)], []) }
-        let known = try await ledger?.resumedLines() ?? []
+    private func histories(_ counters: BatchCounters) async throws -> ([OutcomeHistory], LedgerLines) {
+        if !queue.isDivided { return ([try await history(counters)], LedgerLines()) }
+        var known = try await ledger?.resumedLines() ?? LedgerLines()
         let read = try await queue.readCounts(of: batch)
         let others = read.reduce(0, +)
-        if known.isEmpty && others > 0 { reportOtherReader(others) }
+        if known.count == 0 && others > 0 { reportOtherReader(others) }
+        // Outcomes that were deleted to make room count as read, and are not in the ledger.
+        known.limit(to: known.count - others + counters["results_dropped"])
         return (read.map { OutcomeHistory(after: $0) }, known)
     }
 
