@@ -16,9 +16,9 @@ struct QueueReshardCommand: AsyncParsableCommand {
             shards share the jobs of new batches. To have fewer, wait until the others are empty; otherwise the command \
             says what they have.
 
-            Workers and coordinators notice the change within seconds, finish their jobs, and exit with 69, so that \
-            their service manager starts them again. They read the number from Redis. If the command is interrupted, \
-            run it again.
+            Workers and coordinators notice the change within half a minute, finish their jobs, and exit with 69, so \
+            that their service manager starts them again. They read the number from Redis. If the command is \
+            interrupted, run it again.
 
             Examples:
               megaton queue reshard 4 --redis redis+cluster://10.0.0.1:6379
@@ -61,7 +61,7 @@ struct QueueReshardCommand: AsyncParsableCommand {
             } else {
                 Terminal.output(
                     "the queue \"\(redis.queue)\" has \(Counted.of(shards, "shard")), and had \(old). Workers and "
-                        + "coordinators end within seconds and have to start again."
+                        + "coordinators end within half a minute and have to start again."
                 )
             }
         }

@@ -172,8 +172,10 @@ public final class Coordinator: Sendable {
                 part.divideLimits(by: layout.count)
                 coordinators.append(part)
                 queues.append(part.queue)
-                try await part.start(waitingForRedis: limit)
+                try await EvictionPolicyCheck.connect(part.queue.redis, waiting: limit, logger: logger)
+                // Before the start writes anything there: the servers may be named in another order.
                 try await layout.check(part.queue, servers: address.servers.count)
+                try await part.start()
             }
         } catch {
             for part in coordinators { part.close() }
@@ -250,7 +252,7 @@ public final class Coordinator: Sendable {
         await repeating {
             defer { isLeading = false }
             do {
-                var pause = isFallback ? Self.pollInterval : configuration.renewInterval
+                var pause = isFallback ? fallbackInterval : configuration.renewInterval
                 if try await shouldLead() {
                     let attempt = try await leadership.attempt()
                     lastAnswer.withLock { $0 = .now }
@@ -305,6 +307,12 @@ public final class Coordinator: Sendable {
     }
 
     private var isFallback: Bool { configuration.takeoverDelay != nil }
+
+    /// Interval at which a fallback looks for a leader; until it takes over, it looks as often as with one shard.
+    private var fallbackInterval: Duration {
+        if leaderless.withLock({ $0 }) != nil { return Self.pollInterval }
+        return Self.pollInterval * ShardLayout.idleFactor(of: shardCount.withLock { $0 })
+    }
 
     /// Whether to try to lead. A fallback waits until there has been no leader for a while: a coordinator that restarts
     /// is to become the leader again.

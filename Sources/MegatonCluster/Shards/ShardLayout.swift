@@ -32,6 +32,12 @@ package struct ShardLayout: Sendable, Equatable {
     /// Numbers of shards that a queue may have. A worker has three connections for each.
     package static let counts = 1...128
 
+    /// Factor of the intervals at which an idle worker looks at each of several shards, so that all together cost it
+    /// little more than one.
+    static func idleFactor(of count: Int) -> Int { min(max(count, 1), maximumIdleFactor) }
+
+    private static let maximumIdleFactor = 5
+
     /// The copy of a shard: `<shard>/<count> <id>`, and count and id of the target if there is one.
     func text(of shard: Int) -> String {
         "\(shard)/\(count) \(id)" + (target.map { " \($0.count) \($0.id)" } ?? "")

@@ -90,9 +90,10 @@ package struct ShardedQueue: Sendable {
 
     /// Checks that the queue still has these shards, and gives a shard its copy of the layout back if it has lost it.
     ///
+    /// - Parameter onlyFirst: whether to read only the copy of shard 0, which decides.
     /// - Throws: `.shardMismatch` if the number of shards has changed, or is being changed.
-    package func checkLayout() async throws(RedisError) {
-        if !isDivided { return try await checkLayout(of: first) }
+    package func checkLayout(onlyFirst: Bool = false) async throws(RedisError) {
+        if !isDivided || onlyFirst { return try await checkLayout(of: first) }
         // Of all at once: a shard that is away must not keep another one from getting its copy back.
         var failure: RedisError?
         let results = await results { (shard) async throws(RedisError) in try await checkLayout(of: shard) }

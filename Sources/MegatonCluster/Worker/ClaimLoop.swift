@@ -22,8 +22,8 @@ final class ClaimLoop: Sendable {
     /// Whether a wake token has arrived since the last claim.
     private let hasWakeToken = Atomic(false)
 
-    /// Longest sleep of an idle worker, in seconds. It then looks for jobs by itself, so that a lost token costs no
-    /// more.
+    /// Longest sleep of an idle worker with one shard, in seconds. It then looks for jobs by itself, so that a lost
+    /// token costs no more.
     private static let idleSeconds = 2
 
     /// - Parameters:
@@ -179,9 +179,10 @@ final class ClaimLoop: Sendable {
     private func listen() async {
         var failures = Backoff()
         await listening.serve {
+            let seconds = Self.idleSeconds * places.idleFactor
             let token = try await wake.send(
-                ["BLPOP", .string(queue.keys.wake), .int(Self.idleSeconds)],
-                timeout: .seconds(Self.idleSeconds + 2)
+                ["BLPOP", .string(queue.keys.wake), .int(seconds)],
+                timeout: .seconds(seconds + 2)
             )
             if token.array != nil {
                 // A job has been claimed since the worker was idle. The token belongs to a worker with a free place.

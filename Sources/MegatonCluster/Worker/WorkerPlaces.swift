@@ -31,6 +31,9 @@ final class WorkerPlaces: Sendable {
     /// Whether several shards share the places.
     var isShared: Bool { state.withLock { $0.members.count > 1 } }
 
+    /// See `ShardLayout.idleFactor(of:)`.
+    var idleFactor: Int { ShardLayout.idleFactor(of: state.withLock { $0.members.count }) }
+
     /// Adds a shard.
     ///
     /// - Returns: its number here.

@@ -42,7 +42,12 @@ struct WorkerShard: Sendable {
         leases = RedisClient(server, role: "lease", group: parts.leaseGroup, logger: logger)
         wake = RedisClient(server, role: "wake", group: parts.group, logger: logger)
         running = RunningJobs()
-        sweeper = LeaseSweeper(queue: queue, role: .worker(interval: configuration.sweepInterval), logger: logger)
+        sweeper = LeaseSweeper(
+            queue: queue,
+            role: .worker(interval: configuration.sweepInterval),
+            logger: logger,
+            idleFactor: { [places = parts.places] in places.idleFactor }
+        )
         let handler = JobHandler(
             queue: queue,
             completions: CompletionBatcher(queue, worker: parts.name),

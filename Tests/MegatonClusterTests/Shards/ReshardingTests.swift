@@ -318,6 +318,49 @@ import Testing
         }
     }
 
+    /// Fault: a coordinator recorded its protocol at a server that is not one of the queue.
+    @Test func aCoordinatorWritesNothingToAWrongServer() async throws {
+        try await RedisServerProcess.run { (first) async throws in
+            try await RedisServerProcess.run { (second) async throws in
+                try await RedisServerProcess.run { (wrong) async throws in
+                    try await withQueue([first.configuration, second.configuration]) { (setup) async throws in
+                        _ = try await setup.resharding.change(to: 2)
+                        var configuration = Coordinator.Configuration()
+                        configuration.keys = setup.address.keys(0)
+                        configuration.furtherControls = [wrong.configuration]
+                        let coordinator = Coordinator(
+                            configuration,
+                            redis: first.configuration,
+                            group: group,
+                            name: "leader",
+                            logger: logger
+                        )
+                        defer { coordinator.close() }
+                        await expectMismatch("Name the servers") { try await coordinator.start() }
+                        let client = wrong.client()
+                        defer { client.close() }
+                        #expect(try await client.send(["DBSIZE"]).int == 0)
+                    }
+                }
+            }
+        }
+    }
+
+    @Test func onlyTheCopyOfShard0IsReadOften() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            try await withQueue([server.configuration]) { (setup) async throws in
+                _ = try await setup.resharding.change(to: 2)
+                let queue = try await open(setup.address)
+                defer { queue.close() }
+                try await setup.shards[1].redis.send(["SET", .string(setup.shards[1].keys.layout), "1/3 next"])
+                try await queue.checkLayout(onlyFirst: true)
+                await expectMismatch("from 2 to 3") { try await queue.checkLayout() }
+                let check = ShardCheck(queue: queue, logger: logger)
+                #expect(await check.run(every: .milliseconds(1))?.code == .shardMismatch, "all are read in turn")
+            }
+        }
+    }
+
     @Test func aProcessEndsWhenTheNumberChanges() async throws {
         try await RedisServerProcess.run { (server) async throws in
             try await withQueue([server.configuration]) { (setup) async throws in

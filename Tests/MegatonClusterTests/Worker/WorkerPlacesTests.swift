@@ -76,6 +76,16 @@ import Testing
         #expect(places.reserve(for: a) == 2)
     }
 
+    /// Fault: an idle worker with N shards sent N times the commands of one.
+    @Test func severalShardsAreAskedLessOften() {
+        let places = WorkerPlaces(count: 1, waitsForSettlements: false)
+        #expect(places.idleFactor == 1)
+        for factor in [1, 2, 3, 4, 5, 5, 5] {
+            _ = places.add(RunningJobs())
+            #expect(places.idleFactor == factor)
+        }
+    }
+
     /// Packs of several shards use a free place once.
     @Test func packsBorrowPlacesOfAllShards() throws {
         let places = WorkerPlaces(count: 3, waitsForSettlements: false)
