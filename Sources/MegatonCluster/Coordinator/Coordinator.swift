@@ -252,8 +252,9 @@ public final class Coordinator: Sendable {
         await repeating {
             defer { isLeading = false }
             do {
+                let shouldLead = try await shouldLead()
                 var pause = isFallback ? fallbackInterval : configuration.renewInterval
-                if try await shouldLead() {
+                if shouldLead {
                     let attempt = try await leadership.attempt()
                     lastAnswer.withLock { $0 = .now }
                     switch attempt {
