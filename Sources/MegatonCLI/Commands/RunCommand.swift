@@ -321,10 +321,10 @@ struct RunCommand: AsyncParsableCommand {
             ] + roots + worker.arguments(workers: count)
                 + ["--log-level", (shownLevel ?? .warning).rawValue],
             environment: [
-                "MEGATON_REDIS": (redis.namesRedis ? redis.controlURLs : control.map(\.description)).joined(
-                    separator: " "
+                "MEGATON_REDIS": RedisOptions.variable(
+                    of: redis.namesRedis ? redis.controlURLs : control.map(\.description)
                 ),
-                "MEGATON_CACHE_REDIS": redis.cacheURLs.joined(separator: " "),
+                "MEGATON_CACHE_REDIS": RedisOptions.variable(of: redis.cacheURLs),
             ].merging(redis.tlsEnvironment) { url, _ in url },
             keepsLogs: shownLevel == nil,
             report: { pid in

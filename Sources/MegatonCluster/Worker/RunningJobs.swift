@@ -27,7 +27,7 @@ final class RunningJobs: Sendable {
     /// Nil without a claim loop.
     private let sharing = Mutex<Sharing?>(nil)
 
-    /// What the shards of a worker have in common.
+    /// Calls to the other shards of a worker, which share its places.
     struct Sharing: Sendable {
         /// Called after `changed` when a job ends: the place may be another shard's.
         let didFree: @Sendable () -> Void
@@ -97,8 +97,8 @@ final class RunningJobs: Sendable {
         notify()
     }
 
-    /// Sets what the shards of the worker have in common.
-    func share(_ common: Sharing) { sharing.withLock { $0 = common } }
+    /// Sets the calls to the other shards of the worker.
+    func share(_ calls: Sharing) { sharing.withLock { $0 = calls } }
 
     private func notify() {
         changed.signal()

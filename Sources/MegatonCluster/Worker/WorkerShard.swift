@@ -17,7 +17,7 @@ struct WorkerShard: Sendable {
     /// Leads the shard if no coordinator does.
     let fallback: Coordinator?
 
-    /// What all shards of a worker share.
+    /// The parts of a worker that all of its shards use.
     struct Parts: Sendable {
         let configuration: Worker.Configuration
         let name: String

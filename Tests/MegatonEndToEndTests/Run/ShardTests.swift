@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCommandLine
 import MegatonRedis
 import MegatonTestSupport
 import Testing
@@ -35,6 +36,15 @@ import Testing
             defer { directory.remove() }
             try await body(origin, directory)
         }
+    }
+
+    /// Fault: the workers of `megaton run` did not find the private Redis if the path of its socket had a space.
+    @Test func aSpaceInThePathOfASocketSeparatesNoServers() throws {
+        let text = RedisOptions.variable(of: ["unix:///tmp/my files/redis", "redis://10.0.0.2"])
+        let urls = text.split(separator: " ").map(String.init)
+        #expect(urls.count == 2)
+        let first = try RedisConfiguration(url: try #require(urls.first))
+        #expect(first == RedisConfiguration(address: .unix(path: "/tmp/my files/redis")))
     }
 
     @Test func theShardsOfAQueueLieOnTheMastersOfARedisCluster() async throws {
