@@ -83,9 +83,10 @@ final class ClaimLoop: Sendable {
                     do {
                         if isFailing && places.isShared { try await waitForAnswer() }
                         isFailing = false
-                        await pause(throttle)
+                        let wasNotified = await pause(throttle)
                         if signal.level > .none { return nil }
                         let claim = try await claimFree(&throttle)
+                        if claim == nil { try await passTokenOn(wasNotified) }
                         if claim != nil { failures.reset() }
                         let claimed = claim ?? []
                         for job in claimed { jobs.addTask { await self.handler.handle(job) } }
@@ -104,6 +105,8 @@ final class ClaimLoop: Sendable {
                         // A process for suspects must end: the worker starts another one for those of other shards.
                         if takesOnlySuspects && places.isShared { return nil }
                         isFailing = true
+                        // Its turn must not keep the places from the other shards.
+                        if places.isShared { places.leave(member) }
                         return failures.next(after: error)
                     }
                 }
@@ -117,23 +120,32 @@ final class ClaimLoop: Sendable {
     /// Waits for an answer of a shard whose last claim failed: a claim would occupy places that the other shards can
     /// use.
     private func waitForAnswer() async throws(RedisError) {
-        places.leave(member)
         try await queue.redis.send(["EXISTS", .string(queue.keys.control)])
     }
 
     /// Places for which jobs may be claimed.
     private var free: Int { places.free(for: member) }
 
-    private func pause(_ throttle: ClaimThrottle) async {
+    /// - Returns: whether a wake token has arrived.
+    private func pause(_ throttle: ClaimThrottle) async -> Bool {
         var wasNotified = false
         while free > 0, !Task.isCancelled {
             wasNotified = hasWakeToken.exchange(false, ordering: .acquiringAndReleasing) || wasNotified
             let now = ContinuousClock.now
             guard let next = throttle.next(activeCount: places.activeCount, wasNotified: wasNotified), next > now
-            else { return }
+            else { return wasNotified }
             // In steps, as jobs whose results are cached end sooner. Cancelled: the loop's condition ends it.
             try? await Task.sleep(until: min(next, now + ClaimThrottle.step), clock: .continuous)
         }
+        return wasNotified
+    }
+
+    /// Passes on a wake token for which there is no place any more: another shard has claimed for it in between, and
+    /// the other workers may sleep.
+    private func passTokenOn(_ wasNotified: Bool) async throws(RedisError) {
+        guard places.isShared else { return }
+        let isNotified = hasWakeToken.exchange(false, ordering: .acquiringAndReleasing)
+        if wasNotified || isNotified { try await queue.passTokenOn() }
     }
 
     /// Claims jobs for the free places.
@@ -186,8 +198,10 @@ final class ClaimLoop: Sendable {
             )
             if token.array != nil {
                 // A job has been claimed since the worker was idle. The token belongs to a worker with a free place.
-                if free <= 0 { try await queue.passTokenOn() }
-                hasWakeToken.store(true, ordering: .releasing)
+                let isPassedOn = free <= 0
+                if isPassedOn { try await queue.passTokenOn() }
+                // With one shard, the next claim need not wait. With several, the token would be passed on twice.
+                if !isPassedOn || !places.isShared { hasWakeToken.store(true, ordering: .releasing) }
             }
             failures.reset()
         } pauseAfter: { error in
