@@ -12,5 +12,7 @@ enum LogKey {
     static let queue = "queue"
     /// Reply of Redis to a settlement.
     static let reply = "settle.reply"
+    /// Number of a queue's shard; not set for shard 0.
+    static let shard = "queue.shard"
     static let worker = "worker.id"
 }

@@ -46,6 +46,8 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         package static let otherReader = Code("other_reader")
         /// The queue is used by processes or jobs of a protocol that this program does not speak.
         package static let incompatibleVersion = Code("incompatible_version")
+        /// The servers are not those of the queue's shards, or its number of shards has changed.
+        package static let shardMismatch = Code("shard_mismatch")
         /// Any other error reply.
         package static let server = Code("server")
         /// The client, or the submitter of a batch, was closed.

@@ -12,7 +12,7 @@ import NIOPosix
 final class Fleet {
     /// Arguments of the processes.
     struct Options {
-        /// URL of the control Redis, or of a proxy in front of it.
+        /// URL of the control Redis, or of a proxy in front of it; several with spaces in between for several shards.
         var control: String
         /// URL of the cache Redis, or of a proxy in front of it.
         var cache: String
@@ -53,7 +53,9 @@ final class Fleet {
         }
     }
 
-    private var redis: [String] { ["--redis", options.control, "--cache-redis", options.cache] }
+    private var controls: [String] { options.control.split(separator: " ").flatMap { ["--redis", String($0)] } }
+
+    private var redis: [String] { controls + ["--cache-redis", options.cache] }
     var outputs: String { options.directory + "/out" }
     var histories: String { options.directory + "/history" }
 
@@ -109,7 +111,7 @@ final class Fleet {
     }
 
     /// Launches any other command of the program; adds `--redis`.
-    func launch(command: [String]) throws -> ProgramUnderTest { try launch(command + ["--redis", options.control]) }
+    func launch(command: [String]) throws -> ProgramUnderTest { try launch(command + controls) }
 
     /// Launches a command of `megaton-bench`, which is beside the program; adds `--redis`.
     func launch(benchmark: [String]) throws -> ProgramUnderTest {

@@ -106,7 +106,7 @@ struct BatchWaitCommand: AsyncParsableCommand {
     }
 
     /// Nil while the batch runs, and while Redis is unreachable: nothing is lost by waiting.
-    private func ended(_ queue: JobQueue) async throws -> BatchReport? {
+    private func ended(_ queue: ShardedQueue) async throws -> BatchReport? {
         do {
             let report = try await BatchReport.of(name, queue)
             return report.state == "finished" ? report : nil

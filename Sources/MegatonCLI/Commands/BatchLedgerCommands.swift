@@ -95,17 +95,21 @@ struct BatchResultsCommand: AsyncParsableCommand {
         let deadline = timeout.timeout.map { ContinuousClock.now + .seconds($0) }
         try await reportingFailures {
             let shutdown = ShutdownSignal()
-            let control = try redis.control()
+            let address = try redis.address()
             let logger = LogOptions.logger("megaton", level: .error)
             let group = MultiThreadedEventLoopGroup.singleton
-            let client = RedisClient(control, role: "inspect", group: group, logger: logger)
-            let waiting = RedisClient(control, role: "results", group: group, logger: logger)
+            let queue = try await ShardedQueue.open(address, role: "inspect", group: group, logger: logger)
+            let waiting = RedisClient(address.server(0), role: "results", group: group, logger: logger)
             defer {
-                client.close()
+                queue.close()
                 waiting.close()
             }
-            try await client.connect()
-            let queue = JobQueue(client, keys: redis.keys)
+            if queue.isDivided, let from, from > 1 {
+                throw CLIError.usage(
+                    "--from does not go with a queue of \(queue.shards.count) shards, each of which numbers its own "
+                        + "outcomes; --ledger FILE continues behind what the file has."
+                )
+            }
             _ = try await BatchReport.of(name, queue)
             let file =
                 ledger == nil

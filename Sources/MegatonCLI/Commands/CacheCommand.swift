@@ -48,8 +48,8 @@ struct ForgetFailuresCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            try await InspectorSession.connected(redis, needsCache: true) { control, caches in
-                let failures = RememberedFailures(caches: caches, queue: JobQueue(control, keys: redis.keys))
+            try await InspectorSession.connected(redis, needsCache: true) { queue, caches in
+                let failures = RememberedFailures(caches: caches, queue: queue)
                 let count: Int
                 if urls.isEmpty && host.isEmpty {
                     count = try await failures.forget()

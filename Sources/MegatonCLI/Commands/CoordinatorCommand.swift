@@ -16,7 +16,7 @@ struct CoordinatorCommand: AsyncParsableCommand {
     @OptionGroup var log: LogOptions
     @OptionGroup var start: StartOptions
 
-    @Option(name: .long, help: "Maximum number of admitted jobs; the others wait in the intake.")
+    @Option(name: .long, help: "Maximum number of admitted jobs, in each shard; the others wait in the intake.")
     var window = 16_384
 
     @Option(
@@ -78,7 +78,9 @@ struct CoordinatorCommand: AsyncParsableCommand {
             configuration.retention.outcomeBytes = outcomeLimit.map { $0 * 1024 * 1024 }
             configuration.caches = try redis.caches()
             let logger = log.logger("megaton.coordinator")
-            let coordinator = Coordinator(configuration, redis: try redis.control(), logger: logger)
+            let controls = try redis.controls()
+            configuration.furtherControls = Array(controls.dropFirst())
+            let coordinator = Coordinator(configuration, redis: controls[0], logger: logger)
             try await ProcessSignals.forwarded(to: shutdown) {
                 try await start.runner(until: shutdown, logger: logger).run(
                     coordinator,

@@ -179,7 +179,7 @@ struct DeadDropCommand: AsyncParsableCommand {
     }
 
     /// Asks for confirmation on a terminal, and refuses without one: a script passes `--yes`.
-    private func confirm(_ queue: JobQueue) async throws {
+    private func confirm(_ queue: ShardedQueue) async throws {
         let count = try await selection.count(in: queue)
         if count == 0 { return }
         let question = "\(Counted.of(count, "dead job"))\(selection.scope) in the queue \"\(redis.queue)\""

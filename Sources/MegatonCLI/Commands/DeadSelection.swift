@@ -38,7 +38,7 @@ struct DeadSelection: ParsableArguments {
     ///
     /// - Returns: the number of jobs found, the sum of the results, and the ids that are not dead.
     func each(
-        in queue: JobQueue,
+        in queue: ShardedQueue,
         _ body: ([DeadLetter]) async throws -> Int
     ) async throws -> (found: Int, done: Int, missing: [String]) {
         var (found, done) = (0, 0)
@@ -60,7 +60,7 @@ struct DeadSelection: ParsableArguments {
         // Jobs that stay are in front of those not seen yet; jobs that were removed are not.
         var offset = 0
         while true {
-            let page = try await queue.deadLetters(offset: offset, limit: Self.page).filter { $0.died <= start }
+            let page = try await queue.deadLetters(offset: offset, limit: Self.page, until: start)
             if page.isEmpty { return (found, done, []) }
             let selected = page.filter { $0.matches(batch: batch, error: error) }
             let taken = selected.isEmpty ? 0 : try await body(selected)
@@ -71,7 +71,7 @@ struct DeadSelection: ParsableArguments {
     }
 
     /// Number of dead jobs that the filters select; ids are not counted.
-    func count(in queue: JobQueue) async throws -> Int {
+    func count(in queue: ShardedQueue) async throws -> Int {
         if batch == nil && error == nil { return try await queue.deadCount() }
         return try await each(in: queue) { _ in 0 }.found
     }
@@ -108,7 +108,7 @@ struct DeadSelection: ParsableArguments {
     /// The dead letters of an id: usually one; more if jobs of the batch were refused because they had the same id.
     ///
     /// - Throws: `CLIError` if jobs of several batches have the id.
-    static func letters(of id: String, batch: String?, in queue: JobQueue) async throws -> [DeadLetter] {
+    static func letters(of id: String, batch: String?, in queue: ShardedQueue) async throws -> [DeadLetter] {
         let letters = try await queue.deadLetters(id: id, batch: batch)
         let batches = Set(letters.map { $0.batch ?? "" }).sorted()
         guard batches.count > 1 else { return letters }

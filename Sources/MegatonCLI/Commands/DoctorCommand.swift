@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import MegatonCluster
 import MegatonCommandLine
+import MegatonRedis
 
 /// `megaton doctor`
 struct DoctorCommand: AsyncParsableCommand {
@@ -24,9 +25,8 @@ struct DoctorCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            try await InspectorSession.connected(redis) { control, caches in
-                let doctor = Doctor(control: control, caches: caches, keys: redis.keys)
-                let findings = await doctor.examine(repair: repair)
+            try await InspectorSession.connected(redis, toleratesAbsence: true) { queue, caches in
+                let findings = await findings(queue, caches)
                 if json {
                     try Terminal.output(JSONText.pretty(findings))
                 } else {
@@ -39,5 +39,19 @@ struct DoctorCommand: AsyncParsableCommand {
                 if isBad { throw ExitCode(1) }
             }
         }
+    }
+
+    /// The findings of all shards; each server is checked once.
+    private func findings(_ queue: ShardedQueue, _ caches: [RedisClient]) async -> [Doctor.Finding] {
+        let first = Doctor(control: queue.first.redis, caches: caches, keys: queue.first.keys)
+        var findings = await first.examine(repair: repair)
+        var checked = [queue.first.redis.configuration] + caches.map(\.configuration)
+        for shard in queue.shards.dropFirst() {
+            let server = shard.redis.configuration
+            let doctor = Doctor(control: shard.redis, caches: [], keys: shard.keys)
+            findings += await doctor.examineShard(repair: repair, checksServer: !checked.contains(server))
+            checked.append(server)
+        }
+        return findings
     }
 }

@@ -13,35 +13,41 @@ enum InspectorSession {
         needsCache: Bool = false,
         _ body: (Inspector) async throws -> Void
     ) async throws {
-        try await connected(options, needsCache: needsCache) { control, caches in
-            try await body(Inspector(queue: JobQueue(control, keys: options.keys), caches: caches))
+        try await connected(options, needsCache: needsCache, toleratesAbsence: true) { queue, caches in
+            try await body(Inspector(queue: queue, caches: caches))
         }
     }
 
     /// Connects to the queue alone: the cache Redis may be unreachable.
-    static func queue(_ options: RedisOptions, _ body: (JobQueue) async throws -> Void) async throws {
-        try await connected(options) { control, _ in try await body(JobQueue(control, keys: options.keys)) }
+    static func queue(_ options: RedisOptions, _ body: (ShardedQueue) async throws -> Void) async throws {
+        try await connected(options) { queue, _ in try await body(queue) }
     }
 
-    /// Connects to the control Redis and the servers of the cache, or fails at once.
+    /// Connects to all shards of the queue and the servers of the cache, or fails at once.
+    ///
+    /// - Parameter toleratesAbsence: whether shards other than the first one may be unreachable.
     static func connected(
         _ options: RedisOptions,
         needsCache: Bool = false,
-        _ body: (RedisClient, [RedisClient]) async throws -> Void
+        toleratesAbsence: Bool = false,
+        _ body: (ShardedQueue, [RedisClient]) async throws -> Void
     ) async throws {
         let logger = LogOptions.logger("megaton", level: .error)
         let group = MultiThreadedEventLoopGroup.singleton
-        let control = RedisClient(try options.control(), role: "inspect", group: group, logger: logger)
         let caches = try options.caches().map { server in
             RedisClient(server, role: "inspect", group: group, logger: logger)
         }
-        defer {
-            control.close()
-            for cache in caches { cache.close() }
-        }
-        try await control.connect()
+        defer { for cache in caches { cache.close() } }
+        let queue = try await ShardedQueue.open(
+            try options.address(),
+            role: "inspect",
+            toleratesAbsence: toleratesAbsence,
+            group: group,
+            logger: logger
+        )
+        defer { queue.close() }
         if needsCache { try await connect(caches) }
-        try await body(control, caches)
+        try await body(queue, caches)
     }
 
     /// - Throws: the last error if none of the servers can be reached.

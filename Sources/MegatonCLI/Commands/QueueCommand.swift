@@ -6,8 +6,10 @@ import MegatonCommandLine
 struct QueueCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "queue",
-        abstract: "Pause, drain or resume the whole queue.",
-        subcommands: [QueuePauseCommand.self, QueueDrainCommand.self, QueueResumeCommand.self]
+        abstract: "Pause, drain or resume the whole queue, or divide it into shards.",
+        subcommands: [
+            QueuePauseCommand.self, QueueDrainCommand.self, QueueResumeCommand.self, QueueReshardCommand.self,
+        ]
     )
 }
 

@@ -86,7 +86,7 @@ struct RunCommand: AsyncParsableCommand {
         try OptionRange.check("--workers", workers, 1...256)
         try OptionRange.check("--cache-size", cacheSize, 64...1_048_576, " MiB")
         if let logLevel { try LogOptions.check(logLevel) }
-        if !redis.cacheURLs.isEmpty && redis.controlURL == nil {
+        if !redis.cacheURLs.isEmpty && !redis.namesRedis {
             throw ValidationError(
                 redis.cacheRedis.isEmpty
                     ? "MEGATON_CACHE_REDIS is set, but neither --redis nor MEGATON_REDIS: unset it for a private Redis."
@@ -96,15 +96,15 @@ struct RunCommand: AsyncParsableCommand {
         try refuseOptionsWithoutEffect()
         // The workers of a cluster may have it enabled.
         let writesJXL = try batch.renditions.renditions().contains { $0.format == .jxl }
-        if writesJXL && !worker.additionalTypes.contains(.jxl) && redis.controlURL == nil {
+        if writesJXL && !worker.additionalTypes.contains(.jxl) && !redis.namesRedis {
             throw ValidationError("The format jxl needs --allow-type jxl.")
         }
     }
 
     /// - Throws: `ValidationError` if an option of workers was given and the run starts none.
     private func refuseOptionsWithoutEffect() throws {
-        guard redis.controlURL != nil else { return }
-        let cluster = redis.redis == nil ? "MEGATON_REDIS" : "--redis"
+        guard redis.namesRedis else { return }
+        let cluster = redis.redis.isEmpty ? "MEGATON_REDIS" : "--redis"
         if cacheSize != Self.defaultCacheSize {
             throw ValidationError(
                 "--cache-size has no effect with \(cluster): it is the size of the private Redis, which this run does not "
@@ -139,7 +139,7 @@ struct RunCommand: AsyncParsableCommand {
                 let paths = try await preparedPaths()
                 let ledger = try await Ledger.open(paths.ledger) { shutdown.level == .abort }
                 defer { ledger.close() }
-                if redis.controlURL != nil {
+                if redis.namesRedis {
                     return try await onCluster(paths, ledger, shutdown, deadline)
                 }
                 return try await EmbeddedRedis(
@@ -147,8 +147,8 @@ struct RunCommand: AsyncParsableCommand {
                     shutdown: shutdown,
                     deadline: deadline
                 ).run { address in
-                    try await withHelpers(address, paths, defaultWorkers, shutdown, deadline) {
-                        try await batchRun(address, paths, ledger, shutdown, deadline).run()
+                    try await withHelpers([address], paths, defaultWorkers, shutdown, deadline) {
+                        try await batchRun([address], paths, ledger, shutdown, deadline).run()
                     }
                 }
             }
@@ -180,7 +180,7 @@ struct RunCommand: AsyncParsableCommand {
     ///
     /// - Parameter own: directories that the run itself names.
     private func outputRoots(_ own: [String]) -> [String]? {
-        redis.controlURL != nil && batch.retryFailed != nil ? nil : own + worker.roots
+        redis.namesRedis && batch.retryFailed != nil ? nil : own + worker.roots
     }
 
     /// Runs the batch on a cluster, with its workers and, if requested, with local ones too.
@@ -190,8 +190,8 @@ struct RunCommand: AsyncParsableCommand {
         _ shutdown: ShutdownSignal,
         _ deadline: ContinuousClock.Instant?
     ) async throws -> BatchRun.Result {
-        let control = try redis.control()
-        if redis.redis == nil { Terminal.note("megaton: using the cluster of MEGATON_REDIS, \(control).") }
+        let control = try redis.controls()
+        if redis.redis.isEmpty { Terminal.note("megaton: using the cluster of MEGATON_REDIS, \(Self.names(control)).") }
         try await InspectorSession.run(redis) { inspector in
             let status = try await inspector.status()
             if let pause = QueueObstacle.pause(status) { Terminal.error("megaton: the jobs will wait: \(pause).") }
@@ -221,18 +221,22 @@ struct RunCommand: AsyncParsableCommand {
         }
     }
 
+    private static func names(_ servers: [RedisConfiguration]) -> String {
+        servers.map(\.description).joined(separator: " ")
+    }
+
     private var defaultWorkers: Int { workers ?? ProcessInfo.processInfo.activeProcessorCount }
 
     private func batchRun(
-        _ control: RedisConfiguration,
+        _ control: [RedisConfiguration],
         _ paths: RunPaths,
         _ ledger: Ledger,
         _ shutdown: ShutdownSignal,
         _ deadline: ContinuousClock.Instant?
-    ) throws -> BatchRun {
+    ) async throws -> BatchRun {
         let name = ProcessIdentity.batch("run")
         let selection = batch.selection(output: paths.output, fileExtensions: worker.fileExtensions)
-        return BatchRun(
+        return try await BatchRun(
             batch,
             batch: name,
             selection: selection,
@@ -243,8 +247,7 @@ struct RunCommand: AsyncParsableCommand {
                 files: [paths.ledger] + (worker.credentials.map { [$0] } ?? [])
             ),
             showsLogs: shownLevel != nil,
-            control: control,
-            keys: redis.keys,
+            address: QueueAddress(control, queue: redis.queue),
             ledger: ledger,
             shutdown: shutdown,
             deadline: deadline
@@ -253,7 +256,7 @@ struct RunCommand: AsyncParsableCommand {
 
     /// Runs the body with a coordinator in this process and workers in their own processes.
     private func withHelpers<Value: Sendable>(
-        _ control: RedisConfiguration,
+        _ control: [RedisConfiguration],
         _ paths: RunPaths,
         _ count: Int,
         _ shutdown: ShutdownSignal,
@@ -262,26 +265,26 @@ struct RunCommand: AsyncParsableCommand {
     ) async throws -> Value {
         var configuration = Coordinator.Configuration()
         configuration.keys = redis.keys
+        configuration.furtherControls = Array(control.dropFirst())
         if worker.policy == .storeReused {
-            configuration.caches = redis.controlURL == nil ? [control] : try redis.caches()
+            configuration.caches = redis.namesRedis ? try redis.caches() : control
         }
         // On an existing cluster it leads only if no coordinator does, and yields to one that knows the presets.
-        if redis.controlURL != nil { configuration.takeoverDelay = .zero }
+        if redis.namesRedis { configuration.takeoverDelay = .zero }
         let coordinator = Coordinator(
             configuration,
-            redis: control,
+            redis: control[0],
             group: MultiThreadedEventLoopGroup.singleton,
             name: ProcessIdentity.process(),
             logger: LogOptions.logger("megaton.coordinator", level: shownLevel ?? .error)
         )
         try await coordinator.start()
-        let client = RedisClient(
-            control,
+        let queue = try await ShardedQueue.open(
+            QueueAddress(control, queue: redis.queue),
             role: "fleet",
             group: MultiThreadedEventLoopGroup.singleton,
             logger: LogOptions.logger("megaton.redis", level: .error)
         )
-        let queue = JobQueue(client, keys: redis.keys)
         defer { queue.close() }
         let fleet = try fleet(control, paths, count, queue)
         return try await withThrowingTaskGroup(of: Value?.self) { group in
@@ -308,7 +311,7 @@ struct RunCommand: AsyncParsableCommand {
     /// Waits until the workers are registered, so that all share the work from the start. Late ones are not waited for.
     private func waitForWorkers(
         _ count: Int,
-        _ queue: JobQueue,
+        _ queue: ShardedQueue,
         _ shutdown: ShutdownSignal,
         _ deadline: ContinuousClock.Instant?
     ) async throws {
@@ -321,10 +324,10 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     private func fleet(
-        _ control: RedisConfiguration,
+        _ control: [RedisConfiguration],
         _ paths: RunPaths,
         _ count: Int,
-        _ queue: JobQueue
+        _ queue: ShardedQueue
     ) throws -> WorkerFleet {
         let roots =
             paths.outputRoots.flatMap { ["--allow-root", $0] } + paths.readRoots.flatMap { ["--allow-read", $0] }
@@ -339,8 +342,10 @@ struct RunCommand: AsyncParsableCommand {
             ] + roots + worker.arguments(workers: count)
                 + ["--log-level", (shownLevel ?? .warning).rawValue],
             environment: [
-                "MEGATON_REDIS": redis.controlURL ?? control.description,
-                "MEGATON_CACHE_REDIS": redis.cacheURLs.joined(separator: " "),
+                "MEGATON_REDIS": RedisOptions.variable(
+                    of: redis.namesRedis ? redis.controlURLs : control.map(\.description)
+                ),
+                "MEGATON_CACHE_REDIS": RedisOptions.variable(of: redis.cacheURLs),
             ].merging(redis.tlsEnvironment) { url, _ in url },
             keepsLogs: shownLevel == nil,
             report: { pid in

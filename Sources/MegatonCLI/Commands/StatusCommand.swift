@@ -69,6 +69,15 @@ struct StatusCommand: AsyncParsableCommand {
             lines.append("hosts       \(Counted.of(status.heldHosts, "host")) at a limit or not answering")
         }
         lines.append("leader      \(status.leader ?? "none")")
+        for shard in status.shards ?? [] {
+            let name = "shard \(shard.number)".padding(toLength: 12, withPad: " ", startingAt: 0)
+            let state =
+                shard.isReachable
+                ? "\(shard.intake) in the intake, \(shard.ready) ready, \(shard.running) running, \(shard.waiting) waiting"
+                    + (shard.leader == nil ? ", no leader" : "")
+                : "unreachable; the numbers above are those of the others"
+            lines.append("\(name)\(shard.address)  \(state)")
+        }
         for coordinator in status.coordinators {
             let version = ClusterStatus.version(coordinator.version, coordinator.protocolVersion)
             lines.append("coordinator \(coordinator.name)  \(version)")

@@ -70,10 +70,13 @@ struct SubmitCommand: AsyncParsableCommand {
             if options.dryRun { return try await DryRun(options, output: directory).run() }
             let shutdown = ShutdownSignal()
             let name = batch ?? ProcessIdentity.batch("submit")
-            let control = try redis.control()
-            try await InspectorSession.connected(redis) { control, caches in
-                if let reason = try await EvictionPolicyCheck.run(control) { Terminal.note("megaton: \(reason)") }
-                let queue = JobQueue(control, keys: redis.keys)
+            let address = try redis.address()
+            try await InspectorSession.connected(redis) { queue, caches in
+                for shard in queue.shards {
+                    if let reason = try await EvictionPolicyCheck.run(shard.redis) {
+                        Terminal.note("megaton: \(reason)")
+                    }
+                }
                 let status = try await Inspector(queue: queue, caches: caches).status()
                 for obstacle in [QueueObstacle.pause(status), QueueObstacle.missingWorker(status)] {
                     if let obstacle { Terminal.error("megaton: the jobs will wait: \(obstacle).") }
@@ -88,7 +91,7 @@ struct SubmitCommand: AsyncParsableCommand {
             let path = options.ledger.map(LedgerPath.absolute)
             let ledger = wait ? try await Ledger.open(path, isDurable: true) { shutdown.level == .abort } : nil
             let selection = options.selection(output: directory)
-            let run = BatchRun(
+            let run = try await BatchRun(
                 options,
                 batch: name,
                 selection: selection,
@@ -99,8 +102,7 @@ struct SubmitCommand: AsyncParsableCommand {
                     files: path.map { [$0] } ?? [],
                     delay: delay
                 ),
-                control: control,
-                keys: redis.keys,
+                address: address,
                 ledger: ledger,
                 shutdown: shutdown,
                 deadline: deadline,

@@ -92,7 +92,9 @@ struct WorkerCommand: AsyncParsableCommand {
         try await reportingFailures {
             let shutdown = ShutdownSignal()
             try await ProcessSignals.forwarded(to: shutdown) {
-                var configuration = Worker.Configuration(control: try redis.control())
+                let controls = try redis.controls()
+                var configuration = Worker.Configuration(control: controls[0])
+                configuration.furtherControls = Array(controls.dropFirst())
                 configuration.caches = try redis.caches()
                 configuration.keys = redis.keys
                 configuration.concurrency = concurrency

@@ -58,14 +58,15 @@ enum BatchFailure {
         )
     }
 
-    /// The control Redis had no room for the next jobs for a minute.
+    /// A control Redis had no room for the next jobs for a minute.
     ///
     /// - Parameters:
+    ///   - controls: those of the queue's shards.
     ///   - submitted: number of jobs that Redis has acknowledged.
     ///   - isCancelled: whether these were cancelled.
     static func isFull(
         _ error: RedisError,
-        _ control: RedisConfiguration,
+        _ controls: [RedisConfiguration],
         _ batch: String,
         submitted: Int,
         isCancelled: Bool
@@ -78,9 +79,11 @@ enum BatchFailure {
             } else {
                 "\(Counted.jobs(submitted)) of it had been submitted; megaton batch cancel \(batch) cancels them"
             }
+        let names = Set(controls.map(\.description)).sorted()
         return .unavailable(
-            "the control Redis \(control) has no memory left for the batch \(batch). \(error.message) \(rest). Raise "
-                + "its maxmemory, start workers if none is running, or submit the jobs in smaller batches."
+            "\(names.count == 1 ? "" : "one of ")the control Redis \(names.joined(separator: ", ")) has no memory left for "
+                + "the batch \(batch). \(error.message) \(rest). Raise its maxmemory, start workers if none is "
+                + "running, or submit the jobs in smaller batches."
         )
     }
 }

@@ -38,7 +38,7 @@ struct BatchReport: Encodable {
     }
 
     /// - Throws: `CLIError` if there is no batch of this name.
-    static func of(_ name: String, _ queue: JobQueue) async throws -> BatchReport {
+    static func of(_ name: String, _ queue: ShardedQueue) async throws -> BatchReport {
         let counters = try await BatchMonitor(queue: queue, batch: name).counters()
         guard counters.isKnown else { throw CLIError.notFound("there is no batch \"\(name)\".") }
         return BatchReport(BatchSummary(name: name, counters: counters))

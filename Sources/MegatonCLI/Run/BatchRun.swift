@@ -18,9 +18,8 @@ final class BatchRun: Sendable {
     private let builder: JobBuilder
     /// Whether workers also write to this process' standard error.
     private let showsLogs: Bool
-    private let control: RedisConfiguration
-    private let queue: JobQueue
-    private let submitter: BatchSubmitter
+    private let queue: ShardedQueue
+    private let submitter: ShardedSubmitter
     private let monitor: BatchMonitor
     private let waiting: RedisClient
     private let ledger: Ledger?
@@ -54,7 +53,7 @@ final class BatchRun: Sendable {
         var excluded = 0
         var notRetried = RetryLedger.NotRetried()
         /// The outcomes that were read, when the batch has ended.
-        var history: OutcomeHistory?
+        var history: OutcomeHistories?
     }
 
     /// Maximum number of jobs that are submitted and have not ended: how far reading runs ahead of the workers.
@@ -71,20 +70,22 @@ final class BatchRun: Sendable {
     /// Time limit for retries of the last read of the counters.
     private static let finalReadTimeout: Duration = .seconds(60)
 
+    /// Connects to the queue.
+    ///
+    /// - Throws: if Redis is unreachable, or the servers are not those of the queue's shards.
     init(
         _ options: BatchOptions,
         batch: String,
         selection: InputSelection,
         builder: JobBuilder,
         showsLogs: Bool = false,
-        control: RedisConfiguration,
-        keys: QueueKeys,
+        address: QueueAddress,
         ledger: Ledger?,
         shutdown: ShutdownSignal,
         deadline: ContinuousClock.Instant?,
         cancelsAtTimeout: Bool = true,
         keepsOutcomes: Bool = true
-    ) {
+    ) async throws {
         self.options = options
         self.deadline = deadline
         self.cancelsAtTimeout = cancelsAtTimeout
@@ -95,12 +96,11 @@ final class BatchRun: Sendable {
         self.showsLogs = showsLogs
         self.ledger = ledger
         self.shutdown = shutdown
-        self.control = control
         let logger = LogOptions.logger("megaton.submit", level: .error)
         let group = MultiThreadedEventLoopGroup.singleton
-        queue = JobQueue(RedisClient(control, role: "submit", group: group, logger: logger), keys: keys)
-        waiting = RedisClient(control, role: "results", group: group, logger: logger)
-        submitter = BatchSubmitter(
+        queue = try await ShardedQueue.open(address, role: "submit", group: group, logger: logger)
+        waiting = RedisClient(address.server(0), role: "results", group: group, logger: logger)
+        submitter = ShardedSubmitter(
             queue: queue,
             batch: batch,
             policy: options.policy(keepsLedger: keepsOutcomes),
@@ -160,7 +160,7 @@ final class BatchRun: Sendable {
 
     private func stoppedWaiting() async -> CLIError {
         // Without an answer the message has no reason: Redis may be unreachable.
-        queue.redis.failFast()
+        queue.failFast()
         let status = try? await Inspector(queue: queue, cache: waiting).status()
         let now = progress.withLock { $0 }
         return BatchFailure.stoppedWaiting(
@@ -184,7 +184,8 @@ final class BatchRun: Sendable {
             Terminal.error("megaton: \(text)")
         }
         guard let error = error as? RedisError, error.code == .outOfMemory else { return error }
-        return BatchFailure.isFull(error, control, batch, submitted: now.submitted, isCancelled: isCancelled)
+        let controls = queue.shards.map(\.redis.configuration)
+        return BatchFailure.isFull(error, controls, batch, submitted: now.submitted, isCancelled: isCancelled)
     }
 
     /// Jobs that a retry left out of its ledger; known when all jobs were submitted.
@@ -213,8 +214,10 @@ final class BatchRun: Sendable {
                 try await self.submit()
                 self.progress.withLock { $0.isStopped = true }
                 self.changed.signal()
-                // A push in flight at the signal may have created the batch after the attempt to cancel it.
-                if self.shutdown.level > .none && self.hasBegun { try await self.submitter.cancel() }
+                // A push in flight at the signal may have created the batch after the attempt to cancel it. With
+                // several shards it exists before its first job.
+                guard self.shutdown.level > .none, self.hasBegun || self.queue.isDivided else { return nil }
+                try await self.submitter.cancel()
                 return nil
             }
             group.addTask { try await self.collect() }
@@ -283,9 +286,7 @@ final class BatchRun: Sendable {
             if !jobs.isEmpty { progress.withLock { $0.wasTried = true } }
             // With `--retry-failed`, the operator states that these jobs may run again.
             if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap(\.job)) }
-            for job in packs.pack(jobs) {
-                try await submitter.add(job.json, sources: job.sources, hasUniqueID: job.hasUniqueID)
-            }
+            for job in packs.pack(jobs, queue.layout) { try await submitter.add(job) }
             if ledger != nil { ids.withLock { $0.add(jobs.map { $0.job?.id }) } }
             // Flushed at the end of a chunk, so that a few inputs start at once and many are pushed in large chunks.
             try await submitter.flush()
@@ -361,7 +362,7 @@ final class BatchRun: Sendable {
 
     private func collect() async throws -> BatchTally {
         var tally = BatchTally()
-        var cursor = OutcomeCursor(queue: queue, batch: batch)
+        var cursor = OutcomeCursors(queue: queue, batch: batch)
         defer { progress.withLock { $0.history = cursor.history } }
         guard try await begins() else { return tally }
         if progress.withLock({ $0.submitted > 0 }) { try await ledger?.begin() }
@@ -422,7 +423,7 @@ final class BatchRun: Sendable {
     }
 
     /// Nothing is lost while Redis is unreachable: the workers and the queue wait for it, and so does this command.
-    private func outcomes(_ cursor: inout OutcomeCursor) async throws -> [Data] {
+    private func outcomes(_ cursor: inout OutcomeCursors) async throws -> [Data] {
         do {
             let returns = cursor.history.returns
             let lines = try await cursor.next()
@@ -456,8 +457,11 @@ final class BatchRun: Sendable {
     private func isFinished(_ progress: Progress) async throws -> Bool {
         do {
             let counters = try await monitor.counters()
-            if !counters.isFinished && progress.isComplete { try await submitter.restore() }
-            return counters.isFinished
+            // A shard that has lost the batch has no part in the counters.
+            let lacksJobs = queue.isDivided && counters["submitted"] < progress.submitted && counters["cancelled"] == 0
+            let isFinished = counters.isFinished && !lacksJobs
+            if !isFinished && progress.isComplete { try await submitter.restore() }
+            return isFinished
         } catch {
             // `outcomes` meets the same error and reports it.
             guard error.isTransient else { throw error }

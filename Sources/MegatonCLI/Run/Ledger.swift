@@ -137,18 +137,36 @@ final class Ledger: Sendable {
     /// - Throws: `CLIError` if the file cannot be read.
     func resume() async throws -> OutcomeHistory {
         guard let path, isFile else { return OutcomeHistory() }
+        return try await reading(path) { nextLine in try OutcomeHistory(lines: nextLine) }
+    }
+
+    /// Reads the whole lines of the file, and continues behind them.
+    private func reading<Value: Sendable>(
+        _ path: String,
+        _ body: @escaping @Sendable (() throws -> Data?) throws -> Value
+    ) async throws -> Value {
         do {
             return try await thread.run { [descriptor] in
                 var lines = try WholeLines(path)
                 defer { lines.close() }
-                let history = try OutcomeHistory(lines: { try lines.next() })
+                let value = try body { try lines.next() }
                 guard ftruncate(descriptor, lines.end) == 0, lseek(descriptor, lines.end, SEEK_SET) >= 0 else {
                     throw ReadFailure(code: errno)
                 }
-                return history
+                return value
             }
         } catch let error as ReadFailure {
             throw CLIError.output("the ledger \(path) cannot be continued: \(String(cString: strerror(error.code))).")
+        }
+    }
+
+    /// The same for a reader that compares lines.
+    func resumedLines() async throws -> LedgerLines {
+        guard let path, isFile else { return LedgerLines() }
+        return try await reading(path) { nextLine in
+            var known = LedgerLines()
+            while let line = try nextLine() { known.add(line) }
+            return known
         }
     }
 
@@ -225,6 +243,41 @@ final class Ledger: Sendable {
         thread.stop()
         // `append` has written everything, or reported its failure.
         if descriptor >= 0 { Foundation.close(descriptor) }
+    }
+}
+
+/// The lines of a ledger, to find the same ones again: by 128 bits, about 40 bytes each. Duplicates of a job may have
+/// equal lines, so that they are counted.
+struct LedgerLines: Sendable {
+    private struct Line: Hashable {
+        let low: UInt64
+        let high: UInt64
+
+        init(_ line: Data) { (low, high) = OutcomeHistory.identity(of: line) }
+    }
+
+    private var counts: [Line: Int] = [:]
+    /// Number of lines that may come again.
+    private(set) var count = 0
+
+    mutating func add(_ line: Data) {
+        counts[Line(line), default: 0] += 1
+        count += 1
+    }
+
+    /// Expects no more lines than these again: Redis has deleted the others.
+    mutating func limit(to count: Int) { self.count = max(min(self.count, count), 0) }
+
+    /// Returns those of the lines that the ledger does not have. A line that it has once is left out once.
+    mutating func missing(from lines: [Data]) -> [Data] {
+        if count == 0 { return lines }
+        return lines.filter { text in
+            let line = Line(text)
+            guard count > 0, let known = counts[line] else { return true }
+            counts[line] = known == 1 ? nil : known - 1
+            count -= 1
+            return false
+        }
     }
 }
 

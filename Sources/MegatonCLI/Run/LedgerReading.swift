@@ -7,7 +7,7 @@ import NIOPosix
 
 /// Reads the outcomes of a batch that another process has submitted, and continues the ledger of a reader that died.
 struct LedgerReading: Sendable {
-    let queue: JobQueue
+    let queue: ShardedQueue
     /// A connection for blocking commands.
     let waiting: RedisClient
     let batch: String
@@ -30,9 +30,14 @@ struct LedgerReading: Sendable {
         let monitor = BatchMonitor(queue: queue, batch: batch)
         let counters = try await monitor.counters()
         try check(counters)
-        let (history, skipped) = try await history(counters)
-        let stored = history.number - skipped
-        var cursor = OutcomeCursor(queue: queue, batch: batch, history: history, acknowledges: ledger != nil)
+        let start = try await start(counters)
+        var known = start.known
+        var cursor = OutcomeCursors(
+            queue: queue,
+            batch: batch,
+            histories: start.histories,
+            acknowledges: ledger != nil
+        )
         let isContinued = cursor.history.number > 0 && from == nil && ledger != nil
         if follows { reportOpen(counters) }
         var written = 0
@@ -40,7 +45,8 @@ struct LedgerReading: Sendable {
         while true {
             if shutdown.level > .none { throw interrupted(written, cursor.history) }
             let returns = cursor.history.returns
-            guard let lines = try await next(&cursor) else { continue }
+            guard let page = try await next(&cursor) else { continue }
+            let lines = known.missing(from: page)
             if cursor.history.returns > returns {
                 if isContinued && returns == 0 && written == 0 {
                     reportOtherEnd()
@@ -48,7 +54,7 @@ struct LedgerReading: Sendable {
                     cursor.history.reportReturn()
                 }
             }
-            if !lines.isEmpty {
+            if !page.isEmpty {
                 if try await !write(lines) { return 0 }
                 written += lines.count
                 // A batch that goes on must not keep the command beyond its time.
@@ -61,7 +67,7 @@ struct LedgerReading: Sendable {
             if isTimeOver { throw timeIsOver(written, cursor.history) }
             try await wait(monitor)
         }
-        return try await end(monitor, cursor.history, skipped: skipped, received: stored + written)
+        return try await end(monitor, cursor.history, skipped: start.skipped, received: start.stored + written)
     }
 
     private func check(_ counters: BatchCounters) throws {
@@ -74,8 +80,45 @@ struct LedgerReading: Sendable {
         }
     }
 
-    /// The outcomes that the reader has or does not want, and the number of those that it does not want.
-    private func history(_ counters: BatchCounters) async throws -> (history: OutcomeHistory, skipped: Int) {
+    /// The outcomes that a reader has or does not want when it begins.
+    private struct Start {
+        /// Those of each shard.
+        let histories: [OutcomeHistory]
+        /// Number of outcomes that the reader does not want, or that another reader has.
+        let skipped: Int
+        /// Number of lines in the ledger.
+        let stored: Int
+        /// The lines of the ledger that the shards may still have.
+        var known = LedgerLines()
+    }
+
+    /// The lines of a ledger do not say from which shard they came. The outcomes that a shard has deleted are in the
+    /// ledger or lost; the others are read again, and skipped if the ledger has the same line.
+    private func start(_ counters: BatchCounters) async throws -> Start {
+        if !queue.isDivided { return try await startOfOneShard(counters) }
+        var known = try await ledger?.resumedLines() ?? LedgerLines()
+        let stored = known.count
+        let read = try await queue.readCounts(of: batch)
+        // Outcomes that were deleted to make room count as read, and are not in the ledger.
+        let others = read.reduce(0, +) - counters["results_dropped"]
+        if stored == 0 && others > 0 { reportOtherReader(others) }
+        known.limit(to: stored - others)
+        return Start(
+            histories: read.map { OutcomeHistory(after: $0) },
+            skipped: stored == 0 ? max(0, others) : 0,
+            stored: stored,
+            known: known
+        )
+    }
+
+    private func reportOtherReader(_ read: Int) {
+        Terminal.error(
+            "megaton: the first \(Counted.of(read, "outcome")) of the batch \(read == 1 ? "was" : "were") read by another "
+                + "reader and deleted; the others follow."
+        )
+    }
+
+    private func startOfOneShard(_ counters: BatchCounters) async throws -> Start {
         let stored = try await ledger?.resume() ?? OutcomeHistory()
         if let from {
             guard stored.number == 0 else {
@@ -84,15 +127,14 @@ struct LedgerReading: Sendable {
                         + "\(Counted.of(stored.number, "line")): it is continued behind its last line."
                 )
             }
-            return (OutcomeHistory(after: from - 1), from - 1)
+            return Start(histories: [OutcomeHistory(after: from - 1)], skipped: from - 1, stored: 0)
         }
         let read = counters["read"]
-        guard stored.number == 0, read > 0 else { return (stored, 0) }
-        Terminal.error(
-            "megaton: the first \(Counted.of(read, "outcome")) of the batch \(read == 1 ? "was" : "were") read by "
-                + "another reader and deleted; the others follow."
-        )
-        return (OutcomeHistory(after: read), read)
+        guard stored.number == 0, read > 0 else {
+            return Start(histories: [stored], skipped: 0, stored: stored.number)
+        }
+        reportOtherReader(read)
+        return Start(histories: [OutcomeHistory(after: read)], skipped: read, stored: 0)
     }
 
     private func reportOpen(_ counters: BatchCounters) {
@@ -109,7 +151,7 @@ struct LedgerReading: Sendable {
     }
 
     /// Nil if Redis is unreachable for the moment.
-    private func next(_ cursor: inout OutcomeCursor) async throws -> [Data]? {
+    private func next(_ cursor: inout OutcomeCursors) async throws -> [Data]? {
         do {
             return try await cursor.next()
         } catch {
@@ -159,7 +201,7 @@ struct LedgerReading: Sendable {
 
     private var isTimeOver: Bool { deadline.map { ContinuousClock.now >= $0 } ?? false }
 
-    private func timeIsOver(_ written: Int, _ history: OutcomeHistory) -> CLIError {
+    private func timeIsOver(_ written: Int, _ history: OutcomeHistories) -> CLIError {
         CLIError(
             code: 75,
             message:
@@ -167,7 +209,7 @@ struct LedgerReading: Sendable {
         )
     }
 
-    private func interrupted(_ written: Int, _ history: OutcomeHistory) -> CLIError {
+    private func interrupted(_ written: Int, _ history: OutcomeHistories) -> CLIError {
         CLIError(
             code: 130,
             message:
@@ -176,14 +218,16 @@ struct LedgerReading: Sendable {
     }
 
     /// How to read the outcomes that follow. Without a ledger they stay in Redis, and the same command begins anew.
-    private func continuation(_ history: OutcomeHistory) -> String {
-        ledger == nil
-            ? "The same command with --from \(history.number + 1) continues." : "The same command again continues."
+    private func continuation(_ history: OutcomeHistories) -> String {
+        if ledger != nil { return "The same command again continues." }
+        return queue.isDivided
+            ? "The same command begins anew; with --ledger FILE it can be continued."
+            : "The same command with --from \(history.number + 1) continues."
     }
 
     private func end(
         _ monitor: BatchMonitor,
-        _ history: OutcomeHistory,
+        _ history: OutcomeHistories,
         skipped: Int,
         received: Int
     ) async throws -> Int32 {

@@ -51,7 +51,7 @@ struct MissingOutcomes: Sendable, Equatable {
     private static let named = 20
 
     /// Nil if none is missing.
-    init?(_ count: Int, _ counters: BatchCounters, _ submitted: SubmittedIDs, _ history: OutcomeHistory?) {
+    init?(_ count: Int, _ counters: BatchCounters, _ submitted: SubmittedIDs, _ history: OutcomeHistories?) {
         guard count > 0 else { return nil }
         self.count = count
         deleted = min(counters["results_dropped"] + (history?.deleted ?? 0), count)
@@ -125,7 +125,7 @@ struct OutcomeGaps: Sendable, Equatable {
     }
 }
 
-extension OutcomeHistory {
+extension OutcomeHistories {
     /// Reports that Redis has returned to an earlier state.
     func reportReturn() {
         Terminal.error(

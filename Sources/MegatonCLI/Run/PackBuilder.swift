@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonRedis
 
 /// Forms packs of the jobs of one batch: neighbors that differ only in source, id and output.
 ///
@@ -9,6 +10,8 @@ struct PackBuilder {
     /// The jobs and packs to push.
     struct Pushed {
         let json: Data
+        /// The first job; nil for a text that is none.
+        let first: Job?
         /// Number of sources; 1 for a single job.
         let sources: Int
         let hasUniqueID: Bool
@@ -35,10 +38,18 @@ struct PackBuilder {
         start = size == nil ? Self.automatic.start : 0
     }
 
-    /// The jobs of one chunk, in order, as they are pushed.
-    mutating func pack(_ jobs: [JobBuilder.BuiltJob]) -> [Pushed] {
+    /// The jobs of one chunk as they are pushed, in order for each shard: a pack is for one.
+    mutating func pack(_ jobs: [JobBuilder.BuiltJob], _ layout: ShardLayout = ShardLayout()) -> [Pushed] {
         defer { count += jobs.count }
         guard size > 1, count >= start else { return jobs.map(Self.single) }
+        if layout.count == 1 { return packed(jobs) }
+        let shards = Dictionary(grouping: jobs) { built in
+            built.job.map { ShardedSubmitter.shard(of: $0, layout) } ?? 0
+        }
+        return shards.sorted { $0.key < $1.key }.flatMap { packed($0.value) }
+    }
+
+    private func packed(_ jobs: [JobBuilder.BuiltJob]) -> [Pushed] {
         var pushed: [Pushed] = []
         var (group, groupShared): ([(built: JobBuilder.BuiltJob, job: Job)], Job?) = ([], nil)
         var (sharedBytes, bytes) = (0, 0)
@@ -94,10 +105,16 @@ struct PackBuilder {
         let sources = group.map { Pack.Source(id: $0.job.id ?? "", source: $0.job.source, output: $0.job.output) }
         let pack = Pack(sharing: shared, sources: sources)
         guard pack.isWithinLimits else { return group.map { single($0.built) } }
-        return [Pushed(json: pack.json(), sources: sources.count, hasUniqueID: true)]
+        return [Pushed(json: pack.json(), first: first, sources: sources.count, hasUniqueID: true)]
     }
 
     private static func single(_ built: JobBuilder.BuiltJob) -> Pushed {
-        Pushed(json: built.json, sources: 1, hasUniqueID: built.hasUniqueID)
+        Pushed(json: built.json, first: built.job, sources: 1, hasUniqueID: built.hasUniqueID)
+    }
+}
+
+extension ShardedSubmitter {
+    func add(_ pushed: PackBuilder.Pushed) async throws(RedisError) {
+        try await add(pushed.json, job: pushed.first, sources: pushed.sources, hasUniqueID: pushed.hasUniqueID)
     }
 }

@@ -10,7 +10,7 @@ struct WaitingJobs {
     private static let interval: Duration = .seconds(1)
 
     /// Asks Redis, at most once a second: jobs may be large, and the line need not be newer.
-    mutating func poll(in queue: JobQueue, for batch: String) async {
+    mutating func poll(in queue: ShardedQueue, for batch: String) async {
         guard last.duration(to: .now) >= Self.interval else { return }
         last = .now
         do {

@@ -30,7 +30,8 @@ public struct Batch: Sendable {
     }
 
     /// The outcomes from a number on, for a reader that has stored those before: the first outcome of a batch has the
-    /// number 1. Otherwise like ``outcomes``; those before that number are deleted.
+    /// number 1. Otherwise like ``outcomes``; those before that number are deleted. Each shard of a queue has its own
+    /// numbers: if there are several, the iteration throws, unless the number is 1.
     public func outcomes(from number: Int) -> some AsyncSequence<JobOutcome, any Error> & Sendable {
         BatchOutcomes(batch: self, number: number)
     }
@@ -40,7 +41,7 @@ public struct Batch: Sendable {
     /// - Throws: ``ClusterError``.
     public func counters() async throws -> BatchCounters {
         do {
-            return try await BatchMonitor(queue: client.queue, batch: name).counters()
+            return try await BatchMonitor(queue: try await client.queue(), batch: name).counters()
         } catch {
             throw ClusterError(error)
         }
@@ -54,7 +55,7 @@ public struct Batch: Sendable {
     /// - Throws: ``ClusterError``, with the code ``ClusterError/Code/unknownBatch`` if there is no batch of this name.
     public func close(expected: Int? = nil) async throws {
         do {
-            try await client.queue.close(batch: name, expected: expected)
+            try await client.queue().close(batch: name, expected: expected)
         } catch {
             throw ClusterError(error)
         }
@@ -65,7 +66,7 @@ public struct Batch: Sendable {
     /// - Throws: ``ClusterError``, with the code ``ClusterError/Code/unknownBatch`` if there is no batch of this name.
     public func cancel() async throws {
         do {
-            try await client.queue.cancel(batch: name)
+            try await client.queue().cancel(batch: name)
         } catch {
             throw ClusterError(error)
         }

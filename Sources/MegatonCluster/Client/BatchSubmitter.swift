@@ -45,7 +45,7 @@ package actor BatchSubmitter {
     /// Maximum number of bytes of acknowledged jobs that are kept.
     package static let keptBytes = 64 * 1024 * 1024
     /// Time for which a push is retried while Redis is unreachable or full.
-    private static let retryTime: Duration = .seconds(60)
+    static let retryTime: Duration = .seconds(60)
 
     /// Creates a submitter; nothing is sent yet.
     ///
@@ -90,6 +90,13 @@ package actor BatchSubmitter {
 
     /// Number of the first job that was not added yet.
     private var endOfPending: Int { pending.reduce(first) { $0 + $1.sources } }
+
+    /// Makes the batch known to Redis, before its first job.
+    ///
+    /// - Throws: `.batchExists` if it is another submitter's.
+    func begin() async throws(RedisError) {
+        try await push(before: first, begins: true)
+    }
 
     /// Pushes the jobs that were added.
     package func flush() async throws(RedisError) {
@@ -138,13 +145,16 @@ package actor BatchSubmitter {
     /// Pushes the jobs with smaller numbers than `end` in chunks, one push at a time: another task's push is awaited,
     /// and has left nothing to do if it included these jobs.
     ///
-    /// - Parameter isLast: whether the last chunk closes the batch.
-    private func push(before end: Int, isLast: Bool = false) async throws(RedisError) {
+    /// - Parameters:
+    ///   - isLast: whether the last chunk closes the batch.
+    ///   - begins: whether to push at least one chunk, perhaps without jobs.
+    private func push(before end: Int, isLast: Bool = false, begins: Bool = false) async throws(RedisError) {
         while isPushing {
             if let error = await withCheckedContinuation({ waiters.append($0) }) { throw error }
         }
         isPushing = true
         do throws(RedisError) {
+            if begins { try await pushChunk(isLast: false) }
             while first < end || isLast && !isClosed { try await pushChunk(isLast: isLast) }
             endPush(nil)
         } catch {

@@ -2,6 +2,7 @@ internal import Foundation
 public import Logging
 internal import MegatonRedis
 internal import NIOPosix
+import Synchronization
 
 /// Submits batches of jobs to a cluster and reads their outcomes.
 ///
@@ -12,9 +13,9 @@ internal import NIOPosix
 /// client.close()
 /// ```
 ///
-/// - **Connections.** The client owns one connection to the control Redis, which opens with the first call and ends
-///   with ``close()`` or with the last reference to the client and its batches. Each iteration of outcomes has one
-///   more, which ends with it.
+/// - **Connections.** The client owns one connection to the control Redis, or to each shard of the queue, which opens
+///   with the first call and ends with ``close()`` or with the last reference to the client and its batches. Each
+///   iteration of outcomes has one more, which ends with it.
 /// - **Outages of Redis.** A push is retried for a minute, and each job is pushed exactly once. An iteration waits for
 ///   Redis for the client's idle time-out. Both then throw ``ClusterError/Code/redisUnavailable``. Nothing is lost: the
 ///   cluster continues, and a new iteration continues with the first outcome that was not read.
@@ -26,10 +27,13 @@ internal import NIOPosix
 /// - **Retention.** A batch is forgotten seven days after its end, with outcomes that were not read. Redis keeps a
 ///   million unread outcomes of a batch: submit larger batches in parts.
 public final class ClusterClient: Sendable {
-    let queue: JobQueue
-    let configuration: RedisConfiguration
     let idleTimeout: Duration
-    private let control: RedisClient
+    private let address: QueueAddress
+    /// Shard 0.
+    private let first: JobQueue
+    /// The queue as it was when it was used, the last one at the end: iterations continue with the shards of their
+    /// batch.
+    private let opened = Mutex<[ShardedQueue]>([])
     private let logger: Logger
 
     /// Creates a client; nothing is sent yet.
@@ -37,7 +41,8 @@ public final class ClusterClient: Sendable {
     /// - Parameters:
     ///   - redis: URL of the control Redis: `redis://[user:password@]host[:port][/database]`,
     ///     `rediss://…[?ca=file.pem&cert=file.pem&key=file.pem]`, `unix:///path/of/socket`,
-    ///     `redis-sentinel://host:port,host:port/name` or `redis+cluster://host:port,host:port`.
+    ///     `redis-sentinel://host:port,host:port/name` or `redis+cluster://host:port,host:port`. For a queue whose
+    ///     shards are on several Redis, their URLs in order, with spaces in between.
     ///   - queue: the queue's name, as in `megaton worker --queue`.
     ///   - idleTimeout: how long an iteration of outcomes waits for an unreachable Redis, for a cluster without
     ///     workers, or for more jobs of a batch that another submitter has not closed. A minute by default.
@@ -48,20 +53,38 @@ public final class ClusterClient: Sendable {
         idleTimeout: Duration = .seconds(60),
         logger: Logger = Logger(label: "megaton.client")
     ) throws {
-        let keys = try ClusterError.keys(queue)
-        configuration = try ClusterError.configuration(redis)
+        address = QueueAddress(try ClusterError.servers(redis), queue: try ClusterError.keys(queue).queue)
         self.idleTimeout = idleTimeout
         self.logger = logger
-        control = RedisClient(
-            configuration,
+        first = address.shard(0, role: "client", group: MultiThreadedEventLoopGroup.singleton, logger: logger)
+    }
+
+    deinit { close() }
+
+    /// The queue on all of its shards, as they are now.
+    ///
+    /// A client may live for longer than a number of shards: without a look at the layout it would miss outcomes.
+    func queue() async throws(RedisError) -> ShardedQueue {
+        if let queue = opened.withLock(\.last) {
+            do throws(RedisError) {
+                try await queue.checkLayout()
+                return queue
+            } catch {
+                // A call that needs a shard that is away reports that itself.
+                if error.isTransient { return queue }
+                guard error.code == .shardMismatch else { throw error }
+            }
+        }
+        let queue = try await ShardedQueue.open(
+            first,
+            address,
             role: "client",
             group: MultiThreadedEventLoopGroup.singleton,
             logger: logger
         )
-        self.queue = JobQueue(control, keys: keys)
+        opened.withLock { $0.append(queue) }
+        return queue
     }
-
-    deinit { control.close() }
 
     /// Submits a batch and returns when Redis has all of its jobs. The jobs are pushed in chunks, so that a lazy
     /// sequence is never in memory as a whole. Without jobs the batch ends at once.
@@ -92,40 +115,43 @@ public final class ClusterClient: Sendable {
             )
         }
         let policy = BatchPolicy(keepsLedger: true, deduplicates: deduplicates, weight: weight)
-        let submitter = BatchSubmitter(
-            queue: queue,
-            batch: name,
-            policy: policy,
-            onDelay: { [logger] error in
-                logger.warning("a push waits for Redis", metadata: [LogKey.error: "\(error)"])
-            },
-            onRestore: { [logger] count in
-                logger.warning(
-                    "Redis has returned to an earlier state; jobs that it has lost are submitted again",
-                    metadata: [LogKey.batch: "\(name)", "jobs": "\(count)"]
-                )
-            }
-        )
+        var submitter: ShardedSubmitter?
         do {
-            try await EvictionPolicyCheck.run(control)
+            let queue = try await queue()
+            let pushing = ShardedSubmitter(
+                queue: queue,
+                batch: name,
+                policy: policy,
+                onDelay: { [logger] error in
+                    logger.warning("a push waits for Redis", metadata: [LogKey.error: "\(error)"])
+                },
+                onRestore: { [logger] count in
+                    logger.warning(
+                        "Redis has returned to an earlier state; jobs that it has lost are submitted again",
+                        metadata: [LogKey.batch: "\(name)", "jobs": "\(count)"]
+                    )
+                }
+            )
+            submitter = pushing
+            for shard in queue.shards { try await EvictionPolicyCheck.run(shard.redis) }
             for job in jobs {
                 try Task.checkCancellation()
-                try await submitter.add(job.json(), hasUniqueID: job.id == nil)
+                try await pushing.add(job.json(), job: job, hasUniqueID: job.id == nil)
             }
-            try await submitter.close()
+            try await pushing.close()
+            return Batch(name: name, submitted: await pushing.submitted, client: self)
         } catch {
-            await abandon(name, submitter)
+            if let submitter { await abandon(name, submitter) }
             let reason = error as? RedisError
             // A cancellation also ends the wait for a Redis that is unreachable or full.
             if reason?.isTransient == true { try Task.checkCancellation() }
             throw reason.map(ClusterError.init) ?? error
         }
-        return Batch(name: name, submitted: await submitter.submitted, client: self)
     }
 
     /// Cancels a batch of which only a part was pushed, and which would therefore never end. A batch of this name that
     /// another client has submitted is left alone.
-    private func abandon(_ name: String, _ submitter: BatchSubmitter) async {
+    private func abandon(_ name: String, _ submitter: ShardedSubmitter) async {
         do {
             try await submitter.cancel()
         } catch {
@@ -145,17 +171,20 @@ public final class ClusterClient: Sendable {
     public func status() async throws -> ClusterStatus {
         do {
             // The status comes from the queue alone: no cache is asked.
-            return try await Inspector(queue: queue, cache: control).status()
+            return try await Inspector(queue: try await queue(), cache: first.redis).status()
         } catch {
             throw ClusterError(error)
         }
     }
 
     /// Closes the connection. Iterations of outcomes and later calls throw.
-    public func close() { control.close() }
+    public func close() {
+        first.close()
+        for queue in opened.withLock({ $0 }) { queue.close() }
+    }
 
-    /// A connection for blocking commands, which its user closes.
+    /// A connection to shard 0 for blocking commands, which its user closes.
     func connection(role: String) -> RedisClient {
-        RedisClient(configuration, role: role, group: MultiThreadedEventLoopGroup.singleton, logger: logger)
+        RedisClient(address.server(0), role: role, group: MultiThreadedEventLoopGroup.singleton, logger: logger)
     }
 }

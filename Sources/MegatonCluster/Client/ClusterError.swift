@@ -8,7 +8,8 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
 
         private init(_ description: String) { self.description = description }
 
-        /// A URL, a name or a number is invalid, or this Redis must not hold jobs, as it may evict them.
+        /// A URL, a name or a number is invalid, this Redis must not hold jobs, as it may evict them, or the servers
+        /// are not those of the queue's shards.
         public static let invalidConfiguration = Code("invalid_configuration")
         /// Redis is unreachable, busy or full for now; the same call may succeed later.
         public static let redisUnavailable = Code("redis_unavailable")
@@ -64,6 +65,25 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
         }
     }
 
+    /// The URLs in a text, which has several for a queue on several Redis.
+    static func urls(_ text: String) -> [String] {
+        let urls = text.split(whereSeparator: \.isWhitespace).map(String.init)
+        // An empty text is the error of the URL.
+        return urls.isEmpty ? [text] : urls
+    }
+
+    /// Reads the URLs of the servers of a queue: at least one.
+    static func servers(_ text: String) throws(ClusterError) -> [RedisConfiguration] {
+        var servers: [RedisConfiguration] = []
+        for url in urls(text) { servers.append(try configuration(url)) }
+        do {
+            try QueueAddress.check(servers)
+        } catch {
+            throw ClusterError(error)
+        }
+        return servers
+    }
+
     /// The keys of a queue.
     static func keys(_ queue: String) throws(ClusterError) -> QueueKeys {
         guard Job.isName(queue) else {
@@ -80,7 +100,7 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
             case .noBatch: .unknownBatch
             case .jobsLost, .batchBehind: .jobsLost
             case .otherReader: .otherReader
-            case .invalidConfiguration: .invalidConfiguration
+            case .invalidConfiguration, .shardMismatch: .invalidConfiguration
             case .incompatibleVersion: .incompatibleVersion
             default: error.isTransient ? .redisUnavailable : .redis
             }

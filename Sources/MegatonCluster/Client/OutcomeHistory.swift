@@ -93,11 +93,19 @@ package struct OutcomeHistory: Sendable {
     /// The first of these ids of which the reader has no outcome, among those that it remembers. An id that occurs
     /// twice here must have two.
     package func ids(missingFrom ids: some Sequence<String>, limit: Int) -> [String] {
-        var known: [Key: Int] = expected
-        for key in keys { known[key, default: 0] += 1 }
+        Self.ids(missingFrom: ids, in: [self], limit: limit)
+    }
+
+    /// The same for outcomes that several histories have together.
+    static func ids(missingFrom ids: some Sequence<String>, in histories: [OutcomeHistory], limit: Int) -> [String] {
+        var known: [Key: Int] = [:]
+        for history in histories {
+            known.merge(history.expected, uniquingKeysWith: +)
+            for key in history.keys { known[key, default: 0] += 1 }
+        }
         var missing: [String] = []
         for id in ids where missing.count < limit {
-            let key = Self.key(ofID: Array(id.utf8))
+            let key = key(ofID: Array(id.utf8))
             if let count = known[key], count > 0 { known[key] = count - 1 } else { missing.append(id) }
         }
         return missing
@@ -157,6 +165,12 @@ package struct OutcomeHistory: Sendable {
     private static func key(_ bytes: UnsafeRawBufferPointer) -> Key {
         let hash = XXH3_128bits(bytes.baseAddress, bytes.count)
         return Key(low: hash.low64, high: hash.high64)
+    }
+
+    /// 128 bits that distinguish a whole line from all others.
+    package static func identity(of line: Data) -> (low: UInt64, high: UInt64) {
+        let identity: Key = line.withUnsafeBytes { key($0) }
+        return (identity.low, identity.high)
     }
 
     private static func digest(_ line: Data) -> String { Insecure.SHA1.hash(data: line).hexDigits }

@@ -6,12 +6,13 @@ internal import MegatonRedis
 final class OutcomeReader {
     let name: String
     private let batch: Batch
-    private let monitor: BatchMonitor
+    /// Nil before the first read.
+    private var queue: ShardedQueue?
     /// Waits for outcomes: a blocking command needs a connection of its own.
     private let waiting: RedisClient
     private let from: Int?
     /// Nil before the first read.
-    private var cursor: OutcomeCursor?
+    private var cursor: OutcomeCursors?
     /// Number of outcomes that were returned.
     private var received = 0
     /// Number of jobs that have no outcome yet, as far as known.
@@ -35,13 +36,13 @@ final class OutcomeReader {
         self.batch = batch
         from = number
         name = batch.name
-        monitor = BatchMonitor(queue: batch.client.queue, batch: batch.name)
         waiting = batch.client.connection(role: "results")
     }
 
     deinit { waiting.close() }
 
-    /// Waits for the next outcomes. The ones that were returned before are acknowledged, and deleted from Redis.
+    /// Waits for the next outcomes. Those that were returned before are acknowledged, and deleted from Redis; of several
+    /// shards, those of the shard that is read, and all before the end.
     ///
     /// - Returns: none at the end of the batch.
     func page() async throws -> [Data] {
@@ -49,6 +50,7 @@ final class OutcomeReader {
         return try await withTaskCancellationHandler {
             if lastPage < Self.many, open > Self.many { try await Task.sleep(for: Self.batchingWindow) }
             while true {
+                try Task.checkCancellation()
                 if let page = try await nextPageRetrying() { return page }
             }
         } onCancel: {
@@ -78,6 +80,7 @@ final class OutcomeReader {
 
     /// The next outcomes; none at the end of the batch, nil if there are none yet.
     private func nextPage() async throws -> [Data]? {
+        let monitor = BatchMonitor(queue: try await queues(), batch: name)
         if let page = try await read() { return page }
         let counters = try await monitor.counters()
         try check(counters)
@@ -93,22 +96,23 @@ final class OutcomeReader {
         return nil
     }
 
+    /// The queue on all of its shards. A batch stays in those in which it began, so that later ones do not matter.
+    private func queues() async throws -> ShardedQueue {
+        if let queue { return queue }
+        let queue = try await batch.client.queue()
+        self.queue = queue
+        return queue
+    }
+
     private func read() async throws -> [Data]? {
-        var cursor: OutcomeCursor
+        var cursor: OutcomeCursors
         if let begun = self.cursor {
             cursor = begun
             // Only one copy, or the next page would copy the whole history.
             self.cursor = nil
         } else {
-            let counters = try await monitor.counters()
-            try check(counters)
-            let before = from.map { max($0 - 1, 0) } ?? counters["read"]
-            cursor = OutcomeCursor(
-                queue: batch.client.queue,
-                batch: name,
-                history: OutcomeHistory(after: before, limit: Self.remembered)
-            )
-            open = (batch.submitted ?? max(counters["submitted"], counters["total"])) - before
+            let queue = try await queues()
+            cursor = OutcomeCursors(queue: queue, batch: name, histories: try await histories(in: queue))
         }
         defer { self.cursor = cursor }
         let page = try await cursor.next()
@@ -119,6 +123,26 @@ final class OutcomeReader {
         withoutWorkersSince = nil
         openWithoutJobsSince = nil
         return page
+    }
+
+    /// The outcomes of each shard that the reader does not want.
+    private func histories(in queue: ShardedQueue) async throws -> [OutcomeHistory] {
+        if let from, from > 1, queue.isDivided {
+            throw ClusterError(
+                .invalidConfiguration,
+                "The queue has \(queue.shards.count) shards, each of which numbers its own outcomes: the batch \(name) "
+                    + "cannot be read from the number \(from) on. Read from 1, or without a number."
+            )
+        }
+        let batch = name
+        let parts = try await queue.forEach { (shard) async throws(RedisError) in
+            BatchCounters(try await shard.batch(batch))
+        }
+        let counters = BatchCounters.sum(parts)
+        try check(counters)
+        let read = parts.map { part in from.map { max($0 - 1, 0) } ?? part["read"] }
+        open = (self.batch.submitted ?? max(counters["submitted"], counters["total"])) - read.reduce(0, +)
+        return read.map { OutcomeHistory(after: $0, limit: Self.remembered / parts.count) }
     }
 
     /// Ends the iteration with an error if the batch has ended and outcomes are missing.
@@ -191,7 +215,7 @@ final class OutcomeReader {
         let limit = batch.client.idleTimeout
         guard ContinuousClock.now >= nextStatus else { return }
         nextStatus = .now + min(Self.statusInterval, limit / 4)
-        let status = try await Inspector(queue: batch.client.queue, cache: waiting).status()
+        let status = try await Inspector(queue: try await queues(), cache: waiting).status()
         guard status.livingWorkers.isEmpty else {
             withoutWorkersSince = nil
             return

@@ -21,7 +21,9 @@ extension Coordinator: Service {
         try ClusterError.check(configuration.validationError)
         var configuration = configuration
         configuration.keys = try ClusterError.keys(queue)
-        self.init(configuration, redis: try ClusterError.configuration(redis), name: name, logger: logger)
+        let servers = try ClusterError.servers(redis)
+        configuration.furtherControls = Array(servers.dropFirst())
+        self.init(configuration, redis: servers[0], name: name, logger: logger)
     }
 
     /// Connects, unless `start(waitingForRedis:)` has done that, and works until the service group shuts down or the

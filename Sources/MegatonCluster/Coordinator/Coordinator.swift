@@ -14,8 +14,12 @@ public final class Coordinator: Sendable {
     /// Limits and times.
     public struct Configuration: Sendable {
         package var keys = QueueKeys()
+        /// Redis servers of the queue's other shards, if it is on several; see `QueueAddress`.
+        package var furtherControls: [RedisConfiguration] = []
+        /// Whether it serves the shard of `keys` only, for a process that serves the others too.
+        var isPart = false
         /// Maximum number of admitted jobs at a time; the others wait in the intake, where a job costs only its JSON.
-        /// The window is usually two seconds of work. At least 1.
+        /// The window is usually two seconds of work. At least 1. Each shard of a queue has a window of its own.
         public var window = 16_384
         /// Maximum number of jobs that one round stages.
         package var chunk = 512
@@ -46,11 +50,15 @@ public final class Coordinator: Sendable {
     }
 
     private let configuration: Configuration
+    private let redis: RedisConfiguration
+    private let group: any EventLoopGroup
+    /// Those of the other shards: none until it has started.
+    private let others = Mutex<(coordinators: [Coordinator], queue: ShardedQueue)?>(nil)
+    private let shardCount = Mutex(1)
     private let leadership: Leadership
     private let listener: IntakeListener
     private let queue: JobQueue
     private let sweeper: LeaseSweeper
-    private let keeper: RetentionKeeper
     private let repeats: RepeatedSources?
     private let logger: Logger
     let starting = ServiceStart()
@@ -85,6 +93,7 @@ public final class Coordinator: Sendable {
         logger: Logger
     ) {
         self.configuration = configuration
+        (self.redis, self.group) = (redis, group)
         let name = name ?? ProcessIdentity.process()
         var logger = logger
         logger[metadataKey: LogKey.coordinator] = "\(name)"
@@ -93,13 +102,6 @@ public final class Coordinator: Sendable {
         listener = IntakeListener(redis, keys: configuration.keys, group: group, logger: logger)
         queue = JobQueue(control, keys: configuration.keys)
         sweeper = LeaseSweeper(queue: queue, role: .leader, logger: logger)
-        keeper = RetentionKeeper(
-            queue: queue,
-            batches: configuration.batchRetention,
-            retention: configuration.retention,
-            isFallback: configuration.takeoverDelay != nil,
-            logger: logger
-        )
         repeats =
             configuration.caches.isEmpty
             ? nil
@@ -114,30 +116,86 @@ public final class Coordinator: Sendable {
 
     /// Whether Redis has answered an attempt to lead, or a renewal of the lead, within the leader's lease.
     public var isReady: Bool {
-        lastAnswer.withLock { $0 }.map { .now - $0 < configuration.leaderLease } ?? false
+        if lastAnswer.withLock({ $0 }).map({ .now - $0 < configuration.leaderLease }) ?? false { return true }
+        return parts.contains { $0.isReady }
     }
 
-    /// Connects and checks that this Redis may hold jobs.
+    /// Sets the number of shards that share the limits on memory.
+    func divideLimits(by count: Int) { shardCount.withLock { $0 = count } }
+
+    private var keeper: RetentionKeeper {
+        var retention = configuration.retention
+        retention.shards = shardCount.withLock { $0 }
+        return RetentionKeeper(
+            queue: queue,
+            batches: configuration.batchRetention,
+            retention: retention,
+            isFallback: isFallback,
+            logger: logger
+        )
+    }
+
+    /// The coordinators of the queue's other shards.
+    private var parts: [Coordinator] { others.withLock { $0?.coordinators ?? [] } }
+
+    /// Connects and checks that this Redis may hold jobs, and those of all other shards of the queue.
     ///
     /// - Parameter limit: how long to retry while Redis is unreachable or still loading; zero makes one attempt.
     /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs, or is used by a
-    ///   version with which this one cannot work.
+    ///   version with which this one cannot work, or if the servers are not those of the queue's shards.
     package func start(waitingForRedis limit: Duration = .zero) async throws {
         try await EvictionPolicyCheck.connect(queue.redis, waiting: limit, logger: logger)
         try await ProtocolCheck(queue: queue, logger: logger).start()
+        if !configuration.isPart { try await addShards(waitingForRedis: limit) }
         starting.finish()
     }
 
+    /// Reads the layout of the queue, and starts a coordinator for each of its other shards.
+    private func addShards(waitingForRedis limit: Duration) async throws {
+        let address = QueueAddress([redis] + configuration.furtherControls, queue: configuration.keys.queue)
+        let layout = try await address.layout(queue, group: group, logger: logger)
+        var (coordinators, queues): ([Coordinator], [JobQueue]) = ([], [queue])
+        do {
+            for number in 1..<max(layout.count, 1) {
+                var settings = configuration
+                settings.keys = address.keys(number)
+                settings.isPart = true
+                var logger = logger
+                logger[metadataKey: LogKey.shard] = "\(number)"
+                let part = Coordinator(
+                    settings,
+                    redis: address.server(number),
+                    group: group,
+                    name: leadership.name,
+                    logger: logger
+                )
+                part.divideLimits(by: layout.count)
+                coordinators.append(part)
+                queues.append(part.queue)
+                try await EvictionPolicyCheck.connect(part.queue.redis, waiting: limit, logger: logger)
+                // Before the start writes anything there: the servers may be named in another order.
+                try await layout.check(part.queue, servers: address.servers.count)
+                try await part.start()
+            }
+        } catch {
+            for part in coordinators { part.close() }
+            throw error
+        }
+        divideLimits(by: layout.count)
+        others.withLock { $0 = (coordinators, ShardedQueue(queues, layout: layout)) }
+    }
+
     /// Works until the task is cancelled, then releases the leader's lease.
-    /// It ends by itself if the queue changes to a protocol that it does not speak; `refusal` then has the reason.
+    /// It ends by itself if the queue changes to a protocol that it does not speak, or to another number of shards;
+    /// `refusal` then has the reason.
     package func runUntilCancelled() async {
         await withTaskCancellationHandler {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.listener.run() }
-                if isFallback {
-                    await work()  // Its worker checks the protocol.
+                if configuration.isPart || isFallback {
+                    await workInAllShards()  // A worker, or the coordinator of shard 0, checks the queue.
                 } else {
-                    await workWhileSpoken()
+                    await workWhileUnchanged()
                 }
                 group.cancelAll()
                 listener.close()  // Ends a command that still blocks.
@@ -149,23 +207,39 @@ public final class Coordinator: Sendable {
         close()
     }
 
-    /// Works until the task is cancelled or the queue changes to another protocol.
-    private func workWhileSpoken() async {
+    /// Works until the task is cancelled, or the queue changes to another protocol or number of shards.
+    private func workWhileUnchanged() async {
+        let shards = others.withLock { $0?.queue } ?? ShardedQueue(queue)
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.work() }
-            group.addTask {
-                let check = ProtocolCheck(queue: self.queue, logger: self.logger)
-                guard let error = await check.run(reportsFormer: true) else { return }
-                self.refusal.withLock { $0 = error }
+            group.addTask { await self.workInAllShards() }
+            for queue in shards.shards {
+                group.addTask {
+                    let check = ProtocolCheck(queue: queue, logger: self.logger)
+                    self.end(because: await check.run(reportsFormer: queue.keys.shard == 0))
+                }
             }
-            // Either ends by itself only for good: the check with a refusal, the work by cancellation.
+            group.addTask { self.end(because: await ShardCheck(queue: shards, logger: self.logger).run()) }
+            // Each ends by itself only for good: a check with a refusal, the work by cancellation.
             await group.next()
             group.cancelAll()
         }
     }
 
+    private func workInAllShards() async {
+        await withDiscardingTaskGroup { group in
+            for part in parts { group.addTask { await part.runUntilCancelled() } }
+            await work()
+        }
+    }
+
+    private func end(because error: RedisError?) {
+        guard let error else { return }
+        refusal.withLock { $0 = error }
+    }
+
     /// Closes the connections. Safe to repeat.
     func close() {
+        for part in parts { part.close() }
         listener.close()
         queue.redis.close()
         repeats?.close()
@@ -178,8 +252,9 @@ public final class Coordinator: Sendable {
         await repeating {
             defer { isLeading = false }
             do {
-                var pause = isFallback ? Self.pollInterval : configuration.renewInterval
-                if try await shouldLead() {
+                let shouldLead = try await shouldLead()
+                var pause = isFallback ? fallbackInterval : configuration.renewInterval
+                if shouldLead {
                     let attempt = try await leadership.attempt()
                     lastAnswer.withLock { $0 = .now }
                     switch attempt {
@@ -233,6 +308,12 @@ public final class Coordinator: Sendable {
     }
 
     private var isFallback: Bool { configuration.takeoverDelay != nil }
+
+    /// Interval at which a fallback looks for a leader; until it takes over, it looks as often as with one shard.
+    private var fallbackInterval: Duration {
+        if leaderless.withLock({ $0 }) != nil { return Self.pollInterval }
+        return Self.pollInterval * ShardLayout.idleFactor(of: shardCount.withLock { $0 })
+    }
 
     /// Whether to try to lead. A fallback waits until there has been no leader for a while: a coordinator that restarts
     /// is to become the leader again.

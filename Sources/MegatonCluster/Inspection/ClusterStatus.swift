@@ -44,9 +44,12 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     /// Processes and jobs of Megaton 0.1 and 0.2 on the same Redis, as parts of a sentence.
     package var former: [String] = []
 
+    /// The shards of the queue; nil if it has one.
+    package var shards: [Shard]?
+
     private enum CodingKeys: String, CodingKey {
         case intake, staged, ready, running, delayed, dead, done, failed, cancelled, retried, stalled, batches, isKnown
-        case leader, workers, coordinators, held
+        case leader, workers, coordinators, held, shards
         case former = "protocol_1"
         case heldHosts = "held_hosts"
         case unreadIntakes = "unread_intakes"

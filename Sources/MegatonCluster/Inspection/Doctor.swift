@@ -104,6 +104,29 @@ package struct Doctor: Sendable {
         )
     }
 
+    /// Checks a further shard of a queue.
+    ///
+    /// - Parameter checksServer: whether its Redis was not checked yet.
+    package func examineShard(repair: Bool = false, checksServer: Bool) async -> [Finding] {
+        var findings: [Finding] = []
+        if checksServer {
+            let (ofControl, clock) = await server(.control, at: control)
+            findings = ofControl
+            if clock == nil { return named(findings) }
+        }
+        findings += await state()
+        findings.append(await audit(repair: repair))
+        return named(findings)
+    }
+
+    private func named(_ findings: [Finding]) -> [Finding] {
+        findings.map { finding in
+            var finding = finding
+            finding.subject += " (shard \(keys.shard))"
+            return finding
+        }
+    }
+
     private func libvips() -> Finding {
         do throws(ImagePipeline.Error) {
             try VipsRuntime.start()

@@ -4,7 +4,7 @@ package import MegatonRedis
 
 /// Reads the state of a queue and its cache, and changes nothing.
 package struct Inspector: Sendable {
-    private let queue: JobQueue
+    private let queue: ShardedQueue
     private let caches: [RedisClient]
 
     /// Maximum number of workers in one status.
@@ -14,15 +14,45 @@ package struct Inspector: Sendable {
 
     package init(queue: JobQueue, cache: RedisClient) { self.init(queue: queue, caches: [cache]) }
 
+    package init(queue: ShardedQueue, cache: RedisClient) { self.init(queue: queue, caches: [cache]) }
+
+    package init(queue: JobQueue, caches: [RedisClient]) { self.init(queue: ShardedQueue(queue), caches: caches) }
+
     /// - Parameter caches: the servers of the shared cache.
-    package init(queue: JobQueue, caches: [RedisClient]) {
+    package init(queue: ShardedQueue, caches: [RedisClient]) {
         self.queue = queue
         self.caches = caches
     }
 
     // MARK: - Status
 
+    /// The state of the queue, summed over its shards. Those that do not answer are left out and named.
+    ///
+    /// - Throws: if no shard answers, or one refuses to.
     package func status() async throws(RedisError) -> ClusterStatus {
+        if !queue.isDivided { return try await Self.status(queue.first) }
+        let results = await queue.results { (shard) async throws(RedisError) in try await Self.status(shard) }
+        var status = ClusterStatus()
+        var (parts, failure): ([ClusterStatus.Shard], RedisError?) = ([], nil)
+        for (shard, result) in zip(queue.shards, results) {
+            var part = ClusterStatus.Shard(number: shard.keys.shard, address: "\(shard.redis.configuration)")
+            switch result {
+            case .success(let own):
+                part.describe(own)
+                status.add(own)
+            case .failure(let error):
+                guard error.isTransient else { throw error }
+                failure = error
+                part.isReachable = false
+            }
+            parts.append(part)
+        }
+        if let failure, !parts.contains(where: \.isReachable) { throw failure }
+        status.finish(parts)
+        return status
+    }
+
+    private static func status(_ queue: JobQueue) async throws(RedisError) -> ClusterStatus {
         let keys = queue.keys
         let epoch = try await queue.redis.send(["GET", .string(keys.epoch)]).int ?? 0
         let intakes = (try await queue.redis.send(["ZRANGE", .string(keys.intakes), "0", "-1"]).array ?? [])
@@ -67,7 +97,7 @@ package struct Inspector: Sendable {
         status.isKnown = (replies[lists + 9].int ?? 0) + intakes.count > 0
         status.pauses = replies[lists + 8].dictionary.filter { $0.value == "1" }.keys.sorted()
         let now = time[0] * 1000 + time[1] / 1000
-        status.workers = try await workers(replies[lists + 7].dictionary, now: now)
+        status.workers = try await workers(queue, replies[lists + 7].dictionary, now: now)
         status.coordinators = replies[lists + 13].dictionary
             .filter { (Double($0.value) ?? 0) > Double(now) - Self.coordinatorsAge }.keys.sorted()
             .compactMap(ClusterStatus.Coordinator.init)
@@ -75,7 +105,11 @@ package struct Inspector: Sendable {
         return status
     }
 
-    private func workers(_ beats: [String: String], now: Int) async throws(RedisError) -> [ClusterStatus.Worker] {
+    private static func workers(
+        _ queue: JobQueue,
+        _ beats: [String: String],
+        now: Int
+    ) async throws(RedisError) -> [ClusterStatus.Worker] {
         let names = beats.keys.sorted()
         let info = try await queue.redis.send(["HGETALL", .string(queue.keys.workerInfo)]).dictionary
         return names.map { name in
@@ -132,8 +166,9 @@ package struct Inspector: Sendable {
     ///   small steps, so that it never blocks a server.
     /// - Throws: if the queue, or every server of the cache, cannot be read.
     package func cacheStatistics(budget: Duration = .seconds(2)) async throws(RedisError) -> CacheStatistics {
-        let keys = queue.keys
-        let replies = try await queue.redis.pipeline([
+        // Workers add their counters to shard 0.
+        let keys = queue.first.keys
+        let replies = try await queue.first.redis.pipeline([
             ["HGETALL", .string(keys.stat)], ["HGETALL", .string(keys.statHosts)],
             ["PFCOUNT", .string(keys.statDistinct)],
         ])

@@ -5,7 +5,7 @@ package import MegatonRedis
 /// Clears remembered failures of a cluster, for example after an origin was repaired.
 package struct RememberedFailures: Sendable {
     private let caches: [RedisClient]
-    private let queue: JobQueue
+    private let queue: ShardedQueue
 
     /// Number of keys read in one round trip.
     private static let page = 1000
@@ -17,16 +17,20 @@ package struct RememberedFailures: Sendable {
     /// - Parameters:
     ///   - caches: the Redis servers that hold the failures.
     ///   - queue: the queue that holds the states of hosts.
-    package init(caches: [RedisClient], queue: JobQueue) {
+    package init(caches: [RedisClient], queue: ShardedQueue) {
         self.caches = caches
         self.queue = queue
     }
+
+    package init(caches: [RedisClient], queue: JobQueue) { self.init(caches: caches, queue: ShardedQueue(queue)) }
 
     /// Forgets all failures, and the states of all hosts: Retry-After, open circuits and lowered limits.
     ///
     /// - Returns: the number of failures forgotten.
     package func forget() async throws(RedisError) -> Int {
-        try await queue.redis.send(["UNLINK", .string(queue.keys.rate)])
+        _ = try await queue.forEach { (shard) async throws(RedisError) in
+            try await shard.redis.send(["UNLINK", .string(shard.keys.rate)])
+        }
         return try await forget { _ in true }
     }
 
@@ -110,11 +114,13 @@ package struct RememberedFailures: Sendable {
 
     private func forgetStates(of hosts: Set<String>) async throws(RedisError) {
         if hosts.isEmpty { return }
-        let rate = RedisArgument.string(queue.keys.rate)
-        // At most 10,000 hosts.
-        let known = try await queue.redis.send(["HKEYS", rate]).array ?? []
-        let meant = known.compactMap(\.string).filter { Self.isAmong($0, of: hosts) }
-        if !meant.isEmpty { try await queue.redis.send(RedisCommand(["HDEL", rate] + meant.map { .string($0) })) }
+        _ = try await queue.forEach { (shard) async throws(RedisError) in
+            let rate = RedisArgument.string(shard.keys.rate)
+            // At most 10,000 hosts.
+            let known = try await shard.redis.send(["HKEYS", rate]).array ?? []
+            let meant = known.compactMap(\.string).filter { Self.isAmong($0, of: hosts) }
+            if !meant.isEmpty { try await shard.redis.send(RedisCommand(["HDEL", rate] + meant.map { .string($0) })) }
+        }
     }
 
     private static func isAt(_ url: URL, of hosts: Set<String>) -> Bool {

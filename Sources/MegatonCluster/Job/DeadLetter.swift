@@ -12,11 +12,14 @@ package struct DeadLetter: Sendable, Codable, Equatable {
     package let content: Content
     /// Key of the job in the queue: batch and id.
     private(set) var key = ""
+    /// The shard of the queue that has it.
+    private(set) var shard = 0
 
     private enum CodingKeys: String, CodingKey { case id, batch, died, content = "job" }
 
-    init(key: String, died: Double, json: RedisValue) {
+    init(key: String, died: Double, json: RedisValue, shard: Int = 0) {
         self.key = key
+        self.shard = shard
         id = JobKey(key).id
         self.died = died
         let data = json.buffer.map { Data($0.readableBytesView) } ?? Data()

@@ -19,7 +19,9 @@ extension JobQueue {
         if entries.isEmpty { return [] }
         let names = entries.map { RedisArgument.string($0.id) }
         let infos = try await redis.send(RedisCommand(["HMGET", .string(keys.deadInfo)] + names)).array ?? []
-        return zip(entries, infos).map { entry, info in DeadLetter(key: entry.id, died: entry.died / 1000, json: info) }
+        return zip(entries, infos).map { entry, info in
+            DeadLetter(key: entry.id, died: entry.died / 1000, json: info, shard: keys.shard)
+        }
     }
 
     /// Number of dead jobs.
@@ -63,7 +65,7 @@ extension JobQueue {
             for case .error(let text) in replies { throw RedisError(reply: text) }
             // Deleted in between.
             guard replies.count == 2, let died = replies[0].string.flatMap(Double.init) else { continue }
-            let letter = DeadLetter(key: key, died: died / 1000, json: replies[1])
+            let letter = DeadLetter(key: key, died: died / 1000, json: replies[1], shard: keys.shard)
             if scope == nil || letter.batch ?? "" == scope { letters.append(letter) }
         }
         return letters

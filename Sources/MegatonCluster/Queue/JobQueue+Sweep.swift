@@ -50,14 +50,19 @@ extension JobQueue {
     /// Sweeps unless the leader or another worker has done so a moment ago. While there is a leader, it costs one cheap
     /// command.
     ///
-    /// - Parameter interval: time between two sweeps of this worker if it is the only one.
+    /// - Parameters:
+    ///   - interval: time between two sweeps of this worker if it is the only one.
+    ///   - idleFactor: factor of the pause while another process sweeps.
     /// - Returns: number of swept jobs, and the pause before the next call.
-    func sweepInTurn(every interval: Duration) async throws(RedisError) -> (swept: Int, pause: Duration) {
+    func sweepInTurn(
+        every interval: Duration,
+        idleFactor: Int = 1
+    ) async throws(RedisError) -> (swept: Int, pause: Duration) {
         let left = try await redis.send(["PTTL", .string(keys.sweepGate)]).int ?? 0
         // With jitter, so that a large fleet does not look all at once; soon after the gate opens, as the leader may
         // have died.
         let pause = max(Self.shortestPause, .milliseconds(left) * Double.random(in: 0.8...1))
-        if left > 0 { return (0, min(interval, pause)) }
+        if left > 0 { return (0, min(interval, pause) * idleFactor) }
         let swept = try await sweep()
         return (swept ?? 0, swept == nil ? interval / 2 : interval)
     }

@@ -16,6 +16,8 @@ struct LeaseSweeper: Sendable {
     let queue: JobQueue
     let role: Role
     let logger: Logger
+    /// Factor of the pauses of a worker while other processes sweep: more than 1 if it has several shards.
+    var idleFactor: @Sendable () -> Int = { 1 }
 
     /// Sweeps until the task is cancelled.
     func run() async {
@@ -29,7 +31,8 @@ struct LeaseSweeper: Sendable {
             let pause: Duration
             switch role {
             case .leader: (swept, pause) = try await queue.sweepAsLeader()
-            case .worker(let interval): (swept, pause) = try await queue.sweepInTurn(every: interval)
+            case .worker(let interval):
+                (swept, pause) = try await queue.sweepInTurn(every: interval, idleFactor: idleFactor())
             }
             if swept > 0 {
                 logger.warning("leases expired; their jobs are ready again", metadata: [LogKey.count: "\(swept)"])

@@ -1,20 +1,26 @@
 /// Names of all keys that one queue uses in the control Redis.
 ///
-/// Each contains the queue as a hash tag, so that the keys of a script share a slot of a Redis Cluster. All except the
-/// public intakes contain the version of the protocol: processes of another version find none of its jobs.
+/// Each contains the queue as a hash tag, so that the keys of a script share a slot of a Redis Cluster. Those of a
+/// shard contain its number too, except shard 0, the only one of most queues. All except the public intakes contain the
+/// version of the protocol: processes of another version find none of its jobs.
 package struct QueueKeys: Sendable, Hashable {
     /// The queue's name.
     package let queue: String
+    /// Number of the shard, from 0.
+    package let shard: Int
     private let prefix: String
     private let publicPrefix: String
 
     /// Version of the protocol: of the keys, of what they hold and of the scripts.
     package static let version = 2
 
-    /// - Parameter queue: the queue's name, of letters, digits, `.`, `_` and `-`.
-    package init(queue: String = "default") {
+    /// - Parameters:
+    ///   - queue: the queue's name, of letters, digits, `.`, `_`, `:` and `-`.
+    ///   - shard: number of the shard, from 0; see `ShardLayout`.
+    package init(queue: String = "default", shard: Int = 0) {
         self.queue = queue
-        publicPrefix = "megaton:{\(queue)}:"
+        self.shard = shard
+        publicPrefix = shard == 0 ? "megaton:{\(queue)}:" : "megaton:{\(queue):\(shard)}:"
         prefix = publicPrefix + "\(Self.version):"
     }
 
@@ -119,6 +125,8 @@ package struct QueueKeys: Sendable, Hashable {
     var coordinators: String { prefix + "coordinators" }
     /// STRING `<lowest>-<highest>`: the protocols that processes of the queue speak, for processes of all versions.
     var protocolRange: String { publicPrefix + "protocol" }
+    /// STRING: this shard's copy of the `ShardLayout`; missing if the queue was never divided.
+    var layout: String { prefix + "shards" }
     /// ZSET, worker to its last heartbeat, ms.
     var workers: String { prefix + "workers" }
     /// HASH, worker to `<running jobs> <its WorkerInfo as JSON>`.

@@ -36,6 +36,7 @@ enum QueueScripts {
     static let sweep = script("sweep", PackageResources.sweep_lua)
 
     // Administration
+    static let changeLayout = script("changeLayout", PackageResources.changeLayout_lua)
     static let control = script("control", PackageResources.control_lua)
     static let requeue = script("requeue", PackageResources.requeue_lua)
     static let drop = script("drop", PackageResources.drop_lua)
@@ -47,8 +48,8 @@ enum QueueScripts {
 
     static let all = [
         submit, cancelBatch, closeBatch, results, dropOutcomes, promoteDelayed, forgetBatch, stage, replay, admit, lead,
-        publish, resign, joinProtocol, claim, renew, release, settle, settlePack, retry, hold, giveUp, sweep, control,
-        requeue, drop, expireDead, audit, auditBodies, auditStage, auditIntake,
+        publish, resign, joinProtocol, claim, renew, release, settle, settlePack, retry, hold, giveUp, sweep,
+        changeLayout, control, requeue, drop, expireDead, audit, auditBodies, auditStage, auditIntake,
     ]
 
     private static func script(_ name: String, _ file: [UInt8]) -> RedisScript {

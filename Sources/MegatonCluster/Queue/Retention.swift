@@ -10,6 +10,9 @@ package struct Retention: Sendable, Equatable {
     /// Redis' `maxmemory` if that is less.
     package var outcomeBytes: Int?
 
+    /// Number of shards that share these limits.
+    var shards = 1
+
     package init() {}
 
     /// How long a batch is remembered by default.
@@ -25,8 +28,8 @@ package struct Retention: Sendable, Equatable {
     func limits(memory: Int) -> Limits {
         let memory = memory > 0 ? memory : Int.max
         return Limits(
-            deadLetters: deadLetterBytes ?? min(32 * 1024 * 1024, memory / 16),
-            outcomes: outcomeBytes ?? min(1024 * 1024 * 1024, memory / 4)
+            deadLetters: (deadLetterBytes ?? min(32 * 1024 * 1024, memory / 16)) / shards,
+            outcomes: (outcomeBytes ?? min(1024 * 1024 * 1024, memory / 4)) / shards
         )
     }
 }

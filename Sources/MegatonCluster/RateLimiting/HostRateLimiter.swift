@@ -108,10 +108,8 @@ package final class HostRateLimiter: FetchLimiting {
             reply = replies.calls[0]
         } catch {
             retryLater(unused)
-            statistics?.add("gate_open", 1)
             logger.debug("host limits are off: Redis is unreachable", metadata: [LogKey.error: "\(error)"])
-            await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
-            return FetchPermit(host: host, token: nil)
+            return await unlimitedPermit(for: url)
         }
         let fields = reply.array ?? []
         let wait = Double(fields.dropFirst().first?.int ?? 0) / 1000
@@ -160,6 +158,13 @@ package final class HostRateLimiter: FetchLimiting {
             state.withLock { $0.inUse[permit] = use }
             return permit
         }
+    }
+
+    /// A permit for a request while Redis is unreachable.
+    func unlimitedPermit(for url: URL) async -> FetchPermit {
+        statistics?.add("gate_open", 1)
+        await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
+        return FetchPermit(host: Self.name(of: url), token: nil)
     }
 
     private var limitText: String {

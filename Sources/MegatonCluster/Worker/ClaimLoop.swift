@@ -2,13 +2,16 @@ internal import Logging
 internal import MegatonRedis
 import Synchronization
 
-/// Fills the worker's free places with claimed jobs, sleeps while there are none, and drains at the end.
+/// Fills the worker's free places with claimed jobs of one shard, sleeps while there are none, and drains at the end.
 final class ClaimLoop: Sendable {
     private let queue: JobQueue
     private let wake: RedisClient
     private let handler: JobHandler
     private let running: RunningJobs
     private let concurrency: Int
+    private let places: WorkerPlaces
+    /// The number of the shard in `places`.
+    private let member: Int
     private let takesOnlySuspects: Bool
     private let isolated: SuspectIsolation?
     private let lease: Duration
@@ -19,13 +22,14 @@ final class ClaimLoop: Sendable {
     /// Whether a wake token has arrived since the last claim.
     private let hasWakeToken = Atomic(false)
 
-    /// Longest sleep of an idle worker, in seconds. It then looks for jobs by itself, so that a lost token costs no
-    /// more.
+    /// Longest sleep of an idle worker with one shard, in seconds. It then looks for jobs by itself, so that a lost
+    /// token costs no more.
     private static let idleSeconds = 2
 
     /// - Parameters:
     ///   - wake: a connection that nothing else uses.
     ///   - isolated: the process that runs suspects; nil runs them among the other jobs, one at a time.
+    ///   - places: the places that the loop shares with those of other shards; nil if there are none.
     init(
         _ configuration: Worker.Configuration,
         queue: JobQueue,
@@ -33,18 +37,31 @@ final class ClaimLoop: Sendable {
         handler: JobHandler,
         running: RunningJobs,
         isolated: SuspectIsolation? = nil,
+        places: WorkerPlaces? = nil,
         logger: Logger
     ) {
         self.queue = queue
         self.wake = wake
         self.handler = handler
         self.running = running
-        concurrency = configuration.takesOnlySuspects ? 1 : configuration.concurrency
+        let places = places ?? Self.places(configuration)
+        let member = places.add(running)
+        (self.places, self.member, concurrency) = (places, member, places.count)
         takesOnlySuspects = configuration.takesOnlySuspects
         self.isolated = isolated
         lease = configuration.lease
         drainTimeout = configuration.drainTimeout
         self.logger = logger
+    }
+
+    /// The places of a worker with this configuration.
+    static func places(_ configuration: Worker.Configuration) -> WorkerPlaces {
+        // A suspect holds its place until Redis has answered: if the next job kills the process, no other source may
+        // seem to be the cause.
+        WorkerPlaces(
+            count: configuration.takesOnlySuspects ? 1 : configuration.concurrency,
+            waitsForSettlements: configuration.takesOnlySuspects
+        )
     }
 
     /// Claims and runs jobs until the signal, then lets running jobs finish.
@@ -60,15 +77,20 @@ final class ClaimLoop: Sendable {
             await withDiscardingTaskGroup { jobs in
                 var failures = Backoff()
                 var throttle = ClaimThrottle(concurrency: concurrency)
+                var isFailing = false
                 await repeating {
                     if signal.level > .none { return nil }
                     do {
-                        await pause(throttle)
+                        if isFailing && places.isShared { try await waitForAnswer() }
+                        isFailing = false
+                        let wasNotified = await pause(throttle)
                         if signal.level > .none { return nil }
-                        let claimed = try await claimFree(&throttle)
-                        failures.reset()
+                        let claim = try await claimFree(&throttle)
+                        if claim == nil { try await passTokenOn(wasNotified) }
+                        if claim != nil { failures.reset() }
+                        let claimed = claim ?? []
                         for job in claimed { jobs.addTask { await self.handler.handle(job) } }
-                        if claimed.isEmpty && free > 0 {
+                        if claim != nil && claimed.isEmpty && free > 0 {
                             if takesOnlySuspects { return nil }
                             // Jobs that were left to other workers are asked for again soon.
                             if !throttle.hasLeftJobs { await idle() }
@@ -80,41 +102,59 @@ final class ClaimLoop: Sendable {
                         return nil
                     } catch {
                         logger.warning("cannot claim jobs; retrying", metadata: [LogKey.error: "\(error)"])
+                        // A process for suspects must end: the worker starts another one for those of other shards.
+                        if takesOnlySuspects && places.isShared { return nil }
+                        isFailing = true
+                        // Its turn must not keep the places from the other shards.
+                        if places.isShared { places.leave(member) }
                         return failures.next(after: error)
                     }
                 }
+                places.leave(member)
                 await drain(signal)
             }
             watch.cancelAll()
         }
     }
 
-    /// Places for which jobs may be claimed.
-    ///
-    /// A job whose work is done holds no place while it is being settled, up to the number of jobs that one call
-    /// settles. A suspect holds its place until Redis has answered: if the next job kills the process, no other source
-    /// may seem to be the cause.
-    private var free: Int {
-        if takesOnlySuspects { return concurrency - running.count }
-        return min(concurrency - running.activeCount, concurrency + JobQueue.maximumBatchSize - running.count)
+    /// Waits for an answer of a shard whose last claim failed: a claim would occupy places that the other shards can
+    /// use.
+    private func waitForAnswer() async throws(RedisError) {
+        try await queue.redis.send(["EXISTS", .string(queue.keys.control)])
     }
 
-    private func pause(_ throttle: ClaimThrottle) async {
+    /// Places for which jobs may be claimed.
+    private var free: Int { places.free(for: member) }
+
+    /// - Returns: whether a wake token has arrived.
+    private func pause(_ throttle: ClaimThrottle) async -> Bool {
         var wasNotified = false
         while free > 0, !Task.isCancelled {
             wasNotified = hasWakeToken.exchange(false, ordering: .acquiringAndReleasing) || wasNotified
             let now = ContinuousClock.now
-            guard let next = throttle.next(activeCount: running.activeCount, wasNotified: wasNotified), next > now
-            else { return }
+            guard let next = throttle.next(activeCount: places.activeCount, wasNotified: wasNotified), next > now
+            else { return wasNotified }
             // In steps, as jobs whose results are cached end sooner. Cancelled: the loop's condition ends it.
             try? await Task.sleep(until: min(next, now + ClaimThrottle.step), clock: .continuous)
         }
+        return wasNotified
     }
 
-    /// Claims jobs for the free places. Returns an empty list if no job is ready or no place is free.
-    private func claimFree(_ throttle: inout ClaimThrottle) async throws(RedisError) -> [ActiveJob] {
-        let free = free
-        guard free > 0 else { return [] }
+    /// Passes on a wake token for which there is no place any more: another shard has claimed for it in between, and
+    /// the other workers may sleep.
+    private func passTokenOn(_ wasNotified: Bool) async throws(RedisError) {
+        guard places.isShared else { return }
+        let isNotified = hasWakeToken.exchange(false, ordering: .acquiringAndReleasing)
+        if wasNotified || isNotified { try await queue.passTokenOn() }
+    }
+
+    /// Claims jobs for the free places.
+    ///
+    /// - Returns: nil if no place is free, or another shard is first.
+    private func claimFree(_ throttle: inout ClaimThrottle) async throws(RedisError) -> [ActiveJob]? {
+        let free = places.reserve(for: member)
+        guard free > 0 else { return nil }
+        defer { places.end(for: member) }
         let now = ContinuousClock.now
         let validUntil = now + LeaseHeartbeat.validity(of: lease)
         let claim = try await queue.claim(
@@ -136,13 +176,13 @@ final class ClaimLoop: Sendable {
     private var suspectHandling: JobQueue.SuspectHandling {
         if takesOnlySuspects { return .only }
         let handling = isolated?.handling ?? .one
-        return handling == .one && running.hasSuspect ? .none : handling
+        return handling == .one && places.hasSuspect ? .none : handling
     }
 
     /// Sleeps until there may be a job to claim: a wake token has arrived, or a job of this worker has ended, which
     /// increases the worker's share of the ready jobs.
     private func idle() async {
-        if free > 0 { listening.signal() }
+        if places.hasPlace(member) { listening.signal() }
         await running.changed.wait()
     }
 
@@ -151,14 +191,17 @@ final class ClaimLoop: Sendable {
     private func listen() async {
         var failures = Backoff()
         await listening.serve {
+            let seconds = Self.idleSeconds * places.idleFactor
             let token = try await wake.send(
-                ["BLPOP", .string(queue.keys.wake), .int(Self.idleSeconds)],
-                timeout: .seconds(Self.idleSeconds + 2)
+                ["BLPOP", .string(queue.keys.wake), .int(seconds)],
+                timeout: .seconds(seconds + 2)
             )
             if token.array != nil {
                 // A job has been claimed since the worker was idle. The token belongs to a worker with a free place.
-                if free <= 0 { try await queue.passTokenOn() }
-                hasWakeToken.store(true, ordering: .releasing)
+                let isPassedOn = free <= 0
+                if isPassedOn { try await queue.passTokenOn() }
+                // With one shard, the next claim need not wait. With several, the token would be passed on twice.
+                if !isPassedOn || !places.isShared { hasWakeToken.store(true, ordering: .releasing) }
             }
             failures.reset()
         } pauseAfter: { error in

@@ -93,7 +93,7 @@ extension JobHandler {
                         if !current.wantsSettlement(at: .now) || current.undecided.isEmpty { continue }
                         if try await !settle(&current, isLast: false) { active.stop(.leaseLost) }
                         // Other jobs must not wait for a whole pack, if it has the last place of this worker.
-                        if running.activeCount >= places {
+                        if running.activeCountOfWorker >= places {
                             current.isYielding = (try? await queue.hasReadyJobs()) ?? false
                         }
                     } catch {

@@ -11,6 +11,8 @@ final class RunningJobs: Sendable {
         /// Whether the worker finishes only what it has begun.
         var isDraining = false
 
+        var used: Int { jobs.count - settling + lent }
+
         mutating func remove(_ job: ActiveJob?) {
             guard let job else { return }
             jobs[job.key.text] = nil
@@ -22,6 +24,18 @@ final class RunningJobs: Sendable {
     private let lastRenewal = Mutex<ContinuousClock.Instant?>(nil)
     /// Fired each time a job ends, and whenever the claim loop should look again for another reason.
     let changed = AsyncSignal()
+    /// Nil without a claim loop.
+    private let sharing = Mutex<Sharing?>(nil)
+
+    /// Calls to the other shards of a worker, which share its places.
+    struct Sharing: Sendable {
+        /// Called after `changed` when a job ends: the place may be another shard's.
+        let didFree: @Sendable () -> Void
+        /// Lends a place; nil if there is only one shard.
+        let lend: @Sendable () -> Bool?
+        /// Jobs of all shards whose work is not done.
+        let activeCount: @Sendable () -> Int
+    }
 
     var count: Int { state.withLock { $0.jobs.count } }
     /// Jobs whose work is not done; the others are only being settled.
@@ -47,12 +61,22 @@ final class RunningJobs: Sendable {
 
     /// Lends a free place to a pack for one more of its sources; a job that is claimed meanwhile starts nevertheless.
     func lend(of places: Int) -> Bool {
-        state.withLock { state in
-            guard state.jobs.count - state.settling + state.lent < places else { return false }
+        if let isLent = sharing.withLock({ $0 })?.lend() { return isLent }
+        return state.withLock { state in
+            guard state.used < places else { return false }
             state.lent += 1
             return true
         }
     }
+
+    /// Places in use, also by further sources of packs.
+    var usedCount: Int { state.withLock { $0.used } }
+
+    /// Lends a place that is known to be free.
+    func lend() { state.withLock { $0.lent += 1 } }
+
+    /// Jobs of the worker, in all of its shards, whose work is not done.
+    var activeCountOfWorker: Int { sharing.withLock { $0 }?.activeCount() ?? activeCount }
 
     /// Takes a place back.
     func takeBack() { state.withLock { $0.lent -= 1 } }
@@ -64,13 +88,21 @@ final class RunningJobs: Sendable {
             job.markSettling()
             if state.jobs[job.key.text] === job { state.settling += 1 }
         }
-        changed.signal()
+        notify()
     }
 
     func remove(_ job: ActiveJob) {
         // A later attempt at the same job stays.
         state.withLock { if $0.jobs[job.key.text] === job { $0.remove(job) } }
+        notify()
+    }
+
+    /// Sets the calls to the other shards of the worker.
+    func share(_ calls: Sharing) { sharing.withLock { $0 = calls } }
+
+    private func notify() {
         changed.signal()
+        sharing.withLock { $0 }?.didFree()
     }
 
     /// Time at which the last renewal was sent; nil before the first one, and if the last one failed.

@@ -9,8 +9,7 @@ import Synchronization
 /// until none is left, and is started again when there are more.
 final class SuspectIsolation: Sendable {
     private let start: @Sendable () async throws -> Worker.IsolatedProcess
-    private let queue: JobQueue
-    private let host: String
+    private let report: @Sendable (Int32) async throws -> JobQueue.WorkerExit
     private let logger: Logger
     private let request = AsyncSignal()
     /// Whether the process is running or about to start.
@@ -21,15 +20,13 @@ final class SuspectIsolation: Sendable {
     /// Consecutive failed starts after which the worker stops trying.
     private static let failureLimit = 3
 
-    /// - Parameter host: the host name as it appears in names of workers.
+    /// - Parameter report: reports the death of a process to the queue.
     init(
-        queue: JobQueue,
-        host: String,
+        report: @escaping @Sendable (Int32) async throws -> JobQueue.WorkerExit,
         logger: Logger,
         start: @escaping @Sendable () async throws -> Worker.IsolatedProcess
     ) {
-        self.queue = queue
-        self.host = host
+        self.report = report
         self.logger = logger
         self.start = start
     }
@@ -57,7 +54,7 @@ final class SuspectIsolation: Sendable {
                     "the isolated process for suspects ended with an error",
                     metadata: [LogKey.pid: "\(process.pid)"]
                 )
-                let exit = try await queue.report(deathOf: process.pid, on: host)
+                let exit = try await report(process.pid)
                 if !exit.hadRegistered { throw CannotStart() }
             }
             failures = 0

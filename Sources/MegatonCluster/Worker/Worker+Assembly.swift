@@ -37,10 +37,28 @@ extension Worker {
         )
     }
 
+    /// The limits of the hosts that a shard keeps.
+    static func limiter(
+        _ configuration: Configuration,
+        _ queue: JobQueue,
+        statistics: StatisticsRecorder,
+        history: History,
+        logger: Logger
+    ) -> HostRateLimiter {
+        HostRateLimiter(
+            redis: queue.redis,
+            keys: queue.keys,
+            limits: configuration.hostLimits,
+            logger: logger,
+            statistics: statistics,
+            history: history
+        )
+    }
+
     static func pipeline(
         _ configuration: Configuration,
         flights: InFlightLock?,
-        limiter: HostRateLimiter,
+        limiter: HostLimiters,
         statistics: StatisticsRecorder,
         logger: Logger
     ) -> ImagePipeline {

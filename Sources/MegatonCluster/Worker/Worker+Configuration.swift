@@ -8,6 +8,8 @@ extension Worker {
         package var keys = QueueKeys()
         /// Redis that holds the jobs.
         package var control: RedisConfiguration
+        /// Redis servers of the queue's other shards, if it is on several; see `QueueAddress`.
+        package var furtherControls: [RedisConfiguration] = []
         /// Redis servers that hold the cached blobs and the single flights, each a share of the keys; none for work
         /// without a shared cache.
         package var caches: [RedisConfiguration]
@@ -96,12 +98,17 @@ extension Worker {
         ///
         /// - Parameters:
         ///   - redis: URL of the control Redis, which holds the jobs; see
-        ///     ``ClusterClient/init(redis:queue:idleTimeout:logger:)``.
+        ///     ``ClusterClient/init(redis:queue:idleTimeout:logger:)``. Without `cacheRedis` it is the cache too, with
+        ///     all of its servers if it names several.
         ///   - cacheRedis: URL of the cache Redis; the control Redis if nil.
         ///   - queue: the queue's name.
         /// - Throws: ``ClusterError`` if a URL or the name of the queue is invalid.
         public init(redis: String, cacheRedis: String? = nil, queue: String = "default") throws {
-            try self.init(redis: redis, cacheRedis: [cacheRedis ?? redis], queue: queue)
+            try self.init(
+                redis: redis,
+                cacheRedis: cacheRedis.map { [$0] } ?? ClusterError.urls(redis),
+                queue: queue
+            )
         }
 
         /// Defaults for everything except the Redis servers, with a cache on several of them.
@@ -113,7 +120,9 @@ extension Worker {
         ///   - queue: the queue's name.
         /// - Throws: ``ClusterError`` if a URL or the name of the queue is invalid, or a cache Redis is named twice.
         public init(redis: String, cacheRedis: [String], queue: String = "default") throws {
-            self.init(control: try ClusterError.configuration(redis))
+            let servers = try ClusterError.servers(redis)
+            self.init(control: servers[0])
+            furtherControls = Array(servers.dropFirst())
             caches = try CacheNodes.servers(cacheRedis)
             keys = try ClusterError.keys(queue)
         }
@@ -132,6 +141,9 @@ extension Worker {
             if lease < .seconds(1) { return "A worker's lease must be at least 1 second, not \(lease)." }
             return nil
         }
+
+        /// The queue and its servers.
+        var address: QueueAddress { QueueAddress([control] + furtherControls, queue: keys.queue) }
 
         var fileAccess: FileAccess { FileAccess(roots: roots + readRoots, outputRoots: roots) }
     }

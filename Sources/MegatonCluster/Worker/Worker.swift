@@ -14,23 +14,18 @@ public final class Worker: Sendable {
     package let configuration: Configuration
     /// Unique name, such as `host:pid:random`.
     public let name: String
-    private let queue: JobQueue
-    private let leases: RedisClient
-    /// Event loop of `leases`, if the worker has made it.
+    /// Event loop of the heartbeats, if the worker has made it.
     private let ownGroup: MultiThreadedEventLoopGroup?
-    private let wake: RedisClient
+    private let group: any EventLoopGroup
     private let lock: InFlightLock?
     private let pipeline: ImagePipeline
-    private let limiter: HostRateLimiter
+    private let limiters: HostLimiters
     let files: ThreadPool
-    private let claims: ClaimLoop
     private let isolated: SuspectIsolation?
-    /// Fallback coordinator, which leads if no coordinator does.
-    private let fallback: Coordinator?
-    private let heartbeat: LeaseHeartbeat
-    private let sweeper: LeaseSweeper
     private let watchdog: RenderWatchdog
-    private let running = RunningJobs()
+    private let parts: WorkerShard.Parts
+    /// The shards of the queue: only the first one until the worker has started.
+    private let shards: ShardList
     private let statistics = StatisticsRecorder()
     let starting = ServiceStart()
     /// When the worker stopped claiming; nil while it does.
@@ -65,12 +60,8 @@ public final class Worker: Sendable {
         self.configuration = configuration
         self.name = name
         self.logger = logger
-        let control = RedisClient(configuration.control, role: "control", group: group, logger: logger)
+        self.group = group
         ownGroup = leaseGroup == nil ? MultiThreadedEventLoopGroup(numberOfThreads: 1) : nil
-        let leaseLoops = leaseGroup ?? ownGroup ?? group
-        leases = RedisClient(configuration.control, role: "lease", group: leaseLoops, logger: logger)
-        wake = RedisClient(configuration.control, role: "wake", group: group, logger: logger)
-        queue = JobQueue(control, keys: configuration.keys)
         let history = History(file: configuration.history, logger: logger)
         lock = Self.sharedCache(
             configuration,
@@ -80,18 +71,13 @@ public final class Worker: Sendable {
             statistics: statistics,
             history: history
         )
-        limiter = HostRateLimiter(
-            redis: control,
-            keys: configuration.keys,
-            limits: configuration.hostLimits,
-            logger: logger,
-            statistics: statistics,
-            history: history
-        )
+        let queue = configuration.address.shard(0, role: "control", group: group, logger: logger)
+        let limiter = Self.limiter(configuration, queue, statistics: statistics, history: history, logger: logger)
+        limiters = HostLimiters(limiter)
         pipeline = Self.pipeline(
             configuration,
             flights: lock,
-            limiter: limiter,
+            limiter: limiters,
             statistics: statistics,
             logger: logger
         )
@@ -101,11 +87,25 @@ public final class Worker: Sendable {
             logger: logger,
             onHungRender: onHungRender
         )
-        sweeper = LeaseSweeper(queue: queue, role: .worker(interval: configuration.sweepInterval), logger: logger)
         files = ThreadPool(name: "megaton-output", count: Self.fileThreads)
-        let handler = JobHandler(
-            queue: queue,
-            completions: CompletionBatcher(queue, worker: name),
+        let shards = ShardList()
+        self.shards = shards
+        isolated = configuration.isolate.map { start in
+            SuspectIsolation(
+                report: { [weak shards] pid in
+                    // Without shards the worker has ended.
+                    guard let shards else { return JobQueue.WorkerExit(hadRegistered: true, ended: 0) }
+                    return try await shards.queue.report(deathOf: pid, on: ProcessInfo.processInfo.hostName)
+                },
+                logger: logger,
+                start: start
+            )
+        }
+        parts = WorkerShard.Parts(
+            configuration: configuration,
+            name: name,
+            group: group,
+            leaseGroup: leaseGroup ?? ownGroup ?? group,
             runner: JobRunner(
                 pipeline: pipeline,
                 credentials: configuration.credentials,
@@ -115,109 +115,134 @@ public final class Worker: Sendable {
                 optionNames: configuration.optionNames,
                 isSourceShared: configuration.isSourceShared
             ),
-            running: running,
-            statistics: statistics,
-            retry: configuration.retry,
-            maximumStalls: configuration.maximumStalls,
-            worker: name,
-            history: history,
-            optionNames: configuration.optionNames,
-            logger: logger,
-            places: configuration.concurrency
-        )
-        isolated = configuration.isolate.map { [queue] start in
-            SuspectIsolation(queue: queue, host: ProcessInfo.processInfo.hostName, logger: logger, start: start)
-        }
-        claims = ClaimLoop(
-            configuration,
-            queue: queue,
-            wake: wake,
-            handler: handler,
-            running: running,
+            places: ClaimLoop.places(configuration),
             isolated: isolated,
-            logger: logger
-        )
-        fallback = configuration.takeoverDelay.map { delay in
-            var settings = Coordinator.Configuration()
-            settings.keys = configuration.keys
-            settings.takeoverDelay = delay
-            if configuration.cachePolicy == .storeReused { settings.caches = configuration.caches }
-            return Coordinator(settings, redis: configuration.control, group: group, name: name, logger: logger)
-        }
-        heartbeat = LeaseHeartbeat(
-            queue: JobQueue(leases, keys: configuration.keys),
-            worker: name,
-            info: Self.info(configuration),
-            running: running,
-            lease: configuration.lease,
-            interval: LeaseHeartbeat.interval(configuration.renewInterval, of: configuration.lease),
             statistics: statistics,
+            history: history,
             logger: logger
         )
+        shards.set([WorkerShard(0, parts, queue: queue, limiter: limiter)], of: ShardedQueue(queue))
     }
 
-    /// Connects and checks that this Redis may hold jobs.
+    /// The shards of the worker's queue.
+    private final class ShardList: Sendable {
+        private let state = Mutex<(all: [WorkerShard], queue: ShardedQueue?)>(([], nil))
+
+        var all: [WorkerShard] { state.withLock { $0.all } }
+        var first: WorkerShard { all[0] }
+        /// The same shards as a queue.
+        var queue: ShardedQueue { state.withLock { $0.queue ?? ShardedQueue($0.all[0].queue) } }
+
+        func set(_ all: [WorkerShard], of queue: ShardedQueue) { state.withLock { $0 = (all, queue) } }
+    }
+
+    /// Connects and checks that this Redis may hold jobs, and those of all other shards of the queue.
     ///
     /// - Parameter limit: how long to retry while Redis is unreachable or still loading; zero makes one attempt.
     /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs, or is used by a
-    ///   version with which this one cannot work.
+    ///   version with which this one cannot work, or if the servers are not those of the queue's shards.
     package func start(waitingForRedis limit: Duration = .zero) async throws {
-        try await EvictionPolicyCheck.connect(queue.redis, waiting: limit, logger: logger)
-        try await protocolCheck.start()
-        if lock != nil, configuration.caches.contains(configuration.control) {
-            await EvictionPolicyCheck.warnIfCacheFillsQueue(queue.redis, logger: logger)
+        let first = shards.first
+        try await EvictionPolicyCheck.connect(first.queue.redis, waiting: limit, logger: logger)
+        try await ProtocolCheck(queue: first.queue, logger: logger).start()
+        try await addShards(waitingForRedis: limit)
+        if lock != nil, shards.all.contains(where: { configuration.caches.contains($0.queue.redis.configuration) }) {
+            await EvictionPolicyCheck.warnIfCacheFillsQueue(first.queue.redis, logger: logger)
         }
         starting.finish()
     }
 
-    /// Whether the last renewal of leases succeeded and is more recent than one lease, so that jobs claimed now can be
-    /// kept. A single failed renewal makes this false until the next one succeeds.
-    public var isReady: Bool {
-        running.renewed.map { $0.duration(to: .now) < configuration.lease } ?? false
+    /// Reads the layout of the queue and connects to its other shards.
+    private func addShards(waitingForRedis limit: Duration) async throws {
+        let (first, address) = (shards.first, configuration.address)
+        let layout = try await address.layout(first.queue, group: group, logger: logger)
+        var queues = [first.queue]
+        for number in 1..<max(layout.count, 1) {
+            queues.append(address.shard(number, role: "control", group: group, logger: logger))
+        }
+        do {
+            for queue in queues.dropFirst() {
+                try await EvictionPolicyCheck.connect(queue.redis, waiting: limit, logger: logger)
+                try await layout.check(queue, servers: address.servers.count)
+                try await ProtocolCheck(queue: queue, logger: logger).start()
+            }
+        } catch {
+            for queue in queues.dropFirst() { queue.close() }
+            throw error
+        }
+        let others = queues.dropFirst().enumerated().map { index, queue in
+            let limiter = Self.limiter(
+                configuration,
+                queue,
+                statistics: statistics,
+                history: parts.history,
+                logger: logger
+            )
+            return WorkerShard(index + 1, parts, queue: queue, limiter: limiter)
+        }
+        for shard in [first] + others { shard.fallback?.divideLimits(by: layout.count) }
+        limiters.use(others.map(\.limiter))
+        shards.set([first] + others, of: ShardedQueue(queues, layout: layout))
     }
 
-    private var protocolCheck: ProtocolCheck { ProtocolCheck(queue: queue, logger: logger) }
+    /// Whether the last renewal of leases succeeded and is more recent than one lease, so that jobs claimed now can be
+    /// kept; of a queue with several shards, in any of them. A single failed renewal makes this false until the next
+    /// one succeeds.
+    public var isReady: Bool {
+        shards.all.contains { shard in
+            shard.running.renewed.map { $0.duration(to: .now) < configuration.lease } ?? false
+        }
+    }
 
     /// Works until the signal, then drains: jobs that do not finish within the drain timeout are released.
     ///
-    /// If the queue changes to a protocol that this worker does not speak, it raises the signal to `.drain` itself, and
-    /// `refusal` has the reason.
+    /// If the queue changes to a protocol that this worker does not speak, or to another number of shards, it raises
+    /// the signal to `.drain` itself, and `refusal` has the reason.
     package func run(until signal: ShutdownSignal) async {
         logger.info("worker started", metadata: [LogKey.queue: "\(configuration.keys.queue)"])
-        await reportPredecessors()
-        await heartbeat.renew()
+        let shards = shards.all
+        // At once, so that a shard that is away delays no other one.
+        await Self.forEach(shards) { shard in
+            await self.reportPredecessors(shard.queue)
+            await shard.heartbeat.renew()
+        }
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.heartbeat.run() }
-            group.addTask { await self.sweeper.run() }
+            for shard in shards {
+                group.addTask { await shard.heartbeat.run() }
+                group.addTask { await shard.sweeper.run() }
+                group.addTask { await shard.limiter.run() }
+                if let fallback = shard.fallback { group.addTask { await fallback.runUntilCancelled() } }
+                group.addTask {
+                    let check = ProtocolCheck(queue: shard.queue, logger: self.logger)
+                    self.end(because: await check.run(reportsFormer: false), signal)
+                }
+            }
+            group.addTask {
+                self.end(because: await ShardCheck(queue: self.shards.queue, logger: self.logger).run(), signal)
+            }
             group.addTask { await self.watchdog.run() }
             group.addTask { await self.flushStatistics() }
             if let lock { group.addTask { await lock.run() } }
-            group.addTask { await self.limiter.run() }
-            group.addTask {
-                guard let error = await self.protocolCheck.run(reportsFormer: false) else { return }
-                self.refusal.withLock { $0 = error }
-                signal.raise(to: .drain)
-            }
             if let isolated {
                 group.addTask {
                     await withTaskGroup(of: Void.self) { process in
-                        process.addTask { await isolated.run { self.running.changed.signal() } }
+                        process.addTask {
+                            await isolated.run { for shard in shards { shard.running.changed.signal() } }
+                        }
                         process.addTask { await signal.wait(for: .drain) }
                         await process.next()
                         process.cancelAll()
                     }
                 }
             }
-            if let fallback { group.addTask { await fallback.runUntilCancelled() } }
             group.addTask {
                 await signal.wait(for: .drain)
                 self.drainStart.withLock { $0 = .now }
                 // A worker that shuts down does not wait for an unreachable Redis: leases run out by themselves, and
                 // settlements are retried.
-                self.queue.redis.failFast()
-                self.leases.failFast()
+                for shard in shards { shard.failFast() }
             }
-            await claims.run(until: signal)
+            await Self.forEach(shards) { await $0.claims.run(until: signal) }
             // The lock still renews the flights of these uploads.
             let drained = drainStart.withLock { $0 }?.duration(to: .now) ?? .zero
             await finishUploads(within: max(.zero, configuration.drainTimeout - drained), unless: signal)
@@ -225,6 +250,23 @@ public final class Worker: Sendable {
         }
         await signOff()
         logger.info("worker stopped")
+    }
+
+    /// Ends the worker by itself.
+    private func end(because error: RedisError?, _ signal: ShutdownSignal) {
+        guard let error else { return }
+        refusal.withLock { $0 = error }
+        signal.raise(to: .drain)
+    }
+
+    /// Runs the body for all shards at once.
+    private static func forEach(
+        _ shards: [WorkerShard],
+        _ body: @escaping @Sendable (WorkerShard) async -> Void
+    ) async {
+        await withDiscardingTaskGroup { group in
+            for shard in shards { group.addTask { await body(shard) } }
+        }
     }
 
     /// Waits for originals that are being stored in the shared cache after their jobs have ended, until the second
@@ -253,7 +295,7 @@ public final class Worker: Sendable {
 
     // MARK: - Background tasks
 
-    private func reportPredecessors() async {
+    private func reportPredecessors(_ queue: JobQueue) async {
         guard let space = ProcessSpace.current else { return }
         do {
             let dead = try await queue.reportDead(in: space, isGone: ProcessSpace.isGone)
@@ -275,7 +317,7 @@ public final class Worker: Sendable {
     private func flushStatistics() async {
         await every(Self.statisticsInterval, startsAtOnce: false, endsWithRound: true) {
             do {
-                try await statistics.flush(to: queue)
+                try await statistics.flush(to: shards.first.queue)
             } catch {
                 logger.debug(
                     "cannot add statistics; they are kept for the next attempt",
@@ -288,10 +330,15 @@ public final class Worker: Sendable {
     private func signOff() async {
         // Concurrently: if both hang, they take no longer than one.
         async let isCounted: Void = addLastStatistics()
-        do {
-            try await queue.release([], worker: name, leaves: true)
-        } catch {
-            logger.warning("the worker could not sign off; its entry expires", metadata: [LogKey.error: "\(error)"])
+        await Self.forEach(shards.all) { shard in
+            do {
+                try await shard.queue.release([], worker: self.name, leaves: true)
+            } catch {
+                self.logger.warning(
+                    "the worker could not sign off; its entry expires",
+                    metadata: [LogKey.error: "\(error)"]
+                )
+            }
         }
         await isCounted
         await close()
@@ -299,9 +346,7 @@ public final class Worker: Sendable {
 
     /// Closes the connections and ends the threads. Safe to repeat.
     func close() async {
-        queue.redis.close()
-        leases.close()
-        wake.close()
+        for shard in shards.all { shard.close() }
         lock?.cache.close()
         files.stop()
         do {
@@ -313,7 +358,7 @@ public final class Worker: Sendable {
 
     private func addLastStatistics() async {
         do {
-            try await statistics.flush(to: queue)
+            try await statistics.flush(to: shards.first.queue)
         } catch {
             logger.warning("the last statistics could not be added and are lost", metadata: [LogKey.error: "\(error)"])
         }

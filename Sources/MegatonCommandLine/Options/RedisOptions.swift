@@ -9,17 +9,18 @@ package struct RedisOptions: ParsableArguments {
         name: .long,
         help: ArgumentHelp(
             "Control Redis: redis://, unix:///path, redis-sentinel://host:port,host:port/name or "
-                + "redis+cluster://host:port; with TLS rediss://, rediss-sentinel:// or rediss+cluster://.",
+                + "redis+cluster://host:port; with TLS rediss://, rediss-sentinel:// or rediss+cluster://. "
+                + "Repeatable for a queue whose shards are on several Redis; all processes name them in the same order.",
             valueName: "url"
         )
     )
-    package var redis: String?
+    package var redis: [String] = []
 
     @Option(
         name: .customLong("cache-redis"),
         help: ArgumentHelp(
-            "Cache Redis; by default the control Redis. Repeatable: each holds a share of the entries, and all "
-                + "processes name the same ones, in any order.",
+            "Cache Redis; by default the control Redis, all of them. Repeatable: each holds a share of the entries, and "
+                + "all processes name the same ones, in any order.",
             valueName: "url"
         )
     )
@@ -52,16 +53,21 @@ package struct RedisOptions: ParsableArguments {
     package init() {}
 
     package static let environmentHelp =
-        "MEGATON_REDIS and MEGATON_CACHE_REDIS can have the URLs instead, which may contain passwords; several cache "
-        + "Redis with spaces in between. MEGATON_REDIS_CA, MEGATON_REDIS_CERT and MEGATON_REDIS_KEY can have the files."
+        "MEGATON_REDIS and MEGATON_CACHE_REDIS can have the URLs instead, which may contain passwords; several "
+        + "with spaces in between. MEGATON_REDIS_CA, MEGATON_REDIS_CERT and MEGATON_REDIS_KEY can have the files."
 
-    /// The URL from the command line or the environment.
-    package var controlURL: String? { redis ?? Self.variable("MEGATON_REDIS") }
+    /// The URLs from the command line or the environment; empty if there is none.
+    package var controlURLs: [String] { redis.isEmpty ? Self.urls("MEGATON_REDIS") : redis }
     /// The URLs from the command line or the environment.
-    package var cacheURLs: [String] {
-        if !cacheRedis.isEmpty { return cacheRedis }
-        return (Self.variable("MEGATON_CACHE_REDIS") ?? "").split(whereSeparator: \.isWhitespace).map(String.init)
+    package var cacheURLs: [String] { cacheRedis.isEmpty ? Self.urls("MEGATON_CACHE_REDIS") : cacheRedis }
+    /// A variable with these URLs, for processes that this one starts: spaces separate them, and are encoded in the path
+    /// of a socket.
+    package static func variable(of urls: [String]) -> String {
+        urls.map { $0.replacingOccurrences(of: " ", with: "%20") }.joined(separator: " ")
     }
+
+    /// Whether a Redis is named.
+    package var namesRedis: Bool { !controlURLs.isEmpty }
 
     /// The variables with the files of TLS, for processes that this one starts.
     package var tlsEnvironment: [String: String] {
@@ -80,6 +86,10 @@ package struct RedisOptions: ParsableArguments {
         return (Self.variable("MEGATON_REDIS_CERT"), Self.variable("MEGATON_REDIS_KEY"))
     }
 
+    private static func urls(_ name: String) -> [String] {
+        (variable(name) ?? "").split(whereSeparator: \.isWhitespace).map(String.init)
+    }
+
     /// An empty variable counts as unset: environment files disable a variable that way.
     private static func variable(_ name: String) -> String? {
         ProcessInfo.processInfo.environment[name].flatMap { $0.isEmpty ? nil : $0 }
@@ -93,7 +103,9 @@ package struct RedisOptions: ParsableArguments {
         }
         var option = "--redis"
         do {
-            if let redis { _ = try configuration(redis) }
+            var controls: [RedisConfiguration] = []
+            for url in redis { controls.append(try configuration(url)) }
+            try QueueAddress.check(controls)
             option = "--cache-redis"
             _ = try servers(cacheRedis)
         } catch {
@@ -107,7 +119,7 @@ package struct RedisOptions: ParsableArguments {
         let given = [("ca", certificateAuthority), ("cert", clientCertificate), ("key", clientKey)].first {
             $0.1 != nil
         }
-        let urls = [controlURL].compactMap { $0 } + cacheURLs
+        let urls = controlURLs + cacheURLs
         let configurations = urls.compactMap { try? RedisConfiguration(url: $0) }
         guard let given, !configurations.contains(where: \.usesTLS) else { return }
         throw ValidationError(
@@ -122,23 +134,37 @@ package struct RedisOptions: ParsableArguments {
         return configuration
     }
 
+    /// The first control Redis, which has shard 0 of the queue.
+    ///
     /// - Throws: `CLIError` if no URL is given.
-    package func control() throws -> RedisConfiguration {
-        guard let url = controlURL else {
-            throw CLIError.usage("no Redis is named: give --redis URL, or set MEGATON_REDIS.")
-        }
+    package func control() throws -> RedisConfiguration { try controls()[0] }
+
+    /// The control Redis of the queue's shards.
+    ///
+    /// - Throws: `CLIError` if no URL is given.
+    package func controls() throws -> [RedisConfiguration] {
+        let urls = controlURLs
+        if urls.isEmpty { throw CLIError.usage("no Redis is named: give --redis URL, or set MEGATON_REDIS.") }
         do throws(RedisError) {
-            return try configuration(url)
+            var servers: [RedisConfiguration] = []
+            for url in urls { servers.append(try configuration(url)) }
+            try QueueAddress.check(servers)
+            return servers
         } catch {
-            throw redis == nil && error.code == .invalidConfiguration
+            throw redis.isEmpty && error.code == .invalidConfiguration
                 ? RedisError(error.code, "MEGATON_REDIS: \(error.message)") : error
         }
     }
 
-    /// The addresses of the cache Redis; that of the control Redis if there is none.
+    /// The queue and its servers.
+    ///
+    /// - Throws: `CLIError` if no URL is given.
+    package func address() throws -> QueueAddress { QueueAddress(try controls(), queue: queue) }
+
+    /// The addresses of the cache Redis; those of the control Redis if there is none.
     package func caches() throws -> [RedisConfiguration] {
         let servers = try servers(cacheURLs)
-        return servers.isEmpty ? [try control()] : servers
+        return servers.isEmpty ? try controls() : servers
     }
 
     private func servers(_ urls: [String]) throws(RedisError) -> [RedisConfiguration] {

@@ -4,28 +4,30 @@ import MegatonRedis
 /// The state of the queue in the control Redis.
 struct QueueView {
     let redis: RedisClient
+    /// The shard of the queue.
+    var shard = 0
 
-    private static let prefix = "megaton:{default}:2:"
+    private var prefix: String { shard == 0 ? "megaton:{default}:2:" : "megaton:{default:\(shard)}:2:" }
 
-    var queue: JobQueue { JobQueue(redis, keys: QueueKeys()) }
+    var queue: JobQueue { JobQueue(redis, keys: QueueKeys(shard: shard)) }
 
     /// The counters of all jobs. Workers add theirs every 5 s and when they end; `done` is current at all times.
     func stat() async throws -> [String: Int] {
-        try await redis.send(["HGETALL", .string(Self.prefix + "stat")]).dictionary.compactMapValues { Int($0) }
+        try await redis.send(["HGETALL", .string(prefix + "stat")]).dictionary.compactMapValues { Int($0) }
     }
 
     /// Counters of leases; complete when the workers have ended.
     func leases() async throws -> LeaseCounters { LeaseCounters(try await stat()) }
 
     /// Number of dead letters.
-    func dead() async throws -> Int { try await redis.send(["ZCARD", .string(Self.prefix + "dead")]).int ?? 0 }
+    func dead() async throws -> Int { try await redis.send(["ZCARD", .string(prefix + "dead")]).int ?? 0 }
 
     /// Number of running jobs.
-    func leased() async throws -> Int { try await redis.send(["ZCARD", .string(Self.prefix + "lease")]).int ?? 0 }
+    func leased() async throws -> Int { try await redis.send(["ZCARD", .string(prefix + "lease")]).int ?? 0 }
 
     /// Number of jobs done since the queue was created.
     func done() async throws -> Int {
-        try await redis.send(["HGET", .string(Self.prefix + "stat"), "done"]).int ?? 0
+        try await redis.send(["HGET", .string(prefix + "stat"), "done"]).int ?? 0
     }
 
     func batch(_ name: String) async throws -> BatchCounters {
@@ -34,14 +36,14 @@ struct QueueView {
 
     /// A field of a batch that holds a time, in milliseconds of Redis' clock.
     func time(_ field: String, ofBatch name: String) async throws -> Int? {
-        try await redis.send(["HGET", .string(Self.prefix + "batch:" + name), .string(field)]).int
+        try await redis.send(["HGET", .string(prefix + "batch:" + name), .string(field)]).int
     }
 
     // MARK: - Single jobs
 
     /// Ids of jobs that a process has claimed and not settled.
     func held(by pid: Int32) async throws -> [String] {
-        let ids = try await redis.send(["ZRANGE", .string(Self.prefix + "lease"), "0", "-1"]).array ?? []
+        let ids = try await redis.send(["ZRANGE", .string(prefix + "lease"), "0", "-1"]).array ?? []
         let names = ids.compactMap(\.string)
         let metas = try await metas(of: names)
         return zip(names, metas).filter { $1.string?.contains(":\(pid):") == true }.map { $0.0 }
@@ -55,7 +57,7 @@ struct QueueView {
     private func metas(of ids: [String]) async throws -> [RedisValue] {
         if ids.isEmpty { return [] }
         let arguments = ids.map { RedisArgument.string($0) }
-        return try await redis.send(RedisCommand(["HMGET", .string(Self.prefix + "meta")] + arguments)).array ?? []
+        return try await redis.send(RedisCommand(["HMGET", .string(prefix + "meta")] + arguments)).array ?? []
     }
 
     // MARK: - Consistency
@@ -65,7 +67,7 @@ struct QueueView {
         let keys = [
             "body", "meta", "ready:high", "ready:normal", "ready:bulk", "lease", "delay", "suspects", "holding",
         ]
-        let reply = try await redis.run(Self.misplacedScript, keys: keys.map { Self.prefix + $0 }, arguments: [])
+        let reply = try await redis.run(Self.misplacedScript, keys: keys.map { prefix + $0 }, arguments: [])
         return (reply.array ?? []).compactMap(\.string)
     }
 

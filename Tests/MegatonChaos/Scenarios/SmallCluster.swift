@@ -11,6 +11,8 @@ final class SmallCluster {
     struct Options {
         /// URL of an external control Redis; nil starts one.
         var controlURL: String?
+        /// URLs of the Redis of further shards.
+        var furtherURLs: [String] = []
         /// Lines of redis.conf for the control Redis that is started.
         var control = ["appendonly yes", "appendfsync everysec"]
         /// Environment variables added for the control Redis that is started.
@@ -51,7 +53,7 @@ final class SmallCluster {
         cache = try stage.client(cacheServer.url)
         fleet = try Fleet(
             .init(
-                control: control,
+                control: ([control] + options.furtherURLs).joined(separator: " "),
                 cache: cacheServer.url,
                 program: stage.program,
                 directory: stage.directory,

@@ -286,7 +286,11 @@ import Testing
     @Test func anIterationOfABatchThatIsNeverClosedEndsWithAnError() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = try client(server, idleTimeout: .milliseconds(100))
-            let submitter = BatchSubmitter(queue: client.queue, batch: "b", policy: .init(keepsLedger: true))
+            let submitter = BatchSubmitter(
+                queue: try await client.queue().first,
+                batch: "b",
+                policy: .init(keepsLedger: true)
+            )
             for id in ["j0", "j1"] { try await submitter.add(Job(id: id, source: image).json()) }
             try await submitter.flush()
             let redis = server.client()
@@ -349,7 +353,7 @@ import Testing
             await #expect { try await client.batch("b").cancel() } throws: {
                 ($0 as? ClusterError)?.code == .unknownBatch
             }
-            let submitter = BatchSubmitter(queue: client.queue, batch: "b")
+            let submitter = BatchSubmitter(queue: try await client.queue().first, batch: "b")
             try await submitter.close()
             await #expect { _ = try await all(client.batch("b")) } throws: {
                 ($0 as? ClusterError)?.code == .noOutcomes

@@ -11,12 +11,23 @@ import Testing
     func aFullRedisIsReportedWithTheBatchAndTheRemedy(_ isCancelled: Bool, _ rest: String) throws {
         let error = RedisError(reply: "OOM command not allowed when used memory > 'maxmemory'.")
         let control = try RedisConfiguration(url: "redis://:hush@127.0.0.1:6479")
-        let failure = BatchFailure.isFull(error, control, "spring", submitted: 4000, isCancelled: isCancelled)
+        let failure = BatchFailure.isFull(error, [control], "spring", submitted: 4000, isCancelled: isCancelled)
         #expect(failure.code == 69)
         for part in ["redis://127.0.0.1:6479", "batch spring", "4000 jobs", rest, "Raise its maxmemory"] {
             #expect(failure.message.contains(part), "\(failure.message)")
         }
         #expect(!failure.message.contains("hush"))
+    }
+
+    /// Fault: the message named the Redis of shard 0 when that of another shard was full.
+    @Test func allServersAreNamedIfOneOfThemIsFull() throws {
+        let error = RedisError(reply: "OOM command not allowed when used memory > 'maxmemory'.")
+        let controls = try ["redis://:hush@10.0.0.1", "redis://:hush@10.0.0.2", "redis://:hush@10.0.0.1"].map {
+            try RedisConfiguration(url: $0)
+        }
+        let failure = BatchFailure.isFull(error, controls, "spring", submitted: 1, isCancelled: true)
+        #expect(failure.message.hasPrefix("one of the control Redis redis://10.0.0.1"), "\(failure.message)")
+        #expect(failure.message.contains("10.0.0.2") && !failure.message.contains("hush"), "\(failure.message)")
     }
 
     /// Fault: an error that ended a run, such as a full disk, came without a count and a remedy.
@@ -42,7 +53,7 @@ import Testing
     @Test(arguments: [true, false]) func aBatchWithoutAJobIsReportedAsSuch(_ isCancelled: Bool) throws {
         let error = RedisError(reply: "OOM command not allowed when used memory > 'maxmemory'.")
         let control = try RedisConfiguration(url: "redis://127.0.0.1:6479")
-        let full = BatchFailure.isFull(error, control, "spring", submitted: 0, isCancelled: isCancelled)
+        let full = BatchFailure.isFull(error, [control], "spring", submitted: 0, isCancelled: isCancelled)
         #expect(full.message.contains(" No job of it was submitted. Raise"), "\(full.message)")
         let failure = BatchFailure.interrupted("spring", wasTried: false, isCancelled: isCancelled)
         #expect(failure.code == 130 && failure.message.contains("; none was submitted. The same"), "\(failure.message)")

@@ -9,9 +9,9 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct MissingOutcomeTests {
     private func line(_ id: String) -> Data { JobOutcome(id: id, source: "s", status: .done).json() }
 
-    private func history(_ ids: String...) -> OutcomeHistory {
+    private func history(_ ids: String...) -> OutcomeHistories {
         var lines = ids.map(line)[...]
-        return OutcomeHistory(lines: { lines.popFirst() })
+        return OutcomeHistories([OutcomeHistory(lines: { lines.popFirst() })])
     }
 
     @Test func theFirstMissingJobsAreNamed() {

@@ -1,7 +1,9 @@
 import Foundation
-import MegatonCluster
 import MegatonTestSupport
 import Testing
+
+@testable import MegatonCLI
+@testable import MegatonCluster
 
 /// Packs as users meet them: nothing differs but the load on Redis.
 @Suite(.timeLimit(.minutes(3))) struct PackRunTests {
@@ -20,6 +22,25 @@ import Testing
         #expect(home.outputs.count == 10)
         let failed = try #require(outcomes.first { $0.status == .failed })
         #expect(failed.source.hasSuffix("bad.png") && failed.job != nil)
+    }
+
+    @Test(arguments: [1, 3]) func packsAreFormedForEachShard(_ shards: Int) throws {
+        var builder = PackBuilder(size: 64)
+        let jobs = (0..<500).map { number in
+            let job = Job(id: "b.\(number)", source: "https://cdn.example.org/\(number).jpg")
+            return JobBuilder.BuiltJob.job(job, hasUniqueID: true)
+        }
+        let layout = ShardLayout(count: shards)
+        let pushed = builder.pack(jobs, layout)
+        #expect(pushed.reduce(0) { $0 + $1.sources } == 500 && pushed.count <= 12)
+        for pack in pushed where pack.sources > 1 {
+            let object = try #require(try JSONSerialization.jsonObject(with: pack.json) as? [String: Any])
+            let entries = try #require(object["sources"] as? [Any])
+            let sources = entries.compactMap { $0 as? String ?? ($0 as? [String: Any])?["source"] as? String }
+            #expect(sources.count == pack.sources)
+            let homes = Set(sources.map { ShardedSubmitter.shard(of: Job(source: $0), layout) })
+            #expect(homes.count == 1 && homes.first == pack.first.map { ShardedSubmitter.shard(of: $0, layout) })
+        }
     }
 
     @Test func aPackSizeOutsideOfItsBoundsIsAnError() async throws {

@@ -1,0 +1,271 @@
+internal import Foundation
+package import MegatonRedis
+
+/// Changes the number of shards of a queue; see the section "Shards" of <doc:Scheduling>.
+///
+/// No job moves. Shards that are added begin empty, and shards that are removed must be empty. Each step can be
+/// repeated, so that the same command finishes a change that was interrupted. A copy is replaced only if it is the one
+/// that was read: of two commands at the same time, one changes nothing more.
+package struct Resharding: Sendable {
+    private let address: QueueAddress
+    private let shard: @Sendable (Int) -> JobQueue
+
+    /// - Parameter shard: returns a shard by its number, whether the queue has it or not.
+    package init(_ address: QueueAddress, shard: @escaping @Sendable (Int) -> JobQueue) {
+        self.address = address
+        self.shard = shard
+    }
+
+    /// Changes the number of shards.
+    ///
+    /// - Parameter acceptsLoss: whether shards that have lost their data are used again, empty.
+    /// - Returns: the previous number of shards.
+    /// - Throws: `.shardMismatch` if the servers are not those of the queue, a shard that would be removed is not
+    ///   empty, or a shard that would be added is in use. The queue is then as before.
+    package func change(to count: Int, acceptsLoss: Bool = false) async throws(RedisError) -> Int {
+        guard address.servers.count <= count else {
+            throw refusal(
+                "\(address.servers.count) servers are named, and a queue of \(Self.shards(count)) uses "
+                    + "\(count == 1 ? "one" : "at most \(count)"). Name as many, or choose more shards."
+            )
+        }
+        let first = shard(0)
+        let stored = try await first.layout()
+        if stored == nil {
+            for number in address.servers.indices.dropFirst() {
+                try await ShardLayout.requireNone(at: JobQueue(shard(number).redis, keys: address.keys(0)))
+            }
+        }
+        let old = try await layout(stored, of: first, count, acceptsLoss: acceptsLoss)
+        // Shard 0 has lost its copy if the layout is that of shard 1.
+        if stored != nil || !old.isStored, try await isDone(old, count) { return old.count }
+        let pending = old.target
+        var new = ShardLayout(count: count, id: String(UInt64.random(in: .min ... .max), radix: 16))
+        if let pending, pending.count == count { new.id = pending.id }
+        var changing = old
+        changing.target = ShardLayout.Target(count: count, id: new.id)
+        let change = Change(
+            stored: stored,
+            old: old,
+            announcement: changing.text(of: 0),
+            new: new,
+            removed: count..<max(old.count, pending?.count ?? 0, count),
+            acceptsLoss: acceptsLoss
+        )
+        // Before the change is announced: a refusal, or a server that does not answer, must not end the processes.
+        _ = try await examine(change)
+        // From here on no process starts, and those that work end when they look.
+        try await replace(stored, by: change.announcement, in: first, change)
+        do throws(RedisError) {
+            try await finish(change)
+        } catch {
+            if error.code == .shardMismatch { throw error }
+            throw RedisError(
+                error.code,
+                "\(error.message) The change to \(Self.shards(count)) has begun, and no process of the queue "
+                    + "\"\(address.queue)\" starts before it has ended: run megaton queue reshard \(count) again, or "
+                    + "megaton queue reshard \(old.count) to undo it."
+            )
+        }
+        return old.count
+    }
+
+    /// Carries out a change that was announced.
+    private func finish(_ change: Change) async throws(RedisError) {
+        let copies: [String?]
+        do throws(RedisError) {
+            // Again: a batch may have begun in between.
+            copies = try await examine(change)
+        } catch {
+            // A refusal leaves the queue as it was.
+            if error.code == .shardMismatch {
+                _ = try await shard(0).changeLayout(from: change.announcement, to: change.stored)
+            }
+            throw error
+        }
+        for (number, copy) in zip(1..<change.new.count, copies) {
+            try await replace(copy, by: change.new.text(of: number), in: shard(number), change)
+        }
+        try await replace(change.announcement, by: change.new.text(of: 0), in: shard(0), change)
+    }
+
+    /// A change of the number of shards.
+    private struct Change: Sendable {
+        /// The copy of shard 0 before the change. If it has none, a shard with a copy shows that it has lost it.
+        let stored: String?
+        let old: ShardLayout
+        /// The copy of shard 0 during the change.
+        let announcement: String
+        let new: ShardLayout
+        /// Shards that the queue loses.
+        let removed: Range<Int>
+        let acceptsLoss: Bool
+    }
+
+    /// Checks all shards except the first.
+    ///
+    /// - Returns: the copies of those that the queue will have.
+    private func examine(_ change: Change) async throws(RedisError) -> [String?] {
+        var copies: [String?] = []
+        for number in 1..<change.new.count { copies.append(try await requireOwn(shard(number), change)) }
+        for number in change.removed { try await requireEmpty(shard(number), change.new.count) }
+        return copies
+    }
+
+    /// The layout of shard 0; if it has lost its copy, that of shard 1.
+    private func layout(
+        _ text: String?,
+        of first: JobQueue,
+        _ count: Int,
+        acceptsLoss: Bool
+    ) async throws(RedisError) -> ShardLayout {
+        guard let text else {
+            guard let lost = try await ShardLayout.lost(shard(1), needsAnswer: count > 1) else { return ShardLayout() }
+            guard acceptsLoss && count == lost.count else {
+                throw refusal(
+                    "Shard 1 of the queue \"\(address.queue)\" exists, but shard 0 on \(address.server(0)) has no layout: "
+                        + "it has lost its data, or is not the Redis of the queue. If it has lost its data, run megaton "
+                        + "queue reshard \(lost.count) --accept-loss: there were \(Self.shards(lost.count))."
+                )
+            }
+            return lost
+        }
+        guard let (number, layout) = ShardLayout.parse(text), number == 0 else {
+            throw refusal(
+                "The Redis \(first.redis.configuration) does not have shard 0 of the queue \"\(address.queue)\", but "
+                    + "\"\(text.prefix(64))\". Name the servers in the order in which the processes of the queue do."
+            )
+        }
+        return layout
+    }
+
+    /// Whether all shards have their copies of a layout with this number already.
+    private func isDone(_ old: ShardLayout, _ count: Int) async throws(RedisError) -> Bool {
+        guard old.target == nil, old.count == count else { return false }
+        if !old.isStored { return true }
+        for number in 1..<count {
+            let shard = shard(number)
+            if try await shard.layout() != old.text(of: number) { return false }
+        }
+        return true
+    }
+
+    /// Checks that a shard is or may become one of the queue.
+    ///
+    /// - Returns: its copy of the layout.
+    private func requireOwn(_ shard: JobQueue, _ change: Change) async throws(RedisError) -> String? {
+        let number = shard.keys.shard
+        let place = "Shard \(number) of the queue \"\(address.queue)\" on \(shard.redis.configuration)"
+        if let text = try await shard.layout() {
+            guard ShardLayout.parse(text)?.shard == number else {
+                throw refusal("\(place) is in use: its key \(shard.keys.layout) is \"\(text.prefix(64))\".")
+            }
+            if change.stored == nil && !change.acceptsLoss {
+                throw refusal(
+                    "\(place) exists, but shard 0 on \(address.server(0)) has no layout: it has lost its data, or is not "
+                        + "the Redis of the queue. If it has lost its data, add --accept-loss."
+                )
+            }
+            return text
+        }
+        if number < change.old.count {
+            if change.acceptsLoss { return nil }
+            throw refusal(
+                "\(place) has nothing of the queue: it has lost its data, or the servers are named in another order than "
+                    + "before. If it has lost its data, add --accept-loss."
+            )
+        }
+        if try await isUsed(shard) {
+            throw refusal(
+                "\(place) is in use, as the queue \"\(address.queue):\(number)\". Delete that queue, or choose another name "
+                    + "or fewer shards."
+            )
+        }
+        return nil
+    }
+
+    private func isUsed(_ shard: JobQueue) async throws(RedisError) -> Bool {
+        let keys = shard.keys
+        let used = Job.Priority.allCases.map(keys.jobs) + [keys.epoch, keys.workers, keys.stat, keys.batches]
+        return try await shard.redis.send(RedisCommand(["EXISTS"] + used.map { .string($0) })).int ?? 0 > 0
+    }
+
+    // MARK: - Empty shards
+
+    /// Maximum number of batches whose names are read at once.
+    private static let page = 1000
+
+    /// Checks that nothing is lost without a shard.
+    private func requireEmpty(_ shard: JobQueue, _ count: Int) async throws(RedisError) {
+        var left: [String] = []
+        let jobs = try await jobs(in: shard)
+        if jobs > 0 { left.append("\(jobs) \(jobs == 1 ? "job that has" : "jobs that have") not ended") }
+        let open = try await openBatches(in: shard)
+        if open > 0 { left.append("\(open) \(open == 1 ? "batch that has" : "batches that have") not ended") }
+        let dead = try await shard.deadCount()
+        if dead > 0 { left.append("\(dead) dead \(dead == 1 ? "job" : "jobs")") }
+        let bytes = try await shard.outcomeBytes()
+        if bytes > 0 { left.append("outcomes that no reader has acknowledged") }
+        if left.isEmpty { return }
+        throw refusal(
+            "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" cannot be removed: it has "
+                + "\(left.joined(separator: ", ")). Stop the submitters, wait for the batches (megaton batch wait, megaton "
+                + "batch results --ledger), requeue or drop the dead jobs (megaton dead), and run megaton queue reshard "
+                + "\(count) again."
+        )
+    }
+
+    /// Number of jobs in any state that is not an end.
+    private func jobs(in shard: JobQueue) async throws(RedisError) -> Int {
+        let keys = shard.keys
+        let stages = (try await shard.redis.send(["SMEMBERS", .string(keys.stages)]).array ?? []).compactMap(\.int)
+        let intakes = (try await shard.redis.send(["ZRANGE", .string(keys.intakes), "0", "-1"]).array ?? [])
+            .compactMap(\.string)
+        // In the order in which jobs move: one that moves meanwhile is counted twice, and never missed.
+        let lists = Job.Priority.allCases.map(keys.jobs) + intakes.map(keys.jobs(batch:)) + stages.map(keys.stage)
+        let replies = try await shard.redis.pipeline(
+            lists.map { ["LLEN", .string($0)] } + [["HLEN", .string(keys.body)]]
+        )
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        return replies.reduce(0) { $0 + ($1.int ?? 0) }
+    }
+
+    private func openBatches(in shard: JobQueue) async throws(RedisError) -> Int {
+        var (open, offset) = (0, 0)
+        while true {
+            let page = try await shard.redis.send([
+                "ZRANGE", .string(shard.keys.batches), .int(offset), .int(offset + Self.page - 1),
+            ])
+            let names = (page.array ?? []).compactMap(\.string)
+            if names.isEmpty { return open }
+            offset += names.count
+            let replies = try await shard.redis.pipeline(
+                names.map { ["HMGET", .string(shard.keys.batch($0)), "submitted", "total", "finished"] }
+            )
+            for reply in replies {
+                let fields = (reply.array ?? []).map(\.string)
+                // A batch that was forgotten has no fields.
+                if fields.count == 3, fields[2] == nil, fields.contains(where: { $0 != nil }) { open += 1 }
+            }
+        }
+    }
+
+    // MARK: -
+
+    private func replace(
+        _ expected: String?,
+        by text: String,
+        in shard: JobQueue,
+        _ change: Change
+    ) async throws(RedisError) {
+        if try await shard.changeLayout(from: expected, to: text) { return }
+        throw refusal(
+            "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" has been changed meanwhile, perhaps by another "
+                + "megaton queue reshard. Run one of them again: megaton queue reshard \(change.new.count)."
+        )
+    }
+
+    private static func shards(_ count: Int) -> String { count == 1 ? "one shard" : "\(count) shards" }
+
+    private func refusal(_ message: String) -> RedisError { RedisError(.shardMismatch, message) }
+}

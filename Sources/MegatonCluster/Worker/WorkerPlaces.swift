@@ -1,0 +1,147 @@
+import Synchronization
+
+/// The places of a worker, for which the claim loops of its shards take turns.
+///
+/// A loop reserves the free places, claims jobs for them, and gives back those that its shard could not fill. A loop
+/// that finds no place, or finds that another one waits, waits too; the one that has waited longest is next. So each
+/// shard gets its turn, and a shard that does not answer holds the places of one claim at most.
+final class WorkerPlaces: Sendable {
+    /// Number of jobs that may be in progress at a time.
+    let count: Int
+    /// Whether places are free only when jobs have ended in Redis too.
+    private let waitsForSettlements: Bool
+    private let state = Mutex(State())
+
+    private struct State {
+        /// The jobs of each shard.
+        var members: [RunningJobs] = []
+        /// Places for which each shard is claiming.
+        var reserved: [Int] = []
+        /// Shards that wait for a place, the longest first.
+        var waiting: [Int] = []
+    }
+
+    /// - Parameter waitsForSettlements: true for a worker of suspects. Otherwise a job whose work is done holds no
+    ///   place while it is being settled, up to the number of jobs that one call settles.
+    init(count: Int, waitsForSettlements: Bool) {
+        self.count = count
+        self.waitsForSettlements = waitsForSettlements
+    }
+
+    /// Whether several shards share the places.
+    var isShared: Bool { state.withLock { $0.members.count > 1 } }
+
+    /// See `ShardLayout.idleFactor(of:)`.
+    var idleFactor: Int { ShardLayout.idleFactor(of: state.withLock { $0.members.count }) }
+
+    /// Adds a shard.
+    ///
+    /// - Returns: its number here.
+    func add(_ running: RunningJobs) -> Int {
+        let member = state.withLock { state in
+            state.members.append(running)
+            state.reserved.append(0)
+            return state.members.count - 1
+        }
+        running.share(
+            RunningJobs.Sharing(
+                didFree: { [weak self] in self?.wakeNext(after: member) },
+                lend: { [weak self] in self?.lend(to: member) },
+                activeCount: { [weak self] in self?.activeCount ?? 0 }
+            )
+        )
+        return member
+    }
+
+    /// Places that are free for a shard: those for which another one is claiming are not.
+    func free(for member: Int) -> Int { state.withLock { free(for: member, $0) } }
+
+    private func free(for member: Int, _ state: State) -> Int {
+        let held = state.members.reduce(0) { $0 + $1.count }
+        let others = state.reserved.enumerated().reduce(0) { $0 + ($1.offset == member ? 0 : $1.element) }
+        if waitsForSettlements { return count - held - others }
+        let active = state.members.reduce(0) { $0 + $1.activeCount }
+        return min(count - active, count + JobQueue.maximumBatchSize - held) - others
+    }
+
+    /// Claimed jobs of all shards whose work is not done yet.
+    var activeCount: Int { state.withLock { $0.members.reduce(0) { $0 + $1.activeCount } } }
+
+    /// Lends a place of all shards to a pack of one of them.
+    ///
+    /// - Returns: whether a place was free; nil if the shard shares its places with no other.
+    func lend(to member: Int) -> Bool? {
+        state.withLock { state in
+            guard state.members.count > 1 else { return nil }
+            guard state.members.reduce(0, { $0 + $1.usedCount }) < count else { return false }
+            state.members[member].lend()
+            return true
+        }
+    }
+
+    /// Whether a job in any shard is suspected of process deaths.
+    var hasSuspect: Bool { state.withLock { $0.members.contains { $0.hasSuspect } } }
+
+    /// Whether the shard waits for its turn.
+    func isWaiting(_ member: Int) -> Bool { state.withLock { $0.waiting.contains(member) } }
+
+    /// Whether a shard without work has a free place, so that its next job is for this worker. Otherwise it waits for
+    /// its turn: another shard may claim for all places at this moment, and find nothing.
+    func hasPlace(_ member: Int) -> Bool {
+        state.withLock { state in
+            if state.waiting.contains(member) { return false }
+            if free(for: member, state) > 0 { return true }
+            state.waiting.append(member)
+            return false
+        }
+    }
+
+    /// Reserves places for a claim, until `end`.
+    ///
+    /// - Returns: 0 if none is free, or another shard has waited longer. The jobs of the shard are then notified when
+    ///   its turn comes (`RunningJobs.changed`).
+    func reserve(for member: Int) -> Int {
+        let (number, next) = state.withLock { state -> (Int, RunningJobs?) in
+            let free = free(for: member, state)
+            if let first = state.waiting.first, first != member || free <= 0 {
+                if !state.waiting.contains(member) { state.waiting.append(member) }
+                return (0, free > 0 ? state.members[first] : nil)
+            }
+            if free <= 0 {
+                state.waiting.append(member)
+                return (0, nil)
+            }
+            if state.waiting.first == member { state.waiting.removeFirst() }
+            state.reserved[member] = free
+            return (free, nil)
+        }
+        next?.changed.signal()
+        return number
+    }
+
+    /// Ends a claim: the places that it did not fill are free again.
+    func end(for member: Int) {
+        state.withLock { $0.reserved[member] = 0 }
+        wakeNext(after: member)
+    }
+
+    /// Ends the work of a shard, which no longer claims.
+    func leave(_ member: Int) {
+        state.withLock { state in
+            state.waiting.removeAll { $0 == member }
+            state.reserved[member] = 0
+        }
+        wakeNext(after: member)
+    }
+
+    /// Notifies the shard that has waited longest, if there is a place for it.
+    ///
+    /// - Parameter member: the shard that has made a place free, and that knows by itself.
+    func wakeNext(after member: Int) {
+        let next = state.withLock { state -> RunningJobs? in
+            guard let first = state.waiting.first, first != member, free(for: first, state) > 0 else { return nil }
+            return state.members[first]
+        }
+        next?.changed.signal()
+    }
+}

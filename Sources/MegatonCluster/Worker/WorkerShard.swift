@@ -1,0 +1,107 @@
+internal import Logging
+internal import MegatonPipeline
+internal import MegatonRedis
+internal import NIOCore
+
+/// Everything that a worker has for one shard of its queue: the connections, the claim loop, the heartbeat, the sweeper
+/// and the fallback coordinator. The shards of a worker share its places, its pipeline and its name.
+struct WorkerShard: Sendable {
+    let queue: JobQueue
+    let leases: RedisClient
+    let wake: RedisClient
+    let running: RunningJobs
+    let claims: ClaimLoop
+    let heartbeat: LeaseHeartbeat
+    let sweeper: LeaseSweeper
+    let limiter: HostRateLimiter
+    /// Leads the shard if no coordinator does.
+    let fallback: Coordinator?
+
+    /// The parts of a worker that all of its shards use.
+    struct Parts: Sendable {
+        let configuration: Worker.Configuration
+        let name: String
+        let group: any EventLoopGroup
+        /// Event loop of the heartbeats alone.
+        let leaseGroup: any EventLoopGroup
+        let runner: any JobRunning
+        let places: WorkerPlaces
+        let isolated: SuspectIsolation?
+        let statistics: StatisticsRecorder
+        let history: History
+        let logger: Logger
+    }
+
+    init(_ number: Int, _ parts: Parts, queue: JobQueue, limiter: HostRateLimiter) {
+        let (configuration, address) = (parts.configuration, parts.configuration.address)
+        let (server, keys) = (address.server(number), queue.keys)
+        var logger = parts.logger
+        if number > 0 { logger[metadataKey: LogKey.shard] = "\(number)" }
+        self.queue = queue
+        self.limiter = limiter
+        leases = RedisClient(server, role: "lease", group: parts.leaseGroup, logger: logger)
+        wake = RedisClient(server, role: "wake", group: parts.group, logger: logger)
+        running = RunningJobs()
+        sweeper = LeaseSweeper(
+            queue: queue,
+            role: .worker(interval: configuration.sweepInterval),
+            logger: logger,
+            idleFactor: { [places = parts.places] in places.idleFactor }
+        )
+        let handler = JobHandler(
+            queue: queue,
+            completions: CompletionBatcher(queue, worker: parts.name),
+            runner: parts.runner,
+            running: running,
+            statistics: parts.statistics,
+            retry: configuration.retry,
+            maximumStalls: configuration.maximumStalls,
+            worker: parts.name,
+            history: parts.history,
+            optionNames: configuration.optionNames,
+            logger: logger,
+            places: configuration.concurrency
+        )
+        claims = ClaimLoop(
+            configuration,
+            queue: queue,
+            wake: wake,
+            handler: handler,
+            running: running,
+            isolated: parts.isolated,
+            places: parts.places,
+            logger: logger
+        )
+        fallback = configuration.takeoverDelay.map { delay in
+            var settings = Coordinator.Configuration()
+            settings.keys = keys
+            settings.isPart = true
+            settings.takeoverDelay = delay
+            if configuration.cachePolicy == .storeReused { settings.caches = configuration.caches }
+            return Coordinator(settings, redis: server, group: parts.group, name: parts.name, logger: logger)
+        }
+        heartbeat = LeaseHeartbeat(
+            queue: JobQueue(leases, keys: keys),
+            worker: parts.name,
+            info: Worker.info(configuration),
+            running: running,
+            lease: configuration.lease,
+            interval: LeaseHeartbeat.interval(configuration.renewInterval, of: configuration.lease),
+            statistics: parts.statistics,
+            logger: logger
+        )
+    }
+
+    /// Does not wait for an unreachable Redis any more.
+    func failFast() {
+        queue.redis.failFast()
+        leases.failFast()
+    }
+
+    /// Safe to repeat.
+    func close() {
+        queue.close()
+        leases.close()
+        wake.close()
+    }
+}

@@ -1,0 +1,78 @@
+import Foundation
+import Logging
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCluster
+
+/// Host limits of a queue with several shards, on a real Redis.
+@Suite(.timeLimit(.minutes(1))) struct HostLimitersTests {
+    @Test func oneShardKeepsTheLimitsOfAHost() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            var limits = HostLimits()
+            limits.concurrency = 2
+            let keys = (0..<3).map { QueueKeys(queue: "test", shard: $0) }
+            let shards = keys.map { HostRateLimiter(redis: fixture.redis, keys: $0, limits: limits, logger: logger) }
+            let limiters = HostLimiters(shards[0])
+            limiters.use(Array(shards.dropFirst()))
+            var used: Set<Int> = []
+            for number in 0..<30 {
+                let host = "h\(number).example.org"
+                let url = try #require(URL(string: "https://\(host)/a.jpg"))
+                let permits = [try await limiters.acquire(for: url), try await limiters.acquire(for: url)]
+                await #expect { _ = try await limiters.acquire(for: url) } throws: {
+                    ($0 as? ImagePipeline.Error)?.code == .throttled
+                }
+                var counts: [Int] = []
+                for keys in keys { counts.append(try await fixture.count("ZCARD", keys.fetching("\(host):443"))) }
+                let home = HostLimiters.shard(of: "\(host):443", count: 3)
+                #expect(counts.enumerated().allSatisfy { $0.element == ($0.offset == home ? 2 : 0) }, "\(counts)")
+                used.insert(home)
+                for permit in permits { await limiters.release(permit, outcome: .answered) }
+                #expect(try await fixture.count("ZCARD", keys[home].fetching("\(host):443")) == 0)
+            }
+            #expect(used == [0, 1, 2])
+        }
+    }
+
+    /// Fault: while a shard was away, each request to one of its hosts waited for it, and held a place meanwhile that
+    /// jobs of the other shards needed.
+    @Test func aShardThatIsAwayIsAskedOnce() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await RedisServerProcess.run { (other) async throws in
+                let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+                let away = other.client()
+                defer { away.close() }
+                try await away.connect()
+                var limits = HostLimits()
+                limits.concurrency = 1
+                let clients = [fixture.redis, away]
+                let shards = clients.enumerated().map { number, redis in
+                    let keys = QueueKeys(queue: "test", shard: number)
+                    return HostRateLimiter(redis: redis, keys: keys, limits: limits, logger: logger)
+                }
+                let limiters = HostLimiters(shards[0])
+                limiters.use([shards[1]])
+                var urls: [[URL]] = [[], []]
+                for number in 0..<40 {
+                    let host = "h\(number).example.org"
+                    let url = try #require(URL(string: "https://\(host)/a.jpg"))
+                    urls[HostLimiters.shard(of: "\(host):443", count: 2)].append(url)
+                }
+                await other.crash()
+                // Only the first waits for Redis, for 5 s. If all did, the suite would not end in time.
+                #expect(urls[1].count > 12)
+                for url in urls[1] { #expect(try await limiters.acquire(for: url).token == nil) }
+                let permit = try await limiters.acquire(for: urls[0][0])
+                #expect(permit.token != nil, "the hosts of the other shard stay limited")
+                await #expect { _ = try await limiters.acquire(for: urls[0][0]) } throws: {
+                    ($0 as? ImagePipeline.Error)?.code == .throttled
+                }
+                await limiters.release(permit, outcome: .answered)
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+import Foundation
+import MegatonRedis
+import NIOCore
+import Testing
+
+@testable import MegatonCluster
+
+@Suite(.timeLimit(.minutes(1))) struct WorkerPlacesTests {
+    private func job(_ id: String) throws -> ActiveJob {
+        let fields: [RedisValue] =
+            [id, "1", "0", "{}", "", "0", "0", "0", "0"].map { .bulk(ByteBuffer(string: $0)) }
+        return try #require(ActiveJob(.array(fields), validUntil: .now + .seconds(60)))
+    }
+
+    @Test func aClaimHoldsItsPlacesUntilItEnds() throws {
+        let places = WorkerPlaces(count: 4, waitsForSettlements: false)
+        let (first, second) = (RunningJobs(), RunningJobs())
+        let (a, b) = (places.add(first), places.add(second))
+        #expect(places.isShared && places.reserve(for: a) == 4)
+        #expect(places.free(for: a) == 4 && places.free(for: b) == 0, "its own claim does not count for a shard")
+        #expect(places.reserve(for: b) == 0 && places.isWaiting(b))
+        first.insert(try job("1"))
+        places.end(for: a)
+        #expect(places.reserve(for: b) == 3 && !places.isWaiting(b))
+        places.end(for: b)
+    }
+
+    /// Fault: the first shard always got the place, as it was asked first.
+    @Test func shardsTakeTurns() throws {
+        let places = WorkerPlaces(count: 1, waitsForSettlements: false)
+        let running = (0..<3).map { _ in RunningJobs() }
+        let members = running.map { places.add($0) }
+        var order: [Int] = []
+        for member in members { _ = places.reserve(for: member) }  // Shard 0 has the place, the others wait.
+        var owner = 0
+        for round in 0..<9 {
+            let job = try job("\(round)")
+            running[owner].insert(job)
+            places.end(for: members[owner])
+            _ = places.reserve(for: members[owner])  // It wants the next one too.
+            running[owner].remove(job)
+            // All try; only the one that has waited longest gets it.
+            let next = try #require(members.indices.first { places.reserve(for: members[$0]) == 1 })
+            order.append(next)
+            owner = next
+        }
+        #expect(order == [1, 2, 0, 1, 2, 0, 1, 2, 0])
+    }
+
+    @Test func theShardWhoseTurnItIsIsNotified() async throws {
+        let places = WorkerPlaces(count: 1, waitsForSettlements: false)
+        let (first, second) = (RunningJobs(), RunningJobs())
+        let (a, b) = (places.add(first), places.add(second))
+        #expect(places.reserve(for: a) == 1)
+        let job = try job("1")
+        first.insert(job)
+        places.end(for: a)
+        #expect(places.reserve(for: b) == 0)
+        first.remove(job)
+        await second.changed.wait()
+        #expect(places.reserve(for: b) == 1)
+        places.end(for: b)
+    }
+
+    /// Fault: a shard without work slept without a token, as another one was claiming for all places, and nothing woke
+    /// it when that found no job either.
+    @Test func aShardThatFindsNoPlaceWaitsForItsTurn() async {
+        let places = WorkerPlaces(count: 2, waitsForSettlements: false)
+        let (first, second) = (RunningJobs(), RunningJobs())
+        let (a, b) = (places.add(first), places.add(second))
+        #expect(places.hasPlace(a) && !places.isWaiting(a))
+        #expect(places.reserve(for: b) == 2)
+        #expect(!places.hasPlace(a) && places.isWaiting(a))
+        places.end(for: b)
+        await first.changed.wait()
+        #expect(places.reserve(for: a) == 2)
+    }
+
+    /// Fault: an idle worker with N shards sent N times the commands of one.
+    @Test func severalShardsAreAskedLessOften() {
+        let places = WorkerPlaces(count: 1, waitsForSettlements: false)
+        #expect(places.idleFactor == 1)
+        for factor in [1, 2, 3, 4, 5, 5, 5] {
+            _ = places.add(RunningJobs())
+            #expect(places.idleFactor == factor)
+        }
+    }
+
+    /// Packs of several shards use a free place once.
+    @Test func packsBorrowPlacesOfAllShards() throws {
+        let places = WorkerPlaces(count: 3, waitsForSettlements: false)
+        let running = [RunningJobs(), RunningJobs()]
+        for shard in running { _ = places.add(shard) }
+        running[0].insert(try job("1"))
+        running[1].insert(try job("2"))
+        #expect(running[0].lend(of: 3))
+        #expect(!running[0].lend(of: 3) && !running[1].lend(of: 3), "all three are in use")
+        running[0].takeBack()
+        #expect(running[1].lend(of: 3))
+    }
+
+    @Test func aShardThatLeavesBlocksNoOther() {
+        let places = WorkerPlaces(count: 1, waitsForSettlements: false)
+        let members = (0..<3).map { _ in places.add(RunningJobs()) }
+        #expect(places.reserve(for: members[0]) == 1)
+        #expect(places.reserve(for: members[1]) == 0 && places.reserve(for: members[2]) == 0)
+        places.leave(members[1])
+        places.end(for: members[0])
+        #expect(places.reserve(for: members[2]) == 1)
+    }
+}
