@@ -13,7 +13,7 @@ struct BenchmarksCommand: AsyncParsableCommand {
             QueueBenchmarkCommand.self, NoOpWorkerCommand.self, PipelineBenchmarkCommand.self,
             LockBenchmarkCommand.self,
             LockWaitersCommand.self, CacheBenchmarkCommand.self, ClusterBenchmarkCommand.self,
-            SimulatedWorkersCommand.self,
+            SimulatedWorkersCommand.self, IdleWorkersCommand.self,
         ]
     )
 

@@ -127,7 +127,7 @@ package struct ShardedQueue: Sendable {
     ///
     /// - Returns: the results, in the order of the shards.
     /// - Throws: the first error in that order, when all have ended.
-    func forEach<Value: Sendable>(
+    package func forEach<Value: Sendable>(
         _ body: @escaping @Sendable (JobQueue) async throws(RedisError) -> Value
     ) async throws(RedisError) -> [Value] {
         if shards.count == 1 { return [try await body(shards[0])] }

@@ -32,14 +32,22 @@ struct WorkerShard: Sendable {
         let logger: Logger
     }
 
-    init(_ number: Int, _ parts: Parts, queue: JobQueue, limiter: HostRateLimiter) {
+    /// - Parameter leases: the connection of the heartbeat; its own if nil.
+    init(
+        _ number: Int,
+        _ parts: Parts,
+        queue: JobQueue,
+        leases: RedisClient? = nil,
+        limiter: HostRateLimiter
+    ) {
         let (configuration, address) = (parts.configuration, parts.configuration.address)
         let (server, keys) = (address.server(number), queue.keys)
         var logger = parts.logger
         if number > 0 { logger[metadataKey: LogKey.shard] = "\(number)" }
         self.queue = queue
         self.limiter = limiter
-        leases = RedisClient(server, role: "lease", group: parts.leaseGroup, logger: logger)
+        let leases = leases ?? RedisClient(server, role: "lease", group: parts.leaseGroup, logger: logger)
+        self.leases = leases
         wake = RedisClient(server, role: "wake", group: parts.group, logger: logger)
         running = RunningJobs()
         sweeper = LeaseSweeper(
