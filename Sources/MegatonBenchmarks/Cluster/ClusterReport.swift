@@ -81,9 +81,9 @@ struct ClusterReport: Encodable, Sendable {
             "one Redis   \(number(jobsPerSecondOfOneRedis)) jobs a second, \(number(workersOfOneRedis)) such workers",
         ]
         if backlog.servers.count > 1 {
-            let rate = number(jobsPerSecondOfAllRedis)
             lines.append(
-                "all Redis   \(rate) jobs a second, \(number(workersOfAllRedis)) such workers, until the busiest has no time"
+                "all Redis   \(number(jobsPerSecondOfAllRedis)) jobs a second, \(number(workersOfAllRedis)) such "
+                    + "workers; the busiest then uses a whole processor"
             )
         }
         return (lines + RedisUsage.lines([("idle", idle), ("backlog", backlog), ("steady", steady)]))

@@ -65,9 +65,9 @@ struct BenchmarkQueue: Sendable {
         let workers = try await Self.workers(of: queue, since: try await queue.now() - silent).max() ?? 0
         guard jobs > 0 || workers > 0 else { return }
         throw CLIError.usage(
-            "the queue \"\(address.queue)\" has \(Counted.jobs(jobs)) and \(Counted.of(workers, "worker")), perhaps of a "
-                + "benchmark that was interrupted. A benchmark needs a queue that nothing else uses, as it drops jobs: "
-                + "name another with --queue, or wait until this one is empty."
+            "the queue \"\(address.queue)\" has \(Counted.jobs(jobs)) and \(Counted.of(workers, "worker")), perhaps "
+                + "of a benchmark that was interrupted. A benchmark needs a queue that nothing else uses, as it drops "
+                + "jobs: name another with --queue, or wait until this one is empty."
         )
     }
 

@@ -16,6 +16,8 @@ struct JobPusher: Sendable {
     private static let pushedAtOnce = 500
     /// Packs that are pushed at once to each of several shards: only the last of them is smaller than the others.
     private static let packsAtOnce = 8
+    /// The same number at a steady rate, where more would be late.
+    private static let steadyPacks = 2
     /// Time limit for the jobs; those that are not done by then never will be.
     static let timeout: Duration = .seconds(600)
 
@@ -70,7 +72,7 @@ struct JobPusher: Sendable {
         }
     }
 
-    /// Pushes jobs at a steady rate, a hundred times a second, and waits until all are done.
+    /// Pushes jobs at a steady rate, up to a hundred times a second, and waits until all are done.
     ///
     /// - Parameter rate: jobs per second.
     /// - Returns: number of jobs that were pushed.
@@ -78,11 +80,15 @@ struct JobPusher: Sendable {
     func pushSteadily(_ rate: Int, seconds: Int) async throws -> Int {
         let clock = ContinuousClock()
         let (start, before) = (clock.now, try await done())
+        // Several shards share the jobs of one push: packs must not become small for that.
+        let step = pack > 1 && queue.isDivided ? pack * Self.steadyPacks * queue.shards.count : 1
+        let ticks = seconds * 100
         var pushed = 0
-        for tick in 1...(seconds * 100) {
+        for tick in 1...ticks {
             try await clock.sleep(until: start + .milliseconds(10 * tick))
             let due = rate * tick / 100
-            if due > pushed { try await push(pushed..<due) }
+            guard due - pushed >= step || tick == ticks && due > pushed else { continue }
+            try await push(pushed..<due)
             pushed = due
         }
         if try await !wait(until: before + pushed) { throw Self.unfinished }

@@ -3,20 +3,21 @@ import MegatonCommandLine
 
 /// The limit of open files of this process.
 enum OpenFileLimit {
-    /// Raises the limit as far as the system allows, if it is too low.
+    /// Raises the limit as far as the system allows.
     ///
     /// - Throws: `CLIError` if that is not enough.
     static func require(_ count: Int, for purpose: String) throws(CLIError) {
         let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         var limit = rlimit()
-        guard getrlimit(resource, &limit) == 0, limit.rlim_cur < rlim_t(count) else { return }
+        guard getrlimit(resource, &limit) == 0 else { return }
         let maximum = limit.rlim_max
-        limit.rlim_cur = min(maximum, rlim_t(count))
+        limit.rlim_cur = maximum
+        // If it fails, the limit may still be enough.
         _ = setrlimit(resource, &limit)
         if maximum < rlim_t(count) {
             throw CLIError.system(
-                "\(purpose) need about \(count) open files in one process, and this system allows \(maximum): raise the "
-                    + "limit (ulimit -Hn), or take fewer workers."
+                "\(purpose) need about \(count) open files in one process, and this system allows \(maximum). Raise "
+                    + "the limit (ulimit -Hn), or take fewer workers."
             )
         }
     }

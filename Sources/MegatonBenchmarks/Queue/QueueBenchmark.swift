@@ -72,11 +72,12 @@ struct QueueReport: Encodable, Sendable {
 
     var text: String {
         func number(_ value: Double, _ digits: Int) -> String { String(format: "%.\(digits)f", value) }
+        let processes = Counted.of(workers, "worker process", "worker processes")
         let lines = [
             "backlog     \(jobs) jobs, \(number(bytesPerWaitingJob, 0)) bytes of Redis each",
-            "throughput  \(number(jobsPerSecond, 0)) jobs a second with \(Counted.of(workers, "worker process", "worker processes")) and \(Counted.of(shards, "shard"))",
-            "latency     p50 \(number(p50Milliseconds, 2)) ms, p99 \(number(p99Milliseconds, 2)) ms from push to start, "
-                + "at \(steadyRate) jobs a second",
+            "throughput  \(number(jobsPerSecond, 0)) jobs a second with \(processes), \(Counted.of(shards, "shard"))",
+            "latency     p50 \(number(p50Milliseconds, 2)) ms, p99 \(number(p99Milliseconds, 2)) ms from push to "
+                + "start, at \(steadyRate) jobs a second",
         ]
         return (lines + RedisUsage.lines([("backlog", backlog), ("steady", steady)])).joined(separator: "\n")
     }
