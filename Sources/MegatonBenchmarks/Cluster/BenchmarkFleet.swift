@@ -38,8 +38,8 @@ struct BenchmarkFleet: Sendable {
         for (name, info) in infos.servers.sorted(by: { $0.key < $1.key }) {
             guard let maximum = info.maximumConnections, share + info.connections > maximum else { continue }
             throw CLIError.usage(
-                "\(Counted.of(workers, "worker")) need about \(share) connections to \(name), which accepts \(maximum): "
-                    + "raise its maxclients, or take fewer workers."
+                "\(Counted.of(workers, "worker")) need about \(share) connections to \(name), which accepts "
+                    + "\(maximum): raise its maxclients, or take fewer workers."
             )
         }
     }
