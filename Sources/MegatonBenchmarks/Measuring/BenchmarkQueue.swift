@@ -47,7 +47,7 @@ struct BenchmarkQueue: Sendable {
             for mode in [JobQueue.PauseMode.paused, .drain] { try await queue.set(mode, to: false) }
         } catch {
             // The result, or the failure of the body, matters more.
-            Terminal.error("megaton-bench: the queue \"\(address.queue)\" could not be cleared: \(error.message)")
+            Terminal.error("megaton: the queue \"\(address.queue)\" could not be cleared: \(error.message)")
         }
         return try result.get()
     }
