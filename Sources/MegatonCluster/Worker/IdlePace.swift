@@ -4,7 +4,7 @@ import Synchronization
 /// Decides how often an idle worker looks for jobs, for sweeps that are missing and for a leader that is missing.
 ///
 /// The workers of a small fleet look as often as a single one. In a larger fleet each looks less often, so that all
-/// together look about 50 times a second for each of the three. The size of the fleet comes with each renewal of the
+/// together look 50 to 100 times a second for each of the three. The size of the fleet comes with each renewal of the
 /// leases, and a sleep follows it. A worker looks less often at each of several shards, too.
 final class IdlePace: Sendable {
     private let workers = Atomic(1)
@@ -17,8 +17,9 @@ final class IdlePace: Sendable {
     private static let share: Duration = .milliseconds(20)
     /// The longest time that is added: with it, workers look for jobs every 20 s.
     private static let longestExtra: Duration = .seconds(18)
-    /// Part of the added time that is random, so that workers that started at once do not stay in step.
-    private static let jitter = 0.2
+    /// Part of the added time that is random: workers that started at once, or lost Redis at once, are spread over the
+    /// whole interval after two or three looks.
+    private static let jitter = 0.5
     /// Longest time in which a sleep does not follow the size of the fleet. It costs no command.
     private static let step: Duration = .seconds(1)
 
