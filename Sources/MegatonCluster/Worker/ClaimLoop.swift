@@ -247,6 +247,7 @@ final class ClaimLoop: Sendable {
                 timeout: wait + Self.replyTime
             )
             if token.array != nil { return true }
+            if free <= 0 { return false }
         }
         return false
     }
