@@ -57,21 +57,20 @@ extension JobQueue {
     /// Sweeps unless the leader or another worker has done so a moment ago. While there is a leader, it costs one cheap
     /// command.
     ///
-    /// - Parameters:
-    ///   - interval: time between two sweeps of this worker if it is the only one.
-    ///   - idleFactor: factor of the pause while another process sweeps.
-    /// - Returns: number of swept jobs, and the pause before the next call.
+    /// - Parameter interval: time between two sweeps of this worker if it is the only one.
+    /// - Returns: number of swept jobs, the pause before the next call, and whether another process has swept a moment
+    ///   ago: then the pause is that of a small fleet.
     func sweepInTurn(
-        every interval: Duration,
-        idleFactor: Int = 1
-    ) async throws(RedisError) -> (swept: Int, pause: Duration) {
+        every interval: Duration
+    ) async throws(RedisError) -> (swept: Int, pause: Duration, isIdle: Bool) {
         let left = try await redis.send(["PTTL", .string(keys.sweepGate)]).int ?? 0
         // With jitter, so that a large fleet does not look all at once; soon after the gate opens, as the leader may
         // have died.
         let pause = max(Self.shortestPause, .milliseconds(left) * Double.random(in: 0.8...1))
-        if left > 0 { return (0, min(interval, pause) * idleFactor) }
+        if left > 0 { return (0, min(interval, pause), true) }
         let swept = try await sweep()
-        return (swept ?? 0, swept == nil ? interval / 2 : interval)
+        // One that has swept goes on as often, however large the fleet is: no time without sweeps follows.
+        return (swept ?? 0, swept == nil ? interval / 2 : interval, false)
     }
 
     /// Longest interval between the leader's sweeps.

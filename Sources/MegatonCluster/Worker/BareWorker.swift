@@ -12,9 +12,10 @@ package struct BareWorker: Sendable {
     private let sweeper: LeaseSweeper
     private let fallback: Leadership
     private let limiter: HostRateLimiter
+    private let pace: IdlePace
     private let logger: Logger
 
-    /// Interval at which a worker checks whether it must admit jobs by itself.
+    /// Interval at which a worker of a small fleet checks whether it must admit jobs by itself.
     private static let pollInterval: Duration = .seconds(1)
 
     /// - Parameters:
@@ -36,7 +37,8 @@ package struct BareWorker: Sendable {
         self.queue = queue
         self.limiter = limiter
         self.logger = logger
-        let (running, statistics) = (RunningJobs(), StatisticsRecorder())
+        let (running, statistics, pace) = (RunningJobs(), StatisticsRecorder(), IdlePace())
+        self.pace = pace
         let handler = JobHandler(
             queue: queue,
             completions: CompletionBatcher(queue, worker: name),
@@ -56,6 +58,7 @@ package struct BareWorker: Sendable {
             wake: wake,
             handler: handler,
             running: running,
+            pace: pace,
             logger: logger
         )
         heartbeat = LeaseHeartbeat(
@@ -66,9 +69,15 @@ package struct BareWorker: Sendable {
             lease: configuration.lease,
             interval: LeaseHeartbeat.interval(configuration.renewInterval, of: configuration.lease),
             statistics: statistics,
+            pace: pace,
             logger: logger
         )
-        sweeper = LeaseSweeper(queue: queue, role: .worker(interval: configuration.sweepInterval), logger: logger)
+        sweeper = LeaseSweeper(
+            queue: queue,
+            role: .worker(interval: configuration.sweepInterval),
+            logger: logger,
+            pace: pace
+        )
         fallback = Leadership(queue: queue, name: name, lease: configuration.lease, isFallback: true)
     }
 
@@ -92,12 +101,14 @@ package struct BareWorker: Sendable {
 
     /// Checks for a leader, as a worker's fallback coordinator does while there is one.
     private func poll() async {
-        await every(Self.pollInterval) {
+        await repeating {
             do {
                 _ = try await fallback.hasLeader()
             } catch {
                 logger.debug("cannot look for a leader", metadata: [LogKey.error: "\(error)"])
             }
+            await pace.sleep(Self.pollInterval)
+            return .zero
         }
     }
 }

@@ -42,11 +42,12 @@ struct WorkerShard: Sendable {
         leases = RedisClient(server, role: "lease", group: parts.leaseGroup, logger: logger)
         wake = RedisClient(server, role: "wake", group: parts.group, logger: logger)
         running = RunningJobs()
+        let pace = IdlePace(shardFactor: { [places = parts.places] in places.idleFactor })
         sweeper = LeaseSweeper(
             queue: queue,
             role: .worker(interval: configuration.sweepInterval),
             logger: logger,
-            idleFactor: { [places = parts.places] in places.idleFactor }
+            pace: pace
         )
         let handler = JobHandler(
             queue: queue,
@@ -70,6 +71,7 @@ struct WorkerShard: Sendable {
             running: running,
             isolated: parts.isolated,
             places: parts.places,
+            pace: pace,
             logger: logger
         )
         fallback = configuration.takeoverDelay.map { delay in
@@ -77,6 +79,7 @@ struct WorkerShard: Sendable {
             settings.keys = keys
             settings.isPart = true
             settings.takeoverDelay = delay
+            settings.pace = pace
             if configuration.cachePolicy == .storeReused { settings.caches = configuration.caches }
             return Coordinator(settings, redis: server, group: parts.group, name: parts.name, logger: logger)
         }
@@ -88,6 +91,7 @@ struct WorkerShard: Sendable {
             lease: configuration.lease,
             interval: LeaseHeartbeat.interval(configuration.renewInterval, of: configuration.lease),
             statistics: parts.statistics,
+            pace: pace,
             logger: logger
         )
     }
