@@ -23,6 +23,10 @@ struct ClusterBenchmark: Sendable {
     /// Duration of the part without jobs, seconds: as long as the others, so that it has each regular command of a
     /// worker several times.
     private static let idleSeconds = 2...10
+    /// Workers of a larger fleet look less often, and learn its size with their next renewal; see `settlingTime`.
+    private static let smallFleet = 100
+    /// Longer than one renewal, and than a sleep that began before it.
+    private static let settlingTime: Duration = .seconds(8)
     /// Time limit for the fleet to register, and for admitted jobs to end.
     private static let timeout: Duration = .seconds(120)
     /// Pause without admissions after which admission is over.
@@ -50,6 +54,7 @@ struct ClusterBenchmark: Sendable {
         guard
             try await BenchmarkQueue.waitForWorkers(fleet.workers, of: queue, since: began, atMost: Self.timeout)
         else { throw CLIError.broken("not all workers registered in time.") }
+        if fleet.workers > Self.smallFleet { try await Task.sleep(for: Self.settlingTime) }
         let idleTime = Duration.seconds(min(max(seconds, Self.idleSeconds.lowerBound), Self.idleSeconds.upperBound))
         let idling = try await RedisMeasurement.begin(queue)
         try await Task.sleep(for: idleTime)

@@ -12,10 +12,9 @@ package struct BareWorker: Sendable {
     private let name: String
     private let shards: [WorkerShard]
     private let fallbacks: [Leadership]
-    private let pollInterval: Duration
     private let logger: Logger
 
-    /// Interval at which a worker of one shard checks whether it must admit jobs by itself.
+    /// Interval at which a worker of a small fleet and one shard checks whether it must admit jobs by itself.
     private static let pollInterval: Duration = .seconds(1)
 
     /// - Parameters:
@@ -60,7 +59,6 @@ package struct BareWorker: Sendable {
         fallbacks = queue.shards.map { shard in
             Leadership(queue: shard, name: name, lease: configuration.lease, isFallback: true)
         }
-        pollInterval = Self.pollInterval * ShardLayout.idleFactor(of: queue.shards.count)
     }
 
     /// Works until the signal, and signs off.
@@ -72,7 +70,7 @@ package struct BareWorker: Sendable {
                 group.addTask { await shard.sweeper.run() }
                 group.addTask { await shard.limiter.run() }
             }
-            for fallback in fallbacks { group.addTask { await poll(fallback) } }
+            for (shard, fallback) in zip(shards, fallbacks) { group.addTask { await poll(fallback, shard.pace) } }
             await forEach { shard in await shard.claims.run(until: signal) }
             group.cancelAll()
         }
@@ -93,13 +91,15 @@ package struct BareWorker: Sendable {
     }
 
     /// Checks for a leader, as a worker's fallback coordinator does while there is one.
-    private func poll(_ fallback: Leadership) async {
-        await every(pollInterval) {
+    private func poll(_ fallback: Leadership, _ pace: IdlePace) async {
+        await repeating {
             do {
                 _ = try await fallback.hasLeader()
             } catch {
                 logger.debug("cannot look for a leader", metadata: [LogKey.error: "\(error)"])
             }
+            await pace.sleep(Self.pollInterval)
+            return .zero
         }
     }
 }

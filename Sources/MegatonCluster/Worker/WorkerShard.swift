@@ -14,6 +14,8 @@ struct WorkerShard: Sendable {
     let heartbeat: LeaseHeartbeat
     let sweeper: LeaseSweeper
     let limiter: HostRateLimiter
+    /// Decides how often the parts look at the shard while it is idle.
+    let pace: IdlePace
     /// Leads the shard if no coordinator does.
     let fallback: Coordinator?
 
@@ -50,11 +52,13 @@ struct WorkerShard: Sendable {
         self.leases = leases
         wake = RedisClient(server, role: "wake", group: parts.group, logger: logger)
         running = RunningJobs()
+        let pace = IdlePace(shardFactor: { [places = parts.places] in places.idleFactor })
+        self.pace = pace
         sweeper = LeaseSweeper(
             queue: queue,
             role: .worker(interval: configuration.sweepInterval),
             logger: logger,
-            idleFactor: { [places = parts.places] in places.idleFactor }
+            pace: pace
         )
         let handler = JobHandler(
             queue: queue,
@@ -78,6 +82,7 @@ struct WorkerShard: Sendable {
             running: running,
             isolated: parts.isolated,
             places: parts.places,
+            pace: pace,
             logger: logger
         )
         fallback = configuration.takeoverDelay.map { delay in
@@ -85,6 +90,7 @@ struct WorkerShard: Sendable {
             settings.keys = keys
             settings.isPart = true
             settings.takeoverDelay = delay
+            settings.pace = pace
             if configuration.cachePolicy == .storeReused { settings.caches = configuration.caches }
             return Coordinator(settings, redis: server, group: parts.group, name: parts.name, logger: logger)
         }
@@ -96,6 +102,7 @@ struct WorkerShard: Sendable {
             lease: configuration.lease,
             interval: LeaseHeartbeat.interval(configuration.renewInterval, of: configuration.lease),
             statistics: parts.statistics,
+            pace: pace,
             logger: logger
         )
     }
