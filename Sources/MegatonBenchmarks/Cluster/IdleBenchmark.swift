@@ -54,8 +54,8 @@ struct IdleBenchmark: Sendable {
         let measurement = try await RedisMeasurement.begin(queue)
         try await Task.sleep(for: .seconds(seconds))
         let usage = try await measurement.end()
-        // Counts are of workers that still live.
-        let living = try await BenchmarkQueue.workers(of: queue, since: try await queue.now() - 15_000).min() ?? 0
+        // Otherwise fewer workers than named would have sent the commands.
+        let living = try await BenchmarkQueue.livingWorkers(of: queue).min() ?? 0
         guard living >= fleet.workers else {
             throw CLIError.broken("only \(living) of \(fleet.workers) workers sent heartbeats during the measurement.")
         }

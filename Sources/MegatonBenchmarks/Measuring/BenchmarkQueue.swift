@@ -61,14 +61,18 @@ struct BenchmarkQueue: Sendable {
 
     private func requireUnused(_ queue: ShardedQueue) async throws {
         let jobs = try await queue.alive() + queue.intakeCount()
-        let silent = Int(Self.workerLease.inSeconds * 1000)
-        let workers = try await Self.workers(of: queue, since: try await queue.now() - silent).max() ?? 0
+        let workers = try await Self.livingWorkers(of: queue).max() ?? 0
         guard jobs > 0 || workers > 0 else { return }
         throw CLIError.usage(
             "the queue \"\(address.queue)\" has \(Counted.jobs(jobs)) and \(Counted.of(workers, "worker")), perhaps "
                 + "of a benchmark that was interrupted. A benchmark needs a queue that nothing else uses, as it drops "
                 + "jobs: name another with --queue, or wait until this one is empty."
         )
+    }
+
+    /// Number of workers that have sent a heartbeat within their lease, in each shard.
+    static func livingWorkers(of queue: ShardedQueue) async throws(RedisError) -> [Int] {
+        try await workers(of: queue, since: try await queue.now() - Int(workerLease.inSeconds * 1000))
     }
 
     /// Number of workers that have sent a heartbeat since then, in each shard.
