@@ -6,7 +6,8 @@ import MegatonPipeline
 extension AsyncParsableCommand {
     /// Parses the arguments, runs the command and ends the process: the `main` of each program.
     package static func runProgram() -> Never {
-        // Before the first task: the threads that run tasks open descriptors, which would get the number of a closed one.
+        // Before the first task: the threads that run tasks open descriptors, which would get the number of a closed
+        // one.
         StandardStreams.openClosed()
         // A peer that closes its end causes an error of that write, and must not end the process.
         signal(SIGPIPE, SIG_IGN)

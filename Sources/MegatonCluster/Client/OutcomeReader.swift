@@ -41,8 +41,8 @@ final class OutcomeReader {
 
     deinit { waiting.close() }
 
-    /// Waits for the next outcomes. Those that were returned before are acknowledged, and deleted from Redis; of several
-    /// shards, those of the shard that is read, and all before the end.
+    /// Waits for the next outcomes. Those that were returned before are acknowledged, and deleted from Redis; of
+    /// several shards, those of the shard that is read, and all before the end.
     ///
     /// - Returns: none at the end of the batch.
     func page() async throws -> [Data] {

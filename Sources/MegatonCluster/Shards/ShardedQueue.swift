@@ -4,8 +4,8 @@ package import NIOCore
 
 /// A queue on all of its shards; see the section "Shards" of <doc:Scheduling>.
 ///
-/// Each shard is a whole `JobQueue`, and most queues have one. Questions about the whole queue go to all of them, and the
-/// answers are added up here.
+/// Each shard is a whole `JobQueue`, and most queues have one. Questions about the whole queue go to all of them, and
+/// the answers are added up here.
 package struct ShardedQueue: Sendable {
     /// The shards, in order.
     package let shards: [JobQueue]

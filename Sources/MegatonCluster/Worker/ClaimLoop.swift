@@ -25,8 +25,8 @@ final class ClaimLoop: Sendable {
     /// Whether a wake token has arrived since the last claim.
     private let hasWakeToken = Atomic(false)
 
-    /// Longest sleep of an idle worker of a small fleet with one shard. It then looks for jobs by itself, so that a lost
-    /// token costs no more.
+    /// Longest sleep of an idle worker of a small fleet with one shard. It then looks for jobs by itself, so that a
+    /// lost token costs no more.
     private static let idleInterval: Duration = .seconds(2)
     /// Longest time for which one command waits for a token: Redis gives one to a connection that has ended unnoticed.
     private static let longestWait: Duration = .seconds(20)
