@@ -118,8 +118,8 @@ struct PaceMeter {
         }
         let pace = Pace(name: name, places: work / seconds)
         figures.append(
-            String(format: "pace %@: %.1f of %d places in %.1f s", name, pace.places, cluster.plan.places, seconds)
-                + ", while \(before.held) jobs were held, and \(after.held) at its end"
+            "pace \(name): \(Self.text(pace.places)) of \(cluster.plan.places) places in \(Self.text(seconds)) s, while "
+                + "\(before.held) jobs were held, and \(after.held) at its end"
         )
         let first = paces.first?.places ?? pace.places
         if pace.places < Self.leastShare * first {

@@ -2,9 +2,9 @@
  * A pack from its place to the end of each source: `claim`, `settlePack`, `sweep` and `tick`. Each script is one atomic
  * step.
  *
- * One pack of SOURCES sources, 2 or 3, and two workers. A worker settles the sources that it has decided, as often as it
- * likes, and keeps the rest, gives it back, or leaves it to the host. It dies with the pack, or pauses for longer than
- * its lease and goes on; a reply to a script is lost, and the call is repeated; or a call runs later, once more or
+ * One pack of SOURCES sources, 2 or 3, and two workers. A worker settles the sources that it has decided, as often as
+ * it likes, and keeps the rest, gives it back, or leaves it to the host. It dies with the pack, or pauses for longer
+ * than its lease and goes on; a reply to a script is lost, and the call is repeated; or a call runs later, once more or
  * instead. A source that is split off is a job of its own: the model `leases` has its life.
  *
  * Rules: a source is in the pack, a job of its own, or ended; it ends once; only a pack that runs is settled; every
