@@ -56,6 +56,8 @@ struct ChaosBatch {
     private static let keys = 40
     /// An attempt at a host that hangs costs a place for six seconds, and two of them suffice.
     private static let attemptsAtDeadHosts = 2
+    /// A 429 costs an attempt, and without Redis there are no limits that prevent it.
+    private static let attemptsAtLimitedHost = 20
     /// A source that kills its process is poison, and so is a job that was running at too many kills. Only the faults of
     /// processes are a reason for a job of a healthy host to fail.
     private static let excused = "poison"
@@ -102,7 +104,11 @@ struct ChaosBatch {
         /// after the other: not longer than half a minute.
         let packed: Int
         let rule: Rule
+        /// Maximum number of attempts; nil for the usual one.
+        var attempts: Int?
         let url: (Int) -> String
+
+        var fields: String { attempts.map { #","attempts":\#($0)"# } ?? "" }
     }
 
     /// Sources of hosts of all kinds, distinct in the whole run.
@@ -116,13 +122,21 @@ struct ChaosBatch {
         return [
             HostShare(count: 30, packed: 90, rule: .done) { hosts.fast.url(path($0)).absoluteString },
             HostShare(count: 12, packed: 12, rule: .done) { hosts.slow.url(path($0)).absoluteString },
-            HostShare(count: 24, packed: 60, rule: .done) { hosts.limited.url(path($0)).absoluteString },
+            HostShare(count: 24, packed: 60, rule: .done, attempts: Self.attemptsAtLimitedHost) {
+                hosts.limited.url(path($0)).absoluteString
+            },
             HostShare(count: 24, packed: 60, rule: .any) {
                 origin.appendingPathComponent("\(name)-\($0).png").absoluteString
             },
-            HostShare(count: 6, packed: 6, rule: .failed) { hosts.failing.url(path($0)).absoluteString },
-            HostShare(count: 12, packed: 20, rule: .failed) { dead.refused(path($0)) },
-            HostShare(count: 4, packed: 4, rule: .failed) { dead.unanswered(path($0)) },
+            HostShare(count: 6, packed: 6, rule: .failed, attempts: Self.attemptsAtDeadHosts) {
+                hosts.failing.url(path($0)).absoluteString
+            },
+            HostShare(count: 12, packed: 20, rule: .failed, attempts: Self.attemptsAtDeadHosts) {
+                dead.refused(path($0))
+            },
+            HostShare(count: 4, packed: 4, rule: .failed, attempts: Self.attemptsAtDeadHosts) {
+                dead.unanswered(path($0))
+            },
         ]
     }
 
@@ -138,7 +152,7 @@ struct ChaosBatch {
             for number in 0..<share.count {
                 let priority = ["high", "normal", "bulk"][Int.random(in: 0..<3, using: &random)]
                 var fields = Self.rendition(20) + #","priority":"\#(priority)""#
-                if share.rule == .failed { fields += #","attempts":\#(Self.attemptsAtDeadHosts)"# }
+                fields += share.fields
                 lines.append(Line(source: share.url(number), rule: share.rule, fields: fields))
             }
         }
@@ -176,8 +190,7 @@ struct ChaosBatch {
         options = ["--pack", String([4, 16, 64, 256][Int.random(in: 0..<4, using: &random)])]
         // In the order of the hosts: a pack has neighbors of one host that differ in nothing else.
         for share in sources(origin, hosts, dead) {
-            let attempts = share.rule == .failed ? #","attempts":\#(Self.attemptsAtDeadHosts)"# : ""
-            let fields = Self.rendition(24) + attempts
+            let fields = Self.rendition(24) + share.fields
             lines += (0..<share.packed).map { Line(source: share.url($0), rule: share.rule, fields: fields) }
         }
     }

@@ -40,7 +40,7 @@ final class ChaosHosts: Sendable {
     }
 
     /// Requests in a second that the limited host answers.
-    private static let limit = 15
+    private static let limit = 20
 
     init() async throws {
         let image = TestImage.quarters(width: 64, height: 64)

@@ -16,7 +16,7 @@ struct ChaosPlan {
     /// Number of shards from the middle of the run on.
     let laterShards: Int
 
-    /// Places of the workers: always a large one and one with a single place. All together are at most 33, so that jobs
+    /// Places of the workers: always a large one and one with a single place. All together are at most 32, so that jobs
     /// of half a second need less than one of two cores.
     private static let fleets = [[24, 4, 2, 1], [16, 8, 1, 1, 1], [12, 12, 3, 1], [20, 6, 4, 1, 1]]
 

@@ -25,6 +25,8 @@ struct PaceMeter {
     /// are free after 16 s, the jobs of four batches need less than half a minute of the smallest fleet, and so do
     /// suspects, which run one at a time. The rest is for a machine with two cores.
     private static let settling: Duration = .seconds(90)
+    /// Time in which no attempt is running at some moment, as each takes less than ten seconds.
+    private static let lastAttempts: Duration = .seconds(30)
     /// Seconds of work for each place.
     private static let secondsOfAPlace = 8.0
     /// Jobs of dead hosts: enough to open the circuit breakers, which ten failures do.
@@ -51,21 +53,31 @@ struct PaceMeter {
     mutating func measure(_ name: String) async throws {
         let number = paces.count + 1
         _ = try cluster.fleet.supervise()
-        let settled = try await stage.wait(atMost: Self.settling, every: .milliseconds(250)) {
-            try await watch.sample().isSettled
-        }
-        if settled == nil {
-            let state = (try? await watch.sample())?.text ?? "unknown"
-            violations.append(
-                "rate: \(name): \(Stage.seconds(Self.settling)) after the last batch began, until "
-                    + "\(cluster.faults.seconds()) of the run, jobs that wait for nothing had not ended: \(state)"
-            )
-        }
+        try await settle(name)
         let dead = try await cluster.hosts.dead()
         defer { dead.stop() }
         try await submitDead("pace-dead-\(number)", dead)
         try await measureHealthy("pace-\(number)", name)
         try await end("pace-dead-\(number)")
+    }
+
+    /// Waits for an empty queue, so that all measurements begin alike. Jobs may still wait for dead hosts or for an
+    /// attempt after that: only others are a violation.
+    private mutating func settle(_ name: String) async throws {
+        let emptied = try await stage.wait(atMost: Self.settling, every: .milliseconds(250)) {
+            let sample = try await watch.sample()
+            return sample.isSettled && sample.waiting == 0
+        }
+        if emptied != nil { return }
+        let settled = try await stage.wait(atMost: Self.lastAttempts, every: .milliseconds(250)) {
+            try await watch.sample().isSettled
+        }
+        if settled != nil { return }
+        let state = (try? await watch.sample())?.text ?? "unknown"
+        violations.append(
+            "rate: \(name): \(Stage.seconds(Self.settling + Self.lastAttempts)) after the last batch began, until "
+                + "\(cluster.faults.seconds()) of the run, jobs were ready or running at each look: \(state)"
+        )
     }
 
     /// Submits the jobs of dead hosts, and waits until their circuit breakers are open.
