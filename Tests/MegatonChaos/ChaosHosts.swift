@@ -23,7 +23,7 @@ final class ChaosHosts: Sendable {
         let server: OriginServer
     }
 
-    /// Two hosts that no worker has met: what is known of a dead host makes its next jobs fail at once.
+    /// Two hosts that no worker has met: the jobs of a dead host that was given up fail at once.
     struct Dead: Sendable {
         /// Refuses connections.
         let refusing: FaultProxy

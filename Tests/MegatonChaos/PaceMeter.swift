@@ -20,6 +20,8 @@ struct PaceMeter {
     private(set) var paces: [Pace] = []
     private(set) var violations: [String] = []
     private(set) var figures: [String] = []
+    /// Number of measurements, also of those that failed.
+    private var count = 0
 
     /// Time in which all jobs that do not wait have ended after the faults, with no new batch. Leases of killed workers
     /// are free after 16 s, the jobs of four batches need less than half a minute of the smallest fleet, and so do
@@ -51,7 +53,8 @@ struct PaceMeter {
     ///
     /// - Parameter name: the phase, for messages.
     mutating func measure(_ name: String) async throws {
-        let number = paces.count + 1
+        count += 1
+        let number = count
         _ = try cluster.fleet.supervise()
         try await settle(name)
         let dead = try await cluster.hosts.dead()
