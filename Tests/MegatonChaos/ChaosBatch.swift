@@ -9,7 +9,8 @@ struct ChaosBatch {
         /// Jobs of the origin that the faults concern, two for each source; a third of the sources is common to all
         /// batches.
         case plain
-        /// Jobs of hosts of all kinds, of all priorities, delayed, with idempotency keys, and with ids that occur twice.
+        /// Jobs of hosts of all kinds, of all priorities, delayed, with idempotency keys, and with ids that occur
+        /// twice.
         case mixed
         /// Packs of several hosts.
         case packs
@@ -58,8 +59,8 @@ struct ChaosBatch {
     private static let attemptsAtDeadHosts = 2
     /// A 429 costs an attempt, and without Redis there are no limits that prevent it.
     private static let attemptsAtLimitedHost = 20
-    /// A source that kills its process is poison, and so is a job that was running at too many kills. Only the faults of
-    /// processes are a reason for a job of a healthy host to fail.
+    /// A source that kills its process is poison, and so is a job that was running at too many kills. Only the faults
+    /// of processes are a reason for a job of a healthy host to fail.
     private static let excused = "poison"
 
     /// - Parameters:

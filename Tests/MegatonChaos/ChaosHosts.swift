@@ -3,8 +3,8 @@ import MegatonTestSupport
 import NIOCore
 import Synchronization
 
-/// Hosts of all kinds beside the ``ChaosOrigin``. The faults do not concern them, so that the outcomes of their jobs are
-/// known. Host limits go by port, so that each server is a host of its own.
+/// Hosts of all kinds beside the ``ChaosOrigin``. The faults do not concern them, so that the outcomes of their jobs
+/// are known. Host limits go by port, so that each server is a host of its own.
 final class ChaosHosts: Sendable {
     /// Answers at once.
     let fast: OriginServer

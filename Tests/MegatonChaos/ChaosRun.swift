@@ -166,8 +166,8 @@ public struct ChaosRun: Sendable {
                 result.require(counters.isFinished, "I1: batch \(summary.name) has not ended in shard \(shard)")
                 result.require(
                     counters.ended == counters["total"] && counters["total"] == counters["submitted"],
-                    "I6: batch \(summary.name) in shard \(shard): \(counters.ended) ended, \(counters["total"]) in all, "
-                        + "\(counters["submitted"]) submitted"
+                    "I6: batch \(summary.name) in shard \(shard): \(counters.ended) ended, "
+                        + "\(counters["total"]) in all, \(counters["submitted"]) submitted"
                 )
             }
             let report = try await QueueAudit(queue: queue).run(repair: false)

@@ -25,8 +25,8 @@ enum Fault: String, CaseIterable {
     case failingOrigin = "an origin that answers 503 with Retry-After"
     case brokenOrigin = "an origin that ends in the middle of its bodies"
 
-    /// Whether a Redis is unreachable, slow or empty during the fault. A cache that does not answer is a reason for jobs
-    /// to stand still too, as each waits for it in vain.
+    /// Whether a Redis is unreachable, slow or empty during the fault. A cache that does not answer is a reason for
+    /// jobs to stand still too, as each waits for it in vain.
     var takesRedisAway: Bool {
         switch self {
         case .killWorker, .killWorkers, .stopWorker, .drainWorker, .suspectsWorker, .killCoordinator, .stopCoordinator,

@@ -12,8 +12,8 @@ final class FaultClock: Sendable {
     private let state = Mutex(State())
     private let start = ContinuousClock.now
 
-    /// Time after a fault of a Redis or of its network until all processes are connected again: a command has 5 s, and a
-    /// pause before a new connection at most 2 s. The rest is for a busy machine.
+    /// Time after a fault of a Redis or of its network until all processes are connected again: a command has 5 s, and
+    /// a pause before a new connection at most 2 s. The rest is for a busy machine.
     private static let reconnection: Duration = .seconds(8)
 
     func begin(_ fault: Fault) {

@@ -37,8 +37,8 @@ struct PaceMeter {
     /// Share of the first pace that each later one reaches. The last jobs of three seconds may begin late: that is a
     /// quarter of the time of the batch. The rest is for the noise of a machine whose two cores do all of the work.
     private static let leastShare = 0.6
-    /// Share of the places' time that the batch gets, also in the first measurement. The start of the submitting process
-    /// and the last jobs, during which most places are free, cost a third of it; the rest is for a busy machine.
+    /// Share of the places' time that the batch gets, also in the first measurement. The start of the submitting
+    /// process and the last jobs, during which most places are free, cost a third of it; the rest is for a busy machine.
     private static let leastUse = 0.4
     /// Ten times what the batch needs.
     private static let patience: Duration = .seconds(120)
@@ -133,8 +133,8 @@ struct PaceMeter {
         }
         let pace = Pace(name: name, places: work / seconds)
         figures.append(
-            "pace \(name): \(Self.text(pace.places)) of \(cluster.plan.places) places in \(Self.text(seconds)) s, while "
-                + "\(before.held) jobs were held, and \(after.held) at its end"
+            "pace \(name): \(Self.text(pace.places)) of \(cluster.plan.places) places in \(Self.text(seconds)) s, "
+                + "while \(before.held) jobs were held, and \(after.held) at its end"
         )
         let first = paces.first?.places ?? pace.places
         if pace.places < Self.leastShare * first {

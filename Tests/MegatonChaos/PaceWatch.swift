@@ -41,8 +41,8 @@ final class PaceWatch: Sendable {
     private let state = Mutex(State())
 
     private static let interval: Duration = .milliseconds(500)
-    /// Running jobs may all wait for the fetches of a worker that was killed or stopped: its flights last 10 s. A job of
-    /// a slow host takes two seconds more, and a pack settles its sources every five; these may coincide with a busy
+    /// Running jobs may all wait for the fetches of a worker that was killed or stopped: its flights last 10 s. A job
+    /// of a slow host takes two seconds more, and a pack settles its sources every five; these may coincide with a busy
     /// machine. A queue that stands still for want of a decision does so for a lease (15 s), or for good.
     private static let limit: Duration = .seconds(15)
 
