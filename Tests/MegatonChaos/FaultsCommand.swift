@@ -9,9 +9,9 @@ struct FaultsCommand: AsyncParsableCommand {
         abstract: "Faults from a seed while batches run, then a check that nothing was lost or done twice.",
         discussion: """
             The workers differ in their places. Jobs are fast, slow, delayed, in packs, with idempotency keys, and \
-            twice; their hosts are fast, slow, limited, failing and dead. Of five seeds in a row, two divide the queue \
-            into shards, and once more in the run. The pace is measured before the faults, every five minutes, and at the \
-            end: let the machine have nothing else to do, or give --no-pace.
+            twice; their hosts are fast, slow, limited, failing and dead. Of five seeds in a row, two divide the \
+            queue into shards, and once more in the run. The pace is measured before the faults, every five minutes, \
+            and at the end: let the machine have nothing else to do, or give --no-pace.
             """
     )
 

@@ -38,7 +38,8 @@ struct PaceMeter {
     /// quarter of the time of the batch. The rest is for the noise of a machine whose two cores do all of the work.
     private static let leastShare = 0.6
     /// Share of the places' time that the batch gets, also in the first measurement. The start of the submitting
-    /// process and the last jobs, during which most places are free, cost a third of it; the rest is for a busy machine.
+    /// process and the last jobs, during which most places are free, cost a third of it; the rest is for a busy
+    /// machine.
     private static let leastUse = 0.4
     /// Ten times what the batch needs.
     private static let patience: Duration = .seconds(120)
