@@ -38,6 +38,7 @@ package actor ShardedSubmitter {
                 batch: batch,
                 policy: policy,
                 keptLimit: keptLimit / queue.shards.count,
+                shards: queue.shards.count,
                 onDelay: onDelay,
                 onRestore: onRestore
             )
