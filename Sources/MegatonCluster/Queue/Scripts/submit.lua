@@ -13,8 +13,8 @@
 --      another process.
 -- Before: any state. After: `submitted` = first + count, however often the call was repeated: the number of the first
 -- job shows which of them are there already, so that a call can be repeated after a lost reply. A pack counts as its
--- sources in all numbers. A cancelled batch accepts no more jobs. The number of shards shows a reader that one of them has lost
--- its part.
+-- sources in all numbers. A cancelled batch accepts no more jobs. The number of shards shows a reader that
+-- one of them has lost its part.
 -- Not `allow-oom`: a full Redis refuses new work.
 
 local jobsKey, batchKey, batchesKey, intakesKey, intakeWakeKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
