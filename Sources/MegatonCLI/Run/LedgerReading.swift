@@ -157,7 +157,7 @@ struct LedgerReading: Sendable {
         } catch {
             guard error.isTransient && follows else { throw error }
             if let deadline, ContinuousClock.now >= deadline { throw error }
-            Terminal.error("megaton: waiting for Redis: \(error.message)")
+            if cursor.hasNewFailure { Terminal.error("megaton: waiting for Redis: \(error.message)") }
             try await Task.sleep(for: Self.retryInterval)
             return nil
         }
