@@ -116,6 +116,7 @@ public final class Worker: Sendable {
                 isSourceShared: configuration.isSourceShared
             ),
             places: ClaimLoop.places(configuration),
+            limiters: limiters,
             isolated: isolated,
             statistics: statistics,
             history: history,
