@@ -346,6 +346,46 @@ import Testing
         }
     }
 
+    /// Fault: shard 0 was not checked before the protocol was recorded there.
+    @Test func aWrongServerOfShard0GetsNoKey() async throws {
+        try await RedisServerProcess.run { (first) async throws in
+            try await RedisServerProcess.run { (wrong) async throws in
+                try await withQueue([first.configuration]) { (setup) async throws in
+                    _ = try await setup.resharding.change(to: 2)
+                    var settings = Coordinator.Configuration()
+                    settings.keys = setup.address.keys(0)
+                    settings.furtherControls = [first.configuration]
+                    let coordinator = Coordinator(
+                        settings,
+                        redis: wrong.configuration,
+                        group: group,
+                        name: "leader",
+                        logger: logger
+                    )
+                    defer { coordinator.close() }
+                    var configuration = Worker.Configuration(control: wrong.configuration)
+                    configuration.keys = setup.address.keys(0)
+                    configuration.furtherControls = [first.configuration]
+                    let worker = try Worker(configuration, group: group, logger: logger, onHungRender: {})
+                    await expectMismatch("name it first") { try await coordinator.start() }
+                    await expectMismatch("name it first") { try await worker.start() }
+                    await worker.close()
+                    let client = wrong.client()
+                    defer { client.close() }
+                    #expect(try await client.send(["DBSIZE"]).int == 0)
+                }
+            }
+        }
+    }
+
+    @Test func workersEndOneAfterTheOther() {
+        #expect(ShardCheck.delay(workers: 1, random: 1) == .zero)
+        #expect(ShardCheck.delay(workers: 0, random: 1) == .zero, "their Redis has lost its data")
+        #expect(ShardCheck.delay(workers: 21, random: 0.5) == .seconds(1))
+        #expect(ShardCheck.delay(workers: 5000, random: 1) == .seconds(30))
+        #expect(ShardCheck.delay(workers: 5000, random: 0) == .zero)
+    }
+
     @Test func onlyTheCopyOfShard0IsReadOften() async throws {
         try await RedisServerProcess.run { (server) async throws in
             try await withQueue([server.configuration]) { (setup) async throws in
