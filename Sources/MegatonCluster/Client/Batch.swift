@@ -41,7 +41,7 @@ public struct Batch: Sendable {
     /// - Throws: ``ClusterError``.
     public func counters() async throws -> BatchCounters {
         do {
-            return try await BatchMonitor(queue: try await client.queue(), batch: name).counters()
+            return try await BatchMonitor(queue: try await client.queue(isFresh: false), batch: name).counters()
         } catch {
             throw ClusterError(error)
         }
