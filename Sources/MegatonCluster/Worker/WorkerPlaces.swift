@@ -53,8 +53,8 @@ final class WorkerPlaces: Sendable {
             state.isSlow.append(false)
             return state.members.count - 1
         }
-        running.share(
-            RunningJobs.Sharing(
+        running.join(
+            RunningJobs.Siblings(
                 didFree: { [weak self] in self?.wakeNext(after: member) },
                 lend: { [weak self] in self?.lend(to: member) },
                 activeCount: { [weak self] in self?.activeCount ?? 0 }
