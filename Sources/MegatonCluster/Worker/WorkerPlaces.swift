@@ -36,11 +36,14 @@ final class WorkerPlaces: Sendable {
         self.waitsForSettlements = waitsForSettlements
     }
 
+    /// Number of shards that share the places.
+    var shardCount: Int { state.withLock { $0.members.count } }
+
     /// Whether several shards share the places.
-    var isShared: Bool { state.withLock { $0.members.count > 1 } }
+    var isShared: Bool { shardCount > 1 }
 
     /// See `ShardLayout.idleFactor(of:)`.
-    var idleFactor: Int { ShardLayout.idleFactor(of: state.withLock { $0.members.count }) }
+    var idleFactor: Int { ShardLayout.idleFactor(of: shardCount) }
 
     /// Adds a shard.
     ///
