@@ -158,6 +158,17 @@ package struct ShardedQueue: Sendable {
     }
 }
 
+extension [JobQueue] {
+    /// A connection to each server of these shards, several of which may be on one.
+    package var servers: [RedisClient] {
+        var servers: [RedisClient] = []
+        for shard in self where !servers.contains(where: { $0.configuration == shard.redis.configuration }) {
+            servers.append(shard.redis)
+        }
+        return servers
+    }
+}
+
 /// The name of a queue and the Redis servers of its shards: shard k is on the server k modulo their number.
 package struct QueueAddress: Sendable, Equatable {
     /// At least one, in the order that all processes of the queue use.
