@@ -29,7 +29,7 @@ package struct ShardLayout: Sendable, Equatable {
         (self.count, self.id, self.target) = (count, id, target)
     }
 
-    /// Numbers of shards that a queue may have. A worker has three connections for each.
+    /// Numbers of shards that a queue may have. A worker has four connections for each.
     package static let counts = 1...128
 
     /// Factor of the intervals at which an idle worker looks at each of several shards, so that all together cost it
