@@ -3,9 +3,9 @@ package import MegatonRedis
 
 /// Changes the number of shards of a queue; see the section "Shards" of <doc:Scheduling>.
 ///
-/// No job moves. Shards that are added begin empty, and paused if shard 0 is, and shards that are removed must be empty.
-/// Each step can be repeated, so that the same command finishes a change that was interrupted. A copy is replaced only
-/// if it is the one that was read: of two commands at the same time, one changes nothing more.
+/// No job moves. Shards that are added begin empty, and paused if shard 0 is; shards that are removed must be empty. Each
+/// step can be repeated, so that the same command finishes a change that was interrupted. A copy is replaced only if it
+/// is the one that was read: of two commands at the same time, one changes nothing more.
 package struct Resharding: Sendable {
     private let address: QueueAddress
     private let shard: @Sendable (Int) -> JobQueue
@@ -140,9 +140,10 @@ package struct Resharding: Sendable {
             guard let lost = try await ShardLayout.lost(shard(1), needsAnswer: count > 1) else { return ShardLayout() }
             guard acceptsLoss && count == lost.count else {
                 throw refusal(
-                    "Shard 1 of the queue \"\(address.queue)\" exists, but shard 0 on \(address.server(0)) has no layout: "
-                        + "it has lost its data, or is not the Redis of the queue. If it has lost its data, run megaton "
-                        + "queue reshard \(lost.count) --accept-loss: there were \(Self.shards(lost.count))."
+                    "Shard 1 of the queue \"\(address.queue)\" exists, but shard 0 on \(address.server(0)) has no "
+                        + "layout: it has lost its data, or is not the Redis of the queue. If it has lost its data, "
+                        + "run megaton queue reshard \(lost.count) --accept-loss: there were "
+                        + "\(Self.shards(lost.count))."
                 )
             }
             return lost
@@ -179,8 +180,8 @@ package struct Resharding: Sendable {
             }
             if change.stored == nil && !change.acceptsLoss {
                 throw refusal(
-                    "\(place) exists, but shard 0 on \(address.server(0)) has no layout: it has lost its data, or is not "
-                        + "the Redis of the queue. If it has lost its data, add --accept-loss."
+                    "\(place) exists, but shard 0 on \(address.server(0)) has no layout: it has lost its data, or is "
+                        + "not the Redis of the queue. If it has lost its data, add --accept-loss."
                 )
             }
             return text
@@ -188,14 +189,14 @@ package struct Resharding: Sendable {
         if number < change.old.count {
             if change.acceptsLoss { return nil }
             throw refusal(
-                "\(place) has nothing of the queue: it has lost its data, or the servers are named in another order than "
-                    + "before. If it has lost its data, add --accept-loss."
+                "\(place) has nothing of the queue: it has lost its data, or the servers are named in another order "
+                    + "than before. If it has lost its data, add --accept-loss."
             )
         }
         if try await isUsed(shard) {
             throw refusal(
-                "\(place) is in use, as the queue \"\(address.queue):\(number)\". Delete that queue, or choose another name "
-                    + "or fewer shards."
+                "\(place) is in use, as the queue \"\(address.queue):\(number)\". Delete that queue, or choose another "
+                    + "name or fewer shards."
             )
         }
         return nil
@@ -228,9 +229,9 @@ package struct Resharding: Sendable {
         if left.isEmpty { return }
         throw refusal(
             "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" cannot be removed: it has "
-                + "\(left.joined(separator: ", ")). Stop the submitters, wait for the batches (megaton batch wait, megaton "
-                + "batch results --ledger), requeue or drop the dead jobs (megaton dead), and run megaton queue reshard "
-                + "\(count) again."
+                + "\(left.joined(separator: ", ")). Stop the submitters, wait for the batches (megaton batch wait, "
+                + "megaton batch results --ledger), requeue or drop the dead jobs (megaton dead), and run megaton "
+                + "queue reshard \(count) again."
         )
     }
 
@@ -279,8 +280,8 @@ package struct Resharding: Sendable {
     ) async throws(RedisError) {
         if try await shard.changeLayout(from: expected, to: text) { return }
         throw refusal(
-            "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" has been changed meanwhile, perhaps by another "
-                + "megaton queue reshard. Run one of them again: megaton queue reshard \(change.new.count)."
+            "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" has been changed meanwhile, perhaps by "
+                + "another megaton queue reshard. Run one of them again: megaton queue reshard \(change.new.count)."
         )
     }
 

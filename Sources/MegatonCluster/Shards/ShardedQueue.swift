@@ -216,8 +216,8 @@ package struct QueueAddress: Sendable, Equatable {
             throw RedisError(
                 .shardMismatch,
                 "The queue \"\(queue)\" has \(layout.count == 1 ? "one shard" : "\(layout.count) shards"), and "
-                    + "\(servers.count) servers are named for it. Name as many as it uses, or divide it with megaton queue "
-                    + "reshard \(servers.count)."
+                    + "\(servers.count) servers are named for it. Name as many as it uses, or divide it with megaton "
+                    + "queue reshard \(servers.count)."
             )
         }
         return layout
