@@ -13,9 +13,9 @@ struct BenchmarksCommand: AsyncParsableCommand {
             QueueBenchmarkCommand.self, NoOpWorkerCommand.self, PipelineBenchmarkCommand.self,
             LockBenchmarkCommand.self,
             LockWaitersCommand.self, CacheBenchmarkCommand.self, ClusterBenchmarkCommand.self,
-            SimulatedWorkersCommand.self,
+            SimulatedWorkersCommand.self, IdleWorkersCommand.self,
         ]
     )
 
-    static func main() async { await runProgram() }
+    static func main() { runProgram() }
 }

@@ -17,5 +17,5 @@ struct MegatonCommand: AsyncParsableCommand {
         ]
     )
 
-    static func main() async { await runProgram() }
+    static func main() { runProgram() }
 }

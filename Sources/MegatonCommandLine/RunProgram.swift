@@ -1,13 +1,25 @@
 package import ArgumentParser
+import Dispatch
 import Foundation
 import MegatonPipeline
 
 extension AsyncParsableCommand {
     /// Parses the arguments, runs the command and ends the process: the `main` of each program.
-    package static func runProgram() async {
+    package static func runProgram() -> Never {
+        // Before the first task: the threads that run tasks open descriptors, which would get the number of a closed
+        // one.
         StandardStreams.openClosed()
         // A peer that closes its end causes an error of that write, and must not end the process.
         signal(SIGPIPE, SIG_IGN)
+        // Safe without a parent: it lives as long as the process, which it ends.
+        Task {
+            await runCommand()
+            Self.exit()
+        }
+        dispatchMain()
+    }
+
+    private static func runCommand() async {
         let arguments = Array(CommandLine.arguments.dropFirst())
         // Otherwise the general help would be printed, as if it were that of the misspelled command.
         if arguments.first == "help" { exitIfCommandIsUnknown(Array(arguments.dropFirst())) }

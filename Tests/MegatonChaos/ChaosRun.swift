@@ -13,12 +13,21 @@ public struct ChaosRun: Sendable {
         public var program: String
         /// Directory for lists, ledgers, outputs and histories; must be empty.
         public var directory: String
+        /// Whether rates are measured and judged too, for which the machine must have nothing else to do.
+        public var judgesPace: Bool
 
-        public init(seed: UInt64, duration: Duration, program: String, directory: String) {
+        public init(
+            seed: UInt64,
+            duration: Duration,
+            program: String,
+            directory: String,
+            judgesPace: Bool = true
+        ) {
             self.seed = seed
             self.duration = duration
             self.program = program
             self.directory = directory
+            self.judgesPace = judgesPace
         }
     }
 
@@ -32,28 +41,40 @@ public struct ChaosRun: Sendable {
 
     /// Limit after each kill: a dead worker's leases must be free after the lease's length and a second.
     private static let longestRecovery: Duration = .seconds(ChaosCluster.lease + 1)
-    private static let submitters = 2
+    /// Faults between two rests, in which the load goes on and no fault is injected.
+    private static let faultsBeforeRest = 6
+    /// As long as processes need to connect again, and as jobs may stand still (``PaceWatch``), together.
+    private static let rest: Duration = .seconds(30)
+    /// Time between two measurements of the pace.
+    private static let phase: Duration = .seconds(300)
+    /// A job may be claimed as soon as it is due by the clock of Redis, which counts in milliseconds.
+    private static let clockStep = 2
 
     public init(_ options: Options) { self.options = options }
 
     public func run() async throws -> Report {
         let stage = Stage(program: options.program, directory: options.directory)
-        let cluster = try await ChaosCluster(stage)
+        let cluster = try await ChaosCluster(stage, ChaosPlan(seed: options.seed))
         let load = ChaosLoad(
             program: options.program,
             control: cluster.controlProxy.url,
             origin: cluster.origin.server.url("/"),
-            directory: options.directory
+            hosts: cluster.hosts,
+            directory: options.directory,
+            seed: options.seed
         )
+        // The shards of the whole run: those that are not there yet are empty.
+        let queues = (0..<cluster.plan.laterShards).map { QueueView(redis: cluster.client, shard: $0).queue }
+        let watch = PaceWatch(queues, places: cluster.plan.places, faults: cluster.faults)
+        var meter = PaceMeter(cluster, stage: stage, watch: watch)
         var nemesis = Nemesis(cluster, stage: stage, seed: options.seed)
         var result = ScenarioResult()
-        let submitting = (0..<Self.submitters).map { number in
-            // Awaited below, on every way out.
-            Task { try await load.run(number) }
-        }
+        load.pause()
+        // All awaited below, on every way out.
+        let submitting = (0..<ChaosLoad.submitters).map { number in Task { try await load.run(number) } }
+        let watching = Task { if options.judgesPace { await watch.run() } }
         do {
-            let end = stage.clock.now + options.duration
-            while stage.clock.now < end { try await nemesis.strike() }
+            try await injectFaults(&nemesis, load, &meter, cluster, stage)
         } catch {
             result.add(violations: ["the run broke off: \(error)"])
         }
@@ -64,31 +85,95 @@ public struct ChaosRun: Sendable {
                 result.add(violations: ["a submitter broke off: \(error)"])
             }
         }
+        watch.stop()
+        await watching.value
         do {
             try await judge(cluster, &result)
         } catch {
             result.add(violations: ["the queue could not be looked at: \(error)"])
         }
         result.add(violations: await cluster.stop())
+        notePace(cluster.plan, watch, meter, &result)
         try conclude(cluster, nemesis, load.result, &result)
         return Report(lines: result.figures, violations: result.violations)
     }
 
+    /// Injects faults while the load runs, and measures the pace before them, every five minutes, and after them.
+    private func injectFaults(
+        _ nemesis: inout Nemesis,
+        _ load: ChaosLoad,
+        _ meter: inout PaceMeter,
+        _ cluster: ChaosCluster,
+        _ stage: Stage
+    ) async throws {
+        if options.judgesPace { try await meter.measure("before the faults") }
+        load.resume()
+        var left = options.duration
+        while left > .zero {
+            let phase = min(left, Self.phase)
+            try await injectFaults(&nemesis, for: phase, stage)
+            left -= phase
+            cluster.heal()
+            load.pause()
+            if options.judgesPace {
+                try await meter.measure("after \(Stage.seconds(options.duration - left)) of faults")
+            }
+            if left <= .zero { break }
+            if cluster.shards < cluster.plan.laterShards {
+                try await cluster.reshard(to: cluster.plan.laterShards, stage)
+                load.beginEra()
+            }
+            load.resume()
+        }
+    }
+
+    private func injectFaults(_ nemesis: inout Nemesis, for time: Duration, _ stage: Stage) async throws {
+        let end = stage.clock.now + time
+        var count = 0
+        while stage.clock.now < end {
+            try await nemesis.strike()
+            count += 1
+            if options.judgesPace && count.isMultiple(of: Self.faultsBeforeRest) {
+                try await stage.clock.sleep(until: min(end, stage.clock.now + Self.rest))
+            }
+        }
+    }
+
+    private func notePace(
+        _ plan: ChaosPlan,
+        _ watch: PaceWatch,
+        _ meter: PaceMeter,
+        _ result: inout ScenarioResult
+    ) {
+        result.note(
+            "places of the workers \(plan.workers.map(\.places)), shards \(plan.shards), then \(plan.laterShards)"
+        )
+        if !options.judgesPace { return }
+        for figure in meter.figures { result.note(figure) }
+        result.note(
+            "ready jobs beside a free place \(watch.watched) times; the longest interval without a completed job then "
+                + Stage.seconds(watch.longest)
+        )
+        result.add(violations: (meter.violations + watch.violations).map { "seed \(options.seed), \($0)" })
+    }
+
     /// Checks Redis while all processes still run.
     private func judge(_ cluster: ChaosCluster, _ result: inout ScenarioResult) async throws {
-        let queue = JobQueue(cluster.client, keys: QueueKeys())
-        for summary in try await queue.batches(limit: 10_000) {
-            let counters = summary.counters
-            result.require(counters.isFinished, "I1: batch \(summary.name) has not ended")
-            result.require(
-                counters.ended == counters["total"] && counters["total"] == counters["submitted"],
-                "I6: batch \(summary.name): \(counters.ended) ended, \(counters["total"]) in all, "
-                    + "\(counters["submitted"]) submitted"
-            )
+        for view in cluster.views {
+            let (queue, shard) = (view.queue, view.shard)
+            for summary in try await queue.batches(limit: 10_000) {
+                let counters = summary.counters
+                result.require(counters.isFinished, "I1: batch \(summary.name) has not ended in shard \(shard)")
+                result.require(
+                    counters.ended == counters["total"] && counters["total"] == counters["submitted"],
+                    "I6: batch \(summary.name) in shard \(shard): \(counters.ended) ended, "
+                        + "\(counters["total"]) in all, \(counters["submitted"]) submitted"
+                )
+            }
+            let report = try await QueueAudit(queue: queue).run(repair: false)
+            result.require(report.faults.isEmpty, "I3: \(report.examples.map { "\($0)" }.joined(separator: "; "))")
+            result.require(try await queue.alive() == 0, "I1: jobs are left over in shard \(shard)")
         }
-        let report = try await QueueAudit(queue: queue).run(repair: false)
-        result.require(report.faults.isEmpty, "I3: \(report.examples.map { "\($0)" }.joined(separator: "; "))")
-        result.require(try await queue.alive() == 0, "I1: jobs are left over")
     }
 
     private func conclude(
@@ -101,6 +186,18 @@ public struct ChaosRun: Sendable {
         result.add(violations: nemesis.complaints)
         let history = try HistoryChecker(cluster.fleet.histories)
         result.add(violations: history.violations.map { "I2, I4: \($0)" })
+        for (group, count) in load.runs {
+            result.require(count <= 1, "I2: of the jobs \(group), of which one is to be run, \(count) were")
+            // A batch that could not begin may have had the job.
+            result.require(count >= 1 || load.refused > 0, "I1: of the jobs \(group) none was run")
+        }
+        for (id, notBefore) in load.delayed {
+            guard let claim = history.firstClaim[id] else { continue }
+            result.require(
+                claim >= notBefore - Self.clockStep,
+                "\(id) was claimed \(notBefore - claim) ms before its time"
+            )
+        }
         // Each request to an origin needs a flight of its own; each flight but the first of a key needs a reason.
         result.require(
             history.fetches <= history.landed + history.expired + history.failed + history.unlocked,
@@ -116,7 +213,8 @@ public struct ChaosRun: Sendable {
         }
         result.note("seed \(options.seed), \(Stage.seconds(options.duration)) of faults")
         result.note(
-            "batches \(load.batches) (\(load.refused) could not begin), jobs \(load.jobs): \(load.done) done, \(load.failed) failed"
+            "batches \(load.batches) (\(load.refused) could not begin), jobs \(load.jobs): \(load.done) done, "
+                + "\(load.failed) failed, \(load.deduplicated) deduplicated, \(load.delayed.count) delayed"
         )
         result.note("claims \(history.claims), ends refused \(history.refused), lines cut by kills \(history.torn)")
         result.note(

@@ -4,6 +4,7 @@ enum Fault: String, CaseIterable {
     case killWorkers = "kill -9 of half of the workers"
     case stopWorker = "SIGSTOP of a worker beyond its lease"
     case drainWorker = "SIGTERM of a worker"
+    case suspectsWorker = "a further worker that takes only suspects"
     case killCoordinator = "kill -9 of a coordinator"
     case stopCoordinator = "SIGSTOP of a coordinator beyond its lease"
     case cutControl = "all connections to the control Redis cut"
@@ -23,4 +24,15 @@ enum Fault: String, CaseIterable {
     case slowOrigin = "an origin that takes seconds"
     case failingOrigin = "an origin that answers 503 with Retry-After"
     case brokenOrigin = "an origin that ends in the middle of its bodies"
+
+    /// Whether a Redis is unreachable, slow or empty during the fault. A cache that does not answer is a reason for
+    /// jobs to stand still too, as each waits for it in vain.
+    var takesRedisAway: Bool {
+        switch self {
+        case .killWorker, .killWorkers, .stopWorker, .drainWorker, .suspectsWorker, .killCoordinator, .stopCoordinator,
+            .slowOrigin, .failingOrigin, .brokenOrigin:
+            false
+        default: true
+        }
+    }
 }

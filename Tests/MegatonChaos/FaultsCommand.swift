@@ -6,7 +6,13 @@ import MegatonTestSupport
 struct FaultsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "faults",
-        abstract: "Faults from a seed while batches run, then a check that nothing was lost or done twice."
+        abstract: "Faults from a seed while batches run, then a check that nothing was lost or done twice.",
+        discussion: """
+            The workers differ in their places. Jobs are fast, slow, delayed, in packs, with idempotency keys, and \
+            twice; their hosts are fast, slow, limited, failing and dead. Of five seeds in a row, two divide the \
+            queue into shards, and once more in the run. The pace is measured before the faults, every five minutes, \
+            and at the end: let the machine have nothing else to do, or give --no-pace.
+            """
     )
 
     @Option(name: .long, help: "What decides which faults come, and in which order; at random unless given.")
@@ -17,6 +23,9 @@ struct FaultsCommand: AsyncParsableCommand {
 
     @Option(name: .long, help: "The program megaton.")
     var program: String
+
+    @Flag(name: .customLong("no-pace"), help: "Judge no rates, for a machine that is busy.")
+    var noPace = false
 
     @Flag(name: .long, help: "Keep the histories, ledgers and outputs.")
     var keep = false
@@ -30,7 +39,13 @@ struct FaultsCommand: AsyncParsableCommand {
         let directory = try TestDirectory()
         print("seed \(seed)")
         let run = ChaosRun(
-            .init(seed: seed, duration: .seconds(minutes * 60), program: program, directory: directory.path)
+            .init(
+                seed: seed,
+                duration: .seconds(minutes * 60),
+                program: program,
+                directory: directory.path,
+                judgesPace: !noPace
+            )
         )
         let report = try await run.run()
         for line in report.lines { print(line) }

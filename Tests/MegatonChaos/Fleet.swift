@@ -30,9 +30,12 @@ final class Fleet {
         fileprivate(set) var process: ProgramUnderTest
         /// History of the current process; each restart has a new one.
         fileprivate(set) var history: String
+        /// Arguments of its own, behind those of all workers.
+        fileprivate let arguments: [String]
 
-        fileprivate init(_ number: Int, _ process: ProgramUnderTest, _ history: String) {
+        fileprivate init(_ number: Int, _ process: ProgramUnderTest, _ history: String, _ arguments: [String]) {
             self.number = number
+            self.arguments = arguments
             self.process = process
             self.history = history
         }
@@ -65,15 +68,21 @@ final class Fleet {
         for _ in 0..<count { coordinators.append(try launch(["coordinator"] + redis)) }
     }
 
-    func startWorkers(_ count: Int) throws {
-        for _ in 0..<count {
-            let (process, history) = try launchWorker()
-            workers.append(Member(workers.count, process, history))
+    func startWorkers(_ count: Int) throws { try startWorkers(Array(repeating: [], count: count)) }
+
+    /// Starts a worker for each list of arguments of its own.
+    func startWorkers(_ arguments: [[String]]) throws {
+        for own in arguments {
+            let (process, history) = try launchWorker(own)
+            workers.append(Member(workers.count, process, history, own))
         }
     }
 
     /// Restarts a worker that has ended.
-    func restart(_ member: Member) throws { (member.process, member.history) = try launchWorker() }
+    func restart(_ member: Member) throws { (member.process, member.history) = try launchWorker(member.arguments) }
+
+    /// Launches a worker that takes only suspects, and ends when there are none. The caller waits for it.
+    func launchSuspectsWorker() throws -> ProgramUnderTest { try launchWorker(["--only-suspects"]).0 }
 
     /// Restarts a coordinator that has ended.
     func restartCoordinator(_ index: Int) throws { coordinators[index] = try launch(["coordinator"] + redis) }
@@ -98,14 +107,14 @@ final class Fleet {
     /// EX_UNAVAILABLE of sysexits.h.
     private static let unavailable: Int32 = 69
 
-    private func launchWorker() throws -> (ProgramUnderTest, String) {
+    private func launchWorker(_ own: [String]) throws -> (ProgramUnderTest, String) {
         lives += 1
         let history = "\(histories)/worker-\(lives).jsonl"
         let process = try launch(
             [
                 "worker", "--allow-root", outputs, "--allow-private", "--render-threads", "1", "--history", history,
                 "--log-level", "warning",
-            ] + redis + options.workerArguments
+            ] + redis + options.workerArguments + own
         )
         return (process, history)
     }

@@ -28,8 +28,11 @@ struct Nemesis {
     mutating func strike() async throws {
         guard let fault = Fault.allCases.randomElement(using: &random) else { return }
         counts[fault, default: 0] += 1
+        cluster.faults.begin(fault)
+        defer { cluster.faults.end() }
         switch fault {
         case .killWorker, .killWorkers, .stopWorker, .drainWorker: try await workers(fault)
+        case .suspectsWorker: try await addSuspectsWorker()
         case .killCoordinator, .stopCoordinator: try await coordinators(fault)
         case .restartControl, .restartCache, .flushScripts, .slowRedis, .fullControl, .fullCache:
             try await servers(fault)
@@ -48,7 +51,7 @@ struct Nemesis {
 
     private mutating func workers(_ fault: Fault) async throws {
         let victims = cluster.fleet.workers.shuffled(using: &random)
-            .prefix(fault == .killWorkers ? ChaosCluster.workers / 2 : 1)
+            .prefix(fault == .killWorkers ? cluster.fleet.workers.count / 2 : 1)
         switch fault {
         case .stopWorker:
             for victim in victims { victim.process.send(SIGSTOP) }
@@ -64,14 +67,14 @@ struct Nemesis {
                 try cluster.fleet.restart(victim)
             }
         default:
-            let names = victims.map { ":\($0.process.pid):" }
+            let pids = victims.map(\.process.pid)
             for victim in victims { victim.process.send(SIGKILL) }
             let start = stage.clock.now
             for victim in victims {
                 _ = await victim.process.ending()
                 try cluster.fleet.restart(victim)
             }
-            let took = try await stage.wait(atMost: .seconds(60)) { try await !holds(names) }
+            let took = try await stage.wait(atMost: .seconds(60)) { try await !holds(pids) }
             if took == nil {
                 complaints.append("the leases of a killed worker did not come back within 60 s")
             } else {
@@ -81,14 +84,23 @@ struct Nemesis {
     }
 
     /// Whether any of these workers holds a lease.
-    private func holds(_ names: [String]) async throws -> Bool {
-        let ids = (try await cluster.client.send(["ZRANGE", .string(stage.lease), "0", "-1"]).array ?? [])
-            .compactMap(\.string)
-        if ids.isEmpty { return false }
-        let metas = try await cluster.client.send(
-            RedisCommand(["HMGET", .string(stage.meta)] + ids.map { .string($0) })
-        )
-        return (metas.array ?? []).contains { meta in names.contains { meta.string?.contains($0) == true } }
+    private func holds(_ pids: [Int32]) async throws -> Bool {
+        for view in cluster.views {
+            for pid in pids where !(try await view.held(by: pid)).isEmpty { return true }
+        }
+        return false
+    }
+
+    /// Starts one more process for suspects beside those that the workers start. It ends when it finds none.
+    private mutating func addSuspectsWorker() async throws {
+        let process = try cluster.fleet.launchSuspectsWorker()
+        let code = await Fleet.ending(of: process, within: .seconds(40))
+        if code != 0 {
+            complaints.append(
+                "a worker that takes only suspects ended with \(code.map(String.init) ?? "no"): "
+                    + "\(process.errors.suffix(300))"
+            )
+        }
     }
 
     private mutating func coordinators(_ fault: Fault) async throws {

@@ -23,6 +23,7 @@ SMOKE = [
     ("a job is in one state and counted once, after admission", "leases", "JOBS=2 FAULTS=1 REFUSALS=1", False),
     ("no ready job while a place is free, and no request above a rate", "waking", "DRAINS=1 RATE=2 EARLY", False),
     ("a failing host gets one probe at a time", "waking", "CIRCUIT CONCURRENCY=2 EARLY", False),
+    ("each source of a pack ends once", "packs", "FAULTS=1", False),
 ]
 RULES = [
     ("a job is in one state and counted once, up to admission", "intake", "JOBS=2 FAULTS=2", False),
@@ -33,6 +34,8 @@ RULES = [
     ("the same with three jobs", "leases", "JOBS=3 FAULTS=1 REFUSALS=1", False),
     ("every job ends", "leases", "JOBS=2 FAULTS=1 REFUSALS=1", True),
     ("a cancelled job does not wait for its host", "leases", "JOBS=2 FAULTS=1 REFUSALS=1 DEAD_HOST", True),
+    ("each source of a pack ends once", "packs", "", False),
+    ("every source of a pack ends", "packs", "", True),
     ("each job is in the ledger, once, if Redis returns to an earlier state", "outcomes", "RETURNS=2", False),
     ("the ledger is completed", "outcomes", "RETURNS=1", True),
     ("no ready job while a place is free", "waking", "", False),
@@ -61,6 +64,11 @@ MUTATIONS = [
     ("no process sweeps", "leases", "JOBS=2 FAULTS=1 NO_SWEEP", True),
     ("`hold` holds a job of a cancelled batch", "leases", "JOBS=2 FAULTS=0 DEAD_HOST HOLD_CANCELLED", True),
     ("a cancellation leaves held jobs alone", "leases", "JOBS=2 FAULTS=0 DEAD_HOST NO_PROMOTION", True),
+    ("`settlePack` does not compare the number of sources", "packs", "FAULTS=1 NO_COUNT", False),
+    ("it does not check the attempt", "packs", "NO_FENCE", False),
+    ("it does not check the lease", "packs", "NO_LEASE_CHECK", False),
+    ("it drops the sources about which nothing was decided", "packs", "FAULTS=0 NO_REST", False),
+    ("no process sweeps packs", "packs", "FAULTS=1 NO_SWEEP", True),
     ("the same outcome has the same digest when it is written again", "outcomes", "RETURNS=1 NO_TIME", False),
     ("a reader does not compare digests", "outcomes", "RETURNS=1 NO_DIGEST", False),
     ("a reader forgets which outcomes it has", "outcomes", "RETURNS=1 NO_HISTORY", False),

@@ -1,17 +1,13 @@
 import Foundation
-import Logging
 import MegatonCluster
 import MegatonCommandLine
 import MegatonPipeline
 import MegatonRedis
-import NIOPosix
 
 /// Runs simulated workers on a real queue, and measures the load on Redis.
 struct ClusterBenchmark: Sendable {
-    let address: RedisConfiguration
-    let workers: Int
-    /// Maximum number of concurrent jobs per worker.
-    let concurrency: Int
+    let target: BenchmarkQueue
+    let fleet: BenchmarkFleet
     /// Number of hosts from which jobs simulate a fetch; 0 for none.
     let hosts: Int
     let renderMilliseconds: Double
@@ -23,12 +19,14 @@ struct ClusterBenchmark: Sendable {
     /// Number of sources of each job.
     let pack: Int
 
-    /// Maximum number of workers in one process: each has a connection of its own.
-    private static let workersPerProcess = 250
     private static let jobBytes = 200
     /// Duration of the part without jobs, seconds: as long as the others, so that it has each regular command of a
     /// worker several times.
     private static let idleSeconds = 2...10
+    /// Workers of a larger fleet look less often, and learn its size with their next renewal; see `settlingTime`.
+    private static let smallFleet = 100
+    /// Longer than one renewal, and than a sleep that began before it.
+    private static let settlingTime: Duration = .seconds(8)
     /// Time limit for the fleet to register, and for admitted jobs to end.
     private static let timeout: Duration = .seconds(120)
     /// Pause without admissions after which admission is over.
@@ -36,91 +34,75 @@ struct ClusterBenchmark: Sendable {
     private static let admissionTime: Duration = .seconds(20)
 
     func run() async throws -> ClusterReport {
-        let processes = (workers + Self.workersPerProcess - 1) / Self.workersPerProcess
-        let arguments = (0..<processes).map { number in
-            let share = workers * (number + 1) / processes - workers * number / processes
-            return [
-                "cluster-workers", "--workers", String(share), "--concurrency", String(concurrency),
-                "--hosts", String(hosts), "--render-ms", String(renderMilliseconds),
-            ]
+        try await target.withQueue { queue in
+            let shards = queue.shards.count
+            // The connections for wake tokens; the others are shared.
+            try fleet.requireConnections(fleet.workers * shards, to: try await ServerInfos.read(queue))
+            let command = ["cluster-workers", "--hosts", String(hosts), "--render-ms", String(renderMilliseconds)]
+            let cluster = BenchmarkCluster<LatencyHistogram>(
+                queue: target,
+                workers: fleet.arguments(command, filesPerWorker: shards)
+            )
+            let began = try await queue.now()
+            let (measured, latencies) = try await cluster.run { try await measure(queue, since: began) }
+            return ClusterReport(self, shards: shards, measured, LatencyHistogram(latencies))
         }
-        let cluster = BenchmarkCluster(address: address, workers: arguments)
-        let (measured, latencies) = try await cluster.run { try await measure() }
-        return ClusterReport(self, measured, latencies)
     }
 
-    private func measure() async throws -> ClusterReport.Measured {
-        let redis = RedisClient(
-            address,
-            role: "bench",
-            group: MultiThreadedEventLoopGroup.singleton,
-            logger: LogOptions.logger("megaton.bench", level: .error)
-        )
-        defer { redis.close() }
-        let queue = JobQueue(redis, keys: QueueKeys())
-        let pusher = JobPusher(redis: redis, keys: queue.keys, bytes: Self.jobBytes, pack: pack)
-        try await wait(orElse: "not all workers registered in time.") { try await queue.workerCount() >= workers }
+    private func measure(_ queue: ShardedQueue, since began: Int) async throws -> ClusterReport.Measured {
+        let pusher = JobPusher(queue: queue, bytes: Self.jobBytes, pack: pack)
+        guard
+            try await BenchmarkQueue.waitForWorkers(fleet.workers, of: queue, since: began, atMost: Self.timeout)
+        else { throw CLIError.broken("not all workers registered in time.") }
+        if fleet.workers > Self.smallFleet { try await Task.sleep(for: Self.settlingTime) }
         let idleTime = Duration.seconds(min(max(seconds, Self.idleSeconds.lowerBound), Self.idleSeconds.upperBound))
-        let idle = try await usage(redis) { try await Task.sleep(for: idleTime) }
+        let idling = try await RedisMeasurement.begin(queue)
+        try await Task.sleep(for: idleTime)
+        let idle = try await idling.end()
         let admitted = try await admission(queue, pusher)
         let done = try await pusher.done()
-        let backlog = try await usage(redis, countedBy: pusher) {
-            try await queue.set(.paused, to: false)
-            _ = try await pusher.wait(until: done + jobs, atMost: .seconds(seconds))
-        }
-        // Removes the jobs that were not done in time, except for those already admitted.
-        try await redis.send(["UNLINK", .string(queue.keys.jobs)])
-        try await wait(orElse: "the rest of the backlog did not end in time.") { try await queue.alive() == 0 }
+        let working = try await RedisMeasurement.begin(queue)
+        try await queue.set(.paused, to: false)
+        _ = try await pusher.wait(until: done + jobs, atMost: .seconds(seconds))
+        let backlog = try await working.end(jobs: try await pusher.done() - done)
+        // The jobs that were not done in time, except for those already admitted.
+        try await BenchmarkQueue.dropIntakes(of: queue)
+        try await waitUntilEmpty(queue)
         let steadyRate = rate ?? max(1, Int(backlog.jobsPerSecond / 2))
-        let steady = try await usage(redis, countedBy: pusher) {
-            try await pusher.pushSteadily(steadyRate, seconds: seconds)
-        }
+        let pushing = try await RedisMeasurement.begin(queue)
+        let pushed = try await pusher.pushSteadily(steadyRate, seconds: seconds)
         return ClusterReport.Measured(
             idle: idle,
             admittedPerSecond: admitted,
             backlog: backlog,
             steadyRate: steadyRate,
-            steady: steady
+            steady: try await pushing.end(jobs: pushed)
         )
     }
 
-    /// Pushes the backlog, and measures how fast the coordinator admits it while no worker claims, up to the number of
-    /// ready jobs that it keeps for such a fleet.
-    private func admission(_ queue: JobQueue, _ pusher: JobPusher) async throws -> Double? {
+    /// Pushes the backlog, and measures how fast the coordinators admit it while no worker claims, up to the number of
+    /// ready jobs that they keep for such a fleet.
+    private func admission(_ queue: ShardedQueue, _ pusher: JobPusher) async throws -> Double? {
         try await queue.set(.paused, to: true)
         try await queue.set(.drain, to: true)
         try await pusher.push(jobs, isTimed: false)
-        let pushed = try await pusher.redis.send(["LLEN", .string(queue.keys.jobs)]).int ?? 0
+        let pushed = try await queue.intakeCount()
         try await queue.set(.drain, to: false)
         var rate = AdmissionRate(of: pushed)
         let deadline = ContinuousClock.now + Self.admissionTime
         while !rate.isOver && ContinuousClock.now < min(deadline, (rate.changed ?? deadline) + Self.admissionPause) {
-            rate.observe(length: try await pusher.redis.send(["LLEN", .string(queue.keys.jobs)]).int ?? 0)
+            rate.observe(length: try await queue.intakeCount())
             try await Task.sleep(for: .milliseconds(1))
         }
-        return rate.perSecond.map { $0 * Double(pack) }
+        return rate.perSecond.map { $0 * Double(jobs) / Double(max(pushed, 1)) }
     }
 
-    /// Load on Redis while the body runs.
-    private func usage(
-        _ redis: RedisClient,
-        countedBy pusher: JobPusher? = nil,
-        _ body: () async throws -> Void
-    ) async throws -> RedisUsage {
-        let (before, done) = (try await RedisInfo.read(redis), try await pusher?.done())
-        let (start, processors) = (ContinuousClock.now, ProcessorTimes.now())
-        try await body()
-        let time = start.duration(to: .now)
-        let load = processors.flatMap { earlier in ProcessorTimes.now()?.load(since: earlier) }
-        let jobs = (try await pusher?.done() ?? 0) - (done ?? 0)
-        let after = try await RedisInfo.read(redis)
-        return RedisUsage(from: before, to: after, jobs: jobs, in: time, machineLoad: load)
-    }
-
-    private func wait(orElse message: String, until isTrue: () async throws -> Bool) async throws {
+    private func waitUntilEmpty(_ queue: ShardedQueue) async throws {
         let deadline = ContinuousClock.now + Self.timeout
-        while try await !isTrue() {
-            if ContinuousClock.now > deadline { throw CLIError.broken(message) }
+        while try await queue.alive() > 0 {
+            if ContinuousClock.now > deadline {
+                throw CLIError.broken("the rest of the backlog did not end in time.")
+            }
             try await Task.sleep(for: .milliseconds(20))
         }
     }

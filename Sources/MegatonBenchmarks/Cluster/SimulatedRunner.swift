@@ -4,7 +4,7 @@ import MegatonPipeline
 
 /// Sleeps for as long as the work would take, and holds a permit of the host rate limiter while it simulates a fetch.
 struct SimulatedRunner: JobRunning {
-    let limiter: HostRateLimiter
+    let limiter: any FetchLimiting
     /// Origins, one of which is chosen at random for each job; if empty, no permit is requested.
     let origins: [URL]
     let work: @Sendable () -> Duration

@@ -2,17 +2,16 @@ import Foundation
 package import Logging
 package import MegatonCluster
 import MegatonPipeline
-package import MegatonRedis
 package import NIOCore
 
 /// Many workers in one process that only simulate work, to measure the load of a large fleet on its queue without the
 /// machines.
 ///
-/// They send the control Redis the same commands as real workers, except for the statistics, which real workers flush
-/// every few seconds. Each has its own connection for wake tokens, as a blocking command occupies a connection; the
-/// others are shared.
+/// They send each shard of the control Redis the same commands as real workers, with the exceptions of `BareWorker`.
+/// Each has its own connections for wake tokens, as a blocking command occupies a connection; the others are shared.
 package struct SimulatedWorkers: Sendable {
     private let count: Int
+    private let address: QueueAddress
     private let configuration: Worker.Configuration
     private let name: String
     private let group: any EventLoopGroup
@@ -21,7 +20,7 @@ package struct SimulatedWorkers: Sendable {
     private let onStart: @Sendable (String) -> Void
     private let logger: Logger
 
-    /// Connections for claims and settlements.
+    /// Connections to each shard for claims and settlements.
     private static let controls = 4
     /// Time within which the workers start, one after the other, so that they do not all renew and sweep at once.
     private static let spread: Duration = .seconds(1)
@@ -37,8 +36,7 @@ package struct SimulatedWorkers: Sendable {
         _ count: Int,
         concurrency: Int,
         hosts: Int,
-        redis: RedisConfiguration,
-        keys: QueueKeys,
+        queue: QueueAddress,
         group: any EventLoopGroup,
         name: String,
         logger: Logger,
@@ -46,14 +44,16 @@ package struct SimulatedWorkers: Sendable {
         onStart: @escaping @Sendable (String) -> Void
     ) {
         self.count = count
+        address = queue
         self.name = name
         self.group = group
         self.logger = logger
         self.work = work
         self.onStart = onStart
         origins = (0..<hosts).compactMap { URL(string: "https://host-\($0).example.org/") }
-        var configuration = Worker.Configuration(control: redis)
-        configuration.keys = keys
+        var configuration = Worker.Configuration(control: queue.servers[0])
+        configuration.furtherControls = Array(queue.servers.dropFirst())
+        configuration.keys = queue.keys(0)
         configuration.concurrency = concurrency
         // The cost of permits is to be measured, not the cost of refusals.
         configuration.hostLimits.concurrency = 1 << 30
@@ -61,9 +61,15 @@ package struct SimulatedWorkers: Sendable {
     }
 
     /// Runs the workers until the signal.
-    package func run(until signal: ShutdownSignal) async {
-        let controls = (0..<min(count, Self.controls)).map { _ in queue("control") }
-        let leases = queue("lease")
+    ///
+    /// - Throws: `RedisError` if a shard cannot be reached at the start, or the servers are not those of the queue.
+    package func run(until signal: ShutdownSignal) async throws {
+        var queues: [ShardedQueue] = []
+        defer { for queue in queues { queue.close() } }
+        for _ in 0..<min(count, Self.controls) { queues.append(try await queue("control")) }
+        let controls = queues
+        let leases = try await queue("lease")
+        queues.append(leases)
         await withTaskGroup(of: Void.self) { workers in
             for number in 0..<count {
                 let worker = simulated(number, controls[number % controls.count], leases)
@@ -74,31 +80,22 @@ package struct SimulatedWorkers: Sendable {
                 }
             }
         }
-        for queue in controls + [leases] { queue.close() }
     }
 
-    private func simulated(_ number: Int, _ queue: JobQueue, _ leases: JobQueue) -> BareWorker {
-        let limiter = HostRateLimiter(
-            redis: queue.redis,
-            keys: queue.keys,
-            limits: configuration.hostLimits,
-            logger: logger
-        )
-        return BareWorker(
+    private func simulated(_ number: Int, _ queue: ShardedQueue, _ leases: ShardedQueue) -> BareWorker {
+        BareWorker(
             configuration,
             name: "\(name):\(number)",
             queue: queue,
             leases: leases,
-            wake: client("wake"),
-            limiter: limiter,
-            runner: SimulatedRunner(limiter: limiter, origins: origins, work: work, onStart: onStart),
+            group: group,
             logger: logger
-        )
+        ) { limiter in
+            SimulatedRunner(limiter: limiter, origins: origins, work: work, onStart: onStart)
+        }
     }
 
-    private func queue(_ role: String) -> JobQueue { JobQueue(client(role), keys: configuration.keys) }
-
-    private func client(_ role: String) -> RedisClient {
-        RedisClient(configuration.control, role: role, group: group, logger: logger)
+    private func queue(_ role: String) async throws -> ShardedQueue {
+        try await ShardedQueue.open(address, role: role, group: group, logger: logger)
     }
 }

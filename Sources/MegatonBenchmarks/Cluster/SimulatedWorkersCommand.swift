@@ -27,8 +27,12 @@ struct SimulatedWorkersCommand: AsyncParsableCommand {
     @Option(name: .customLong("render-ms"), help: "Average duration of a job, ms.")
     var renderMilliseconds: Double
 
+    @Option(name: .customLong("open-files"), help: "Number of files that the process must be able to open.")
+    var openFiles: Int
+
     func run() async throws {
         try await reportingFailures {
+            try OpenFileLimit.require(openFiles, for: "\(workers) workers")
             let shutdown = ShutdownSignal()
             let latencies = StartLatencies()
             let work = SimulatedWork(mean: renderMilliseconds)
@@ -36,15 +40,14 @@ struct SimulatedWorkersCommand: AsyncParsableCommand {
                 workers,
                 concurrency: concurrency,
                 hosts: hosts,
-                redis: try redis.control(),
-                keys: redis.keys,
+                queue: try redis.address(),
                 group: MultiThreadedEventLoopGroup(numberOfThreads: 1),
                 name: ProcessIdentity.process(),
                 logger: LogOptions.logger("megaton.bench", level: .error),
                 work: { work.next() },
                 onStart: { latencies.add([$0]) }
             )
-            try await ProcessSignals.forwarded(to: shutdown) { await fleet.run(until: shutdown) }
+            try await ProcessSignals.forwarded(to: shutdown) { try await fleet.run(until: shutdown) }
             try Terminal.output(JSONText.line(latencies.histogram))
         }
     }

@@ -6,24 +6,30 @@ import MegatonRedis
 import NIOPosix
 
 /// A coordinator in this process and the worker processes of a benchmark, running as long as a body runs.
-struct BenchmarkCluster: Sendable {
-    let address: RedisConfiguration
-    /// Arguments of each worker process, after `megaton-bench`. Its last line of output is a histogram.
+struct BenchmarkCluster<Output: Decodable & Sendable>: Sendable {
+    let queue: BenchmarkQueue
+    /// Arguments of each worker process, after `megaton-bench`. The last line of its output is an `Output` as JSON.
     let workers: [[String]]
 
-    /// - Returns: the result of the body, and the merged histograms of all workers.
+    /// - Returns: the result of the body, and the outputs of all workers.
     func run<Value: Sendable>(
         _ body: @escaping @Sendable () async throws -> Value
-    ) async throws -> (Value, LatencyHistogram) {
+    ) async throws -> (Value, [Output]) {
+        var settings = Coordinator.Configuration()
+        settings.keys = queue.address.keys(0)
+        settings.furtherControls = Array(queue.address.servers.dropFirst())
         let coordinator = Coordinator(
-            .init(),
-            redis: address,
+            settings,
+            redis: queue.address.servers[0],
             group: MultiThreadedEventLoopGroup.singleton,
             name: ProcessIdentity.process(),
             logger: LogOptions.logger("megaton.coordinator", level: .error)
         )
         try await coordinator.start()
-        let processes = BenchmarkProcesses(arguments: workers, environment: ["MEGATON_REDIS": address.description])
+        let processes = BenchmarkProcesses(
+            arguments: workers.map { $0 + queue.childOptions },
+            environment: queue.childEnvironment
+        )
         let (value, outputs) = try await withThrowingTaskGroup(of: (Value, [String])?.self) { group in
             group.addTask {
                 await coordinator.runUntilCancelled()
@@ -33,14 +39,12 @@ struct BenchmarkCluster: Sendable {
             defer { group.cancelAll() }
             while let result = try await group.next() {
                 if let result { return result }
+                if Task.isCancelled { break }
+                throw CLIError.broken("the coordinator of the benchmark ended: the queue was changed meanwhile.")
             }
             throw CancellationError()
         }
-        var all = LatencyHistogram()
-        for output in outputs {
-            let line = output.split(separator: "\n").last ?? ""
-            all.merge(try JSONDecoder().decode(LatencyHistogram.self, from: Data(line.utf8)))
-        }
-        return (value, all)
+        let lines = outputs.map { $0.split(separator: "\n").last ?? "" }
+        return (value, try lines.map { try JSONDecoder().decode(Output.self, from: Data($0.utf8)) })
     }
 }

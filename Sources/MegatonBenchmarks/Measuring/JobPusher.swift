@@ -4,15 +4,20 @@ import MegatonCommandLine
 import MegatonRedis
 
 /// Pushes jobs that do nothing, and waits for their end.
+///
+/// Each job goes to the public intake of the shard that a submitter would choose.
 struct JobPusher: Sendable {
-    let redis: RedisClient
-    let keys: QueueKeys
+    let queue: ShardedQueue
     /// Size of a job's JSON.
     let bytes: Int
     /// Number of sources of each job.
     var pack = 1
 
     private static let pushedAtOnce = 500
+    /// Packs that are pushed at once to each of several shards: only the last of them is smaller than the others.
+    private static let packsAtOnce = 8
+    /// The same number at a steady rate, where more would be late.
+    private static let steadyPacks = 2
     /// Time limit for the jobs; those that are not done by then never will be.
     static let timeout: Duration = .seconds(600)
 
@@ -20,43 +25,74 @@ struct JobPusher: Sendable {
     ///
     /// - Parameter isTimed: whether the latency from push to start is measured.
     func push(_ count: Int, isTimed: Bool) async throws {
-        let step = (Self.pushedAtOnce + pack - 1) / pack * pack
+        let step =
+            pack > 1 && queue.isDivided
+            ? pack * Self.packsAtOnce * queue.shards.count : (Self.pushedAtOnce + pack - 1) / pack * pack
         for first in stride(from: 0, to: count, by: step) {
             try await push(first..<min(count, first + step), isTimed)
         }
     }
 
     private func push(_ range: Range<Int>, _ isTimed: Bool = true) async throws {
-        if pack > 1 {
-            try await pushPacks(range, isTimed)
-            return
+        let texts = Self.texts(range, queue.layout, bytes: bytes, pack: pack, isTimed: isTimed)
+        _ = try await queue.forEach { (shard) async throws(RedisError) in
+            guard let texts = texts[shard.keys.shard], !texts.isEmpty else { return }
+            try await shard.redis.send(RedisCommand(["LPUSH", .string(shard.keys.jobs)] + texts.map { .string($0) }))
         }
-        let jobs = range.map { RedisArgument.string(NoOpJob.json($0, bytes: bytes, isTimed: isTimed)) }
-        try await redis.send(RedisCommand(["LPUSH", .string(keys.jobs)] + jobs))
     }
 
-    private func pushPacks(_ range: Range<Int>, _ isTimed: Bool) async throws {
-        let packs = stride(from: range.lowerBound, to: range.upperBound, by: pack).map { first in
-            let numbers = first..<min(range.upperBound, first + pack)
-            return RedisArgument.string(NoOpJob.pack(numbers, bytes: bytes, isTimed: isTimed))
+    /// The JSON of the jobs, for each shard.
+    ///
+    /// - Parameters:
+    ///   - bytes: size of a job, or of each source of a pack.
+    ///   - pack: number of sources of each job; a pack is for one shard.
+    ///   - isTimed: whether the ids contain the time.
+    static func texts(
+        _ range: Range<Int>,
+        _ layout: ShardLayout,
+        bytes: Int,
+        pack: Int,
+        isTimed: Bool
+    ) -> [Int: [String]] {
+        let time = isTimed ? String(NoOpJob.now()) : "backlog"
+        let jobs = range.map { number in
+            let others = pack > 1 ? 2 : NoOpJob.json(number, time: time, source: "").utf8.count
+            return (number: number, source: NoOpJob.source(number, bytes: bytes - others))
         }
-        try await redis.send(RedisCommand(["LPUSH", .string(keys.jobs)] + packs))
+        let shards =
+            layout.count == 1
+            ? [0: jobs]
+            : Dictionary(grouping: jobs) { ShardedSubmitter.shard(of: Job(kind: .fetch, source: $0.source), layout) }
+        return shards.mapValues { jobs in
+            guard pack > 1 else { return jobs.map { NoOpJob.json($0.number, time: time, source: $0.source) } }
+            return stride(from: 0, to: jobs.count, by: pack).map { first in
+                let part = jobs[first..<min(jobs.count, first + pack)]
+                return NoOpJob.pack(jobs[first].number, time: time, sources: part.map(\.source))
+            }
+        }
     }
 
-    /// Pushes jobs at a steady rate, a hundred times a second, and waits until all are done.
+    /// Pushes jobs at a steady rate, up to a hundred times a second, and waits until all are done.
     ///
     /// - Parameter rate: jobs per second.
-    func pushSteadily(_ rate: Int, seconds: Int) async throws {
+    /// - Returns: number of jobs that were pushed.
+    @discardableResult
+    func pushSteadily(_ rate: Int, seconds: Int) async throws -> Int {
         let clock = ContinuousClock()
         let (start, before) = (clock.now, try await done())
+        // Several shards share the jobs of one push: packs must not become small for that.
+        let step = pack > 1 && queue.isDivided ? pack * Self.steadyPacks * queue.shards.count : 1
+        let ticks = seconds * 100
         var pushed = 0
-        for tick in 1...(seconds * 100) {
+        for tick in 1...ticks {
             try await clock.sleep(until: start + .milliseconds(10 * tick))
             let due = rate * tick / 100
-            if due > pushed { try await push(pushed..<due) }
+            guard due - pushed >= step || tick == ticks && due > pushed else { continue }
+            try await push(pushed..<due)
             pushed = due
         }
         if try await !wait(until: before + pushed) { throw Self.unfinished }
+        return pushed
     }
 
     static let unfinished = CLIError.broken("the jobs did not end in time.")
@@ -74,7 +110,11 @@ struct JobPusher: Sendable {
     }
 
     /// Number of jobs done since the queue was created.
-    func done() async throws -> Int { try await redis.send(["HGET", .string(keys.stat), "done"]).int ?? 0 }
+    func done() async throws -> Int {
+        try await queue.forEach { (shard) async throws(RedisError) in
+            try await shard.redis.send(["HGET", .string(shard.keys.stat), "done"]).int ?? 0
+        }.reduce(0, +)
+    }
 }
 
 /// A job that does nothing, with the time of its push in its id.
@@ -86,26 +126,27 @@ enum NoOpJob {
         return time.tv_sec * 1_000_000 + time.tv_nsec / 1000
     }
 
-    /// The full JSON of a job, at least `bytes` bytes long.
+    /// The source of a job: no two are equal, as equal ones have the same shard.
     ///
-    /// - Parameter isTimed: whether the id contains the time of the push.
-    static func json(_ number: Int, bytes: Int, isTimed: Bool = true) -> String {
-        let time = isTimed ? String(now()) : "backlog"
-        let head = #"{"id":"\#(time)-\#(number)","kind":"fetch","source":"https://example.org/"#
-        return head + String(repeating: "x", count: max(0, bytes - head.utf8.count - 2)) + #""}"#
+    /// - Parameter bytes: its size; longer if the number needs more.
+    static func source(_ number: Int, bytes: Int) -> String {
+        let head = "https://example.org/\(number)/"
+        return head + String(repeating: "x", count: max(0, bytes - head.utf8.count))
     }
 
-    /// The JSON of a pack, about `bytes` bytes for each source.
+    /// The full JSON of a job.
     ///
-    /// - Parameter isTimed: whether the id contains the time of the push.
-    static func pack(_ numbers: Range<Int>, bytes: Int, isTimed: Bool) -> String {
-        let sources = numbers.map { number in
-            let head = "\"https://example.org/\(number)/"
-            return head + String(repeating: "x", count: max(0, bytes - head.utf8.count - 1)) + "\""
-        }
-        let time = isTimed ? String(now()) : "backlog"
-        return
-            #"{"id":"\#(time)-\#(numbers.lowerBound)","kind":"fetch","sources":[\#(sources.joined(separator: ","))]}"#
+    /// - Parameter time: the time of the push, or a word if it is not measured.
+    static func json(_ number: Int, time: String, source: String) -> String {
+        #"{"id":"\#(time)-\#(number)","kind":"fetch","source":"\#(source)"}"#
+    }
+
+    /// The JSON of a pack.
+    ///
+    /// - Parameter number: number of its first source.
+    static func pack(_ number: Int, time: String, sources: [String]) -> String {
+        let list = sources.map { "\"\($0)\"" }.joined(separator: ",")
+        return #"{"id":"\#(time)-\#(number)","kind":"fetch","sources":[\#(list)]}"#
     }
 
     /// Time of a job's push, from its id; nil if the id has none.

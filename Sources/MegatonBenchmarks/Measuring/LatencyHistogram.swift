@@ -7,6 +7,13 @@ struct LatencyHistogram: Codable, Sendable {
     /// Sum of all durations, microseconds.
     private(set) var sum = 0
 
+    init() {}
+
+    /// The sum of several histograms.
+    init(_ parts: [LatencyHistogram]) {
+        for part in parts { merge(part) }
+    }
+
     private static let parts = 16.0
 
     /// - Parameter microseconds: values below one count as one.

@@ -10,10 +10,15 @@ import NIOPosix
 struct QueueBenchmarkCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "queue",
-        abstract: "Measure the queue itself: jobs that do nothing, on a private Redis.",
+        abstract: "Measure the queue itself: jobs that do nothing, on a private Redis or on --redis.",
         discussion: """
             First worker processes process a backlog: jobs per second, and bytes of Redis for each waiting job. Then \
-            jobs arrive at a steady rate: the latency from push to start.
+            jobs arrive at a steady rate: the latency from push to start. Of a queue with several shards the figures \
+            are sums, and each Redis has a line of its own.
+
+            Example, with two shards on two Redis:
+              megaton queue reshard 2 --queue bench --redis redis://10.0.0.1 --redis redis://10.0.0.2
+              megaton-bench queue --redis redis://10.0.0.1 --redis redis://10.0.0.2
             """
     )
 
@@ -32,6 +37,8 @@ struct QueueBenchmarkCommand: AsyncParsableCommand {
     @Option(name: .long, help: "Duration of the steady part, seconds.")
     var seconds = 5
 
+    @OptionGroup var target: BenchmarkRedisOptions
+
     @Flag(name: .long, help: "Print one JSON object instead of the table.")
     var json = false
 
@@ -45,9 +52,9 @@ struct QueueBenchmarkCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            let report = try await EmbeddedRedis(size: 4 << 30, isTemporary: true).run { address in
+            let report = try await target.run { queue in
                 try await QueueBenchmark(
-                    address: address,
+                    target: queue,
                     jobs: jobs,
                     workers: workers,
                     bytes: bytes,
@@ -74,12 +81,13 @@ struct NoOpWorkerCommand: AsyncParsableCommand {
         try await reportingFailures {
             let shutdown = ShutdownSignal()
             let latencies = StartLatencies()
+            let logger = LogOptions.logger("megaton.bench", level: .error)
+            let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
             let worker = NoOpWorker(
-                try redis.control(),
-                keys: redis.keys,
-                group: MultiThreadedEventLoopGroup(numberOfThreads: 1),
+                try await ShardedQueue.open(try redis.address(), role: "noop", group: group, logger: logger),
+                group: group,
                 name: ProcessIdentity.process(),
-                logger: LogOptions.logger("megaton.bench", level: .error),
+                logger: logger,
                 onClaim: { latencies.add($0) }
             )
             try await ProcessSignals.forwarded(to: shutdown) { try await worker.run(until: shutdown) }

@@ -41,9 +41,9 @@ final class OutcomeReader {
 
     deinit { waiting.close() }
 
-    /// Waits for the next outcomes. Those that were returned before are acknowledged, and deleted from Redis: of several
-    /// shards, those of the shard that is read, and at the end those of all. So a reader that stops gets up to one page
-    /// of each shard again.
+    /// Waits for the next outcomes. Those that were returned before are acknowledged, and deleted from Redis: of
+    /// several shards, those of the shard that is read, and at the end those of all. So a reader that stops gets up to
+    /// one page of each shard again.
     ///
     /// - Returns: none at the end of the batch.
     func page() async throws -> [Data] {

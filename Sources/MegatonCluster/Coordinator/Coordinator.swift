@@ -36,6 +36,8 @@ public final class Coordinator: Sendable {
         /// Nil for a coordinator. Otherwise it is a worker's fallback: it leads only after the cluster has had no
         /// leader for this time, with the presets of the last one, and yields to any coordinator.
         package var takeoverDelay: Duration?
+        /// Decides how often a fallback looks for a leader.
+        var pace = IdlePace()
         /// Servers of the shared cache, in which the leader marks the originals of sources that several admitted jobs
         /// name; none for workers without a shared cache, or with a policy by which the marks have no effect.
         package var caches: [RedisConfiguration] = []
@@ -76,7 +78,7 @@ public final class Coordinator: Sendable {
     /// Longest such pause while no job ends.
     private static let longestFullWait: Duration = .milliseconds(100)
     /// Interval at which the leader counts the places in workers, or checks whether the queue still drains, and at
-    /// which a fallback looks for a leader.
+    /// which a fallback of a small fleet, or one that sees no leader, looks for one.
     private static let pollInterval: Duration = .seconds(1)
     private static let trimInterval: Duration = .seconds(60)
     /// Number of hosts whose requests are counted individually.
@@ -262,7 +264,7 @@ public final class Coordinator: Sendable {
             defer { isLeading = false }
             do {
                 let shouldLead = try await shouldLead()
-                var pause = isFallback ? fallbackInterval : configuration.renewInterval
+                var pause = isFallback ? Self.pollInterval : configuration.renewInterval
                 if shouldLead {
                     let attempt = try await leadership.attempt()
                     lastAnswer.withLock { $0 = .now }
@@ -283,6 +285,10 @@ public final class Coordinator: Sendable {
                     }
                 }
                 failures.reset()
+                if isFallback, leaderless.withLock({ $0 }) == nil {
+                    await configuration.pace.sleep(pause)
+                    return .zero
+                }
                 return pause
             } catch is CancellationError {
                 return nil
@@ -317,12 +323,6 @@ public final class Coordinator: Sendable {
     }
 
     private var isFallback: Bool { configuration.takeoverDelay != nil }
-
-    /// Interval at which a fallback looks for a leader; until it takes over, it looks as often as with one shard.
-    private var fallbackInterval: Duration {
-        if leaderless.withLock({ $0 }) != nil { return Self.pollInterval }
-        return Self.pollInterval * ShardLayout.idleFactor(of: shardCount.withLock { $0 })
-    }
 
     /// Whether to try to lead. A fallback waits until there has been no leader for a while: a coordinator that restarts
     /// is to become the leader again.

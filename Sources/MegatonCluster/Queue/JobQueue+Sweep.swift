@@ -14,19 +14,26 @@ extension JobQueue {
     /// - Returns: number of swept jobs; nil if another process swept a moment ago.
     @discardableResult
     func sweep(leads: Bool = false, dead: [String] = []) async throws(RedisError) -> Int? {
-        try await sweepOnce(leads: leads, dead: dead).swept
+        if dead.count <= Self.namedAtOnce { return try await sweepOnce(leads: leads, dead: dead).swept }
+        var swept = 0
+        for first in stride(from: 0, to: dead.count, by: Self.namedAtOnce) {
+            let names = Array(dead[first..<min(first + Self.namedAtOnce, dead.count)])
+            swept += try await sweepOnce(leads: leads, dead: names).swept ?? 0
+        }
+        return swept
     }
 
     /// Sweeps as the leader.
     ///
-    /// - Returns: number of swept jobs, and the pause before the next sweep, which makes the next job ready in time.
+    /// - Returns: number of swept jobs, and the pause before the next sweep, which makes the next job ready in time, or
+    ///   sweeps the leases that one call has left.
     func sweepAsLeader() async throws(RedisError) -> (swept: Int, pause: Duration) {
         let (swept, next) = try await sweepOnce(leads: true, dead: [])
         return (swept ?? 0, min(max(next ?? Self.leadersSweep, Self.shortestPause), Self.leadersSweep))
     }
 
     /// - Returns: number of swept jobs, as of `sweep`, and the time until the next delayed job is due or the next host
-    ///   has its turn; nil if there is none.
+    ///   has its turn; nil if there is none, zero if expired leases may be left.
     private func sweepOnce(
         leads: Bool,
         dead: [String]
@@ -50,21 +57,20 @@ extension JobQueue {
     /// Sweeps unless the leader or another worker has done so a moment ago. While there is a leader, it costs one cheap
     /// command.
     ///
-    /// - Parameters:
-    ///   - interval: time between two sweeps of this worker if it is the only one.
-    ///   - idleFactor: factor of the pause while another process sweeps.
-    /// - Returns: number of swept jobs, and the pause before the next call.
+    /// - Parameter interval: time between two sweeps of this worker if it is the only one.
+    /// - Returns: number of swept jobs, the pause before the next call, and whether another process has swept a moment
+    ///   ago: then the pause is that of a small fleet.
     func sweepInTurn(
-        every interval: Duration,
-        idleFactor: Int = 1
-    ) async throws(RedisError) -> (swept: Int, pause: Duration) {
+        every interval: Duration
+    ) async throws(RedisError) -> (swept: Int, pause: Duration, isIdle: Bool) {
         let left = try await redis.send(["PTTL", .string(keys.sweepGate)]).int ?? 0
         // With jitter, so that a large fleet does not look all at once; soon after the gate opens, as the leader may
         // have died.
         let pause = max(Self.shortestPause, .milliseconds(left) * Double.random(in: 0.8...1))
-        if left > 0 { return (0, min(interval, pause) * idleFactor) }
+        if left > 0 { return (0, min(interval, pause), true) }
         let swept = try await sweep()
-        return (swept ?? 0, swept == nil ? interval / 2 : interval)
+        // One that has swept goes on as often, however large the fleet is: no time without sweeps follows.
+        return (swept ?? 0, swept == nil ? interval / 2 : interval, false)
     }
 
     /// Longest interval between the leader's sweeps.
@@ -72,7 +78,10 @@ extension JobQueue {
     /// Gate after a leader's sweep: if the leader dies, another process sweeps less than a second after its last sweep.
     private static let leadersGate: Duration = .milliseconds(900)
     private static let shortestPause: Duration = .milliseconds(20)
-    private static let sweptAtOnce = 1000
+    /// Number of swept jobs after which a call begins with no other dead worker.
+    static let sweptAtOnce = 1000
+    /// Maximum number of dead workers that one call names: all of their jobs are swept, up to 1,024 of each.
+    private static let namedAtOnce = 8
     /// Gate after a worker's sweep: less than half of the second at which each worker tries, so that several workers
     /// together sweep twice a second.
     private static let sweepGate: Duration = .milliseconds(450)

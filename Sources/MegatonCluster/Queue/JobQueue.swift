@@ -118,26 +118,34 @@ package struct JobQueue: Sendable {
 
     /// Renews leases; see the script `renew`.
     ///
-    /// - Returns: ids that are lost, ids whose batch was cancelled, and ids whose source is quarantined.
+    /// - Parameter isChanged: whether the number of jobs or `info` may differ from those of the last renewal, and are
+    ///   written again.
+    /// - Returns: ids that are lost, ids whose batch was cancelled, ids whose source is quarantined, and the number of
+    ///   living workers.
     package func renew(
         _ jobs: [(id: String, attempt: Int)],
         worker: String,
         lease: Duration,
         info: String,
+        isChanged: Bool = true,
         timeout: Duration? = nil
-    ) async throws(RedisError) -> (lost: [String], cancelled: [String], quarantined: [String]) {
+    ) async throws(RedisError) -> (lost: [String], cancelled: [String], quarantined: [String], workers: Int) {
         let reply = try await redis.run(
             QueueScripts.renew,
             keys: [
                 keys.lease, keys.meta, keys.workers, keys.workerInfo, keys.cancelled, keys.crashes, keys.isolating,
             ],
-            arguments: [.string(worker), .int(lease.wholeMilliseconds), .int(jobs.count), .string(info)]
+            arguments: [
+                .string(worker), .int(lease.wholeMilliseconds), .int(jobs.count), .string(info), isChanged ? "1" : "0",
+            ]
                 + jobs.flatMap { [.string($0.id), .int($0.attempt)] },
             timeout: timeout
         )
-        guard let fields = reply.array, fields.count == 3 else { throw Self.unexpected("renew") }
-        let ids = fields.map { ($0.array ?? []).compactMap(\.string) }
-        return (ids[0], ids[1], ids[2])
+        guard let fields = reply.array, fields.count == 4, let workers = fields[3].int else {
+            throw Self.unexpected("renew")
+        }
+        let ids = fields.prefix(3).map { ($0.array ?? []).compactMap(\.string) }
+        return (ids[0], ids[1], ids[2], workers)
     }
 
     // MARK: -

@@ -16,33 +16,39 @@ struct LeaseSweeper: Sendable {
     let queue: JobQueue
     let role: Role
     let logger: Logger
-    /// Factor of the pauses of a worker while other processes sweep: more than 1 if it has several shards.
-    var idleFactor: @Sendable () -> Int = { 1 }
+    /// Decides how often a worker looks while other processes sweep.
+    var pace = IdlePace()
 
     /// Sweeps until the task is cancelled.
     func run() async {
-        await repeating { await sweep() }
+        await repeating {
+            let (pause, isIdle) = await sweep()
+            guard isIdle else { return pause }
+            await pace.sleep(pause)
+            return .zero
+        }
     }
 
-    /// - Returns: the pause before the next sweep.
-    private func sweep() async -> Duration {
+    /// - Returns: the pause before the next sweep, and whether the pace decides by how much it is longer.
+    private func sweep() async -> (pause: Duration, isIdle: Bool) {
         do throws(RedisError) {
             let swept: Int
             let pause: Duration
+            var isIdle = false
             switch role {
             case .leader: (swept, pause) = try await queue.sweepAsLeader()
             case .worker(let interval):
-                (swept, pause) = try await queue.sweepInTurn(every: interval, idleFactor: idleFactor())
+                (swept, pause, isIdle) = try await queue.sweepInTurn(every: interval)
             }
             if swept > 0 {
                 logger.warning("leases expired; their jobs are ready again", metadata: [LogKey.count: "\(swept)"])
             }
-            return pause
+            return (pause, isIdle)
         } catch {
             logger.debug("cannot sweep expired leases", metadata: [LogKey.error: "\(error)"])
             return switch role {
-            case .leader: JobQueue.leadersSweep
-            case .worker(let interval): interval
+            case .leader: (JobQueue.leadersSweep, false)
+            case .worker(let interval): (interval, false)
             }
         }
     }

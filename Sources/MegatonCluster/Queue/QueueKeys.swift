@@ -128,7 +128,7 @@ package struct QueueKeys: Sendable, Hashable {
     /// STRING: this shard's copy of the `ShardLayout`; missing if the queue was never divided.
     var layout: String { prefix + "shards" }
     /// ZSET, worker to its last heartbeat, ms.
-    var workers: String { prefix + "workers" }
+    package var workers: String { prefix + "workers" }
     /// HASH, worker to `<running jobs> <its WorkerInfo as JSON>`.
     var workerInfo: String { prefix + "workerinfo" }
     /// STRING `total|workers|ms`: the places of all living workers, the number of workers, and the time of the count.

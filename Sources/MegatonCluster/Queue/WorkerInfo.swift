@@ -12,6 +12,8 @@ package struct WorkerInfo: Sendable, Codable {
     var version: String
     /// Seconds between two heartbeats. Nil from an older version.
     var renewal: Double?
+    /// Seconds that a lease lasts. Nil from an older version.
+    var lease: Double?
     /// The space in which its process id is valid: see `ProcessSpace`. Nil from an older version.
     var space: String?
     /// Version of the protocol. Nil from an older version.

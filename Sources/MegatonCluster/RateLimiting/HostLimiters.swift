@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// The host limits of a queue: those of a host are kept by one shard, whichever shards its jobs are in.
 ///
-/// While a shard does not answer, its hosts are not limited, and one request at a time finds out whether it is back: the
-/// others, which are for jobs of any shard, do not wait for it.
+/// While a shard does not answer, its hosts are not limited, and one request at a time finds out whether it is back:
+/// the others, which are for jobs of any shard, do not wait for it.
 final class HostLimiters: FetchLimiting {
     private struct State {
         /// One for each shard, in order.

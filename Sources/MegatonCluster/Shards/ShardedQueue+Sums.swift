@@ -1,8 +1,8 @@
 internal import Foundation
 package import MegatonRedis
 
-// Questions about the whole queue, and changes of it. Changes reach all shards, also if one of them fails, and then throw
-// its error; they can be repeated.
+// Questions about the whole queue, and changes of it. Changes reach all shards, also if one of them fails, and then
+// throw its error; they can be repeated.
 
 extension ShardedQueue {
     /// Sets or clears a mode in all shards; see `JobQueue.set(_:to:)`.

@@ -4,8 +4,8 @@ package import NIOCore
 
 /// A queue on all of its shards; see the section "Shards" of <doc:Scheduling>.
 ///
-/// Each shard is a whole `JobQueue`, and most queues have one. Questions about the whole queue go to all of them, and the
-/// answers are added up here.
+/// Each shard is a whole `JobQueue`, and most queues have one. Questions about the whole queue go to all of them, and
+/// the answers are added up here.
 package struct ShardedQueue: Sendable {
     /// The shards, in order.
     package let shards: [JobQueue]
@@ -127,7 +127,7 @@ package struct ShardedQueue: Sendable {
     ///
     /// - Returns: the results, in the order of the shards.
     /// - Throws: the first error in that order, when all have ended.
-    func forEach<Value: Sendable>(
+    package func forEach<Value: Sendable>(
         _ body: @escaping @Sendable (JobQueue) async throws(RedisError) -> Value
     ) async throws(RedisError) -> [Value] {
         if shards.count == 1 { return [try await body(shards[0])] }

@@ -1,103 +1,105 @@
 package import Logging
-internal import MegatonPipeline
-package import MegatonRedis
+package import MegatonPipeline
+internal import MegatonRedis
+package import NIOCore
 
-/// A worker without a pipeline: claims, renews leases, sweeps, checks for a leader and settles jobs like a real one.
-/// Benchmarks use it to measure the load of a large fleet on its queue.
+/// A worker without a pipeline: claims, renews leases, sweeps, checks for a leader and settles jobs of all shards like
+/// a real one. Benchmarks use it to measure the load of a large fleet on its queue.
+///
+/// It shares connections with others, flushes no statistics, and does not check whether the protocol or the number of
+/// shards of the queue changes.
 package struct BareWorker: Sendable {
     private let name: String
-    private let queue: JobQueue
-    private let claims: ClaimLoop
-    private let heartbeat: LeaseHeartbeat
-    private let sweeper: LeaseSweeper
-    private let fallback: Leadership
-    private let limiter: HostRateLimiter
+    private let shards: [WorkerShard]
+    private let fallbacks: [Leadership]
     private let logger: Logger
 
-    /// Interval at which a worker checks whether it must admit jobs by itself.
+    /// Interval at which a worker of a small fleet and one shard checks whether it must admit jobs by itself.
     private static let pollInterval: Duration = .seconds(1)
 
     /// - Parameters:
-    ///   - queue: on a connection that may be shared.
-    ///   - leases: the same queue on another connection.
-    ///   - wake: a connection that nothing else uses.
-    ///   - limiter: the host limiter that the runner asks for permits.
+    ///   - queue: all shards, on connections that may be shared.
+    ///   - leases: the same queue on other connections.
+    ///   - group: event loops of the connections that nothing else uses: one for the wake tokens of each shard.
+    ///   - runner: makes the runner of the jobs, with the host limiter that it asks for permits.
     package init(
         _ configuration: Worker.Configuration,
         name: String,
-        queue: JobQueue,
-        leases: JobQueue,
-        wake: RedisClient,
-        limiter: HostRateLimiter,
-        runner: any JobRunning,
-        logger: Logger
+        queue: ShardedQueue,
+        leases: ShardedQueue,
+        group: any EventLoopGroup,
+        logger: Logger,
+        runner: (any FetchLimiting) -> any JobRunning
     ) {
         self.name = name
-        self.queue = queue
-        self.limiter = limiter
         self.logger = logger
-        let (running, statistics) = (RunningJobs(), StatisticsRecorder())
-        let handler = JobHandler(
-            queue: queue,
-            completions: CompletionBatcher(queue, worker: name),
-            runner: runner,
-            running: running,
-            statistics: statistics,
-            retry: configuration.retry,
-            maximumStalls: configuration.maximumStalls,
-            worker: name,
+        var configuration = configuration
+        // A fallback coordinator of its own would need another connection; `poll` sends its commands.
+        configuration.takeoverDelay = nil
+        let hosts = queue.shards.map { shard in
+            HostRateLimiter(redis: shard.redis, keys: shard.keys, limits: configuration.hostLimits, logger: logger)
+        }
+        let limiters = HostLimiters(hosts[0])
+        limiters.use(Array(hosts.dropFirst()))
+        let parts = WorkerShard.Parts(
+            configuration: configuration,
+            name: name,
+            group: group,
+            leaseGroup: group,
+            runner: runner(limiters),
+            places: ClaimLoop.places(configuration),
+            isolated: nil,
+            statistics: StatisticsRecorder(),
             history: History(file: nil, logger: logger),
-            logger: logger,
-            places: configuration.concurrency
-        )
-        claims = ClaimLoop(
-            configuration,
-            queue: queue,
-            wake: wake,
-            handler: handler,
-            running: running,
             logger: logger
         )
-        heartbeat = LeaseHeartbeat(
-            queue: leases,
-            worker: name,
-            info: Worker.info(configuration),
-            running: running,
-            lease: configuration.lease,
-            interval: LeaseHeartbeat.interval(configuration.renewInterval, of: configuration.lease),
-            statistics: statistics,
-            logger: logger
-        )
-        sweeper = LeaseSweeper(queue: queue, role: .worker(interval: configuration.sweepInterval), logger: logger)
-        fallback = Leadership(queue: queue, name: name, lease: configuration.lease, isFallback: true)
+        shards = zip(queue.shards, zip(leases.shards, hosts)).enumerated().map { number, shard in
+            WorkerShard(number, parts, queue: shard.0, leases: shard.1.0.redis, limiter: shard.1.1)
+        }
+        fallbacks = queue.shards.map { shard in
+            Leadership(queue: shard, name: name, lease: configuration.lease, isFallback: true)
+        }
     }
 
     /// Works until the signal, and signs off.
     package func run(until signal: ShutdownSignal) async {
-        await heartbeat.renew()
+        await forEach { shard in await shard.heartbeat.renew() }
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await heartbeat.run() }
-            group.addTask { await sweeper.run() }
-            group.addTask { await poll() }
-            group.addTask { await limiter.run() }
-            await claims.run(until: signal)
+            for shard in shards {
+                group.addTask { await shard.heartbeat.run() }
+                group.addTask { await shard.sweeper.run() }
+                group.addTask { await shard.limiter.run() }
+            }
+            for (shard, fallback) in zip(shards, fallbacks) { group.addTask { await poll(fallback, shard.pace) } }
+            await forEach { shard in await shard.claims.run(until: signal) }
             group.cancelAll()
         }
-        do {
-            try await queue.release([], worker: name, leaves: true)
-        } catch {
-            logger.warning("the worker could not sign off; its entry expires", metadata: [LogKey.error: "\(error)"])
+        await forEach { shard in
+            do {
+                try await shard.queue.release([], worker: name, leaves: true)
+            } catch {
+                logger.warning("the worker could not sign off; its entry expires", metadata: [LogKey.error: "\(error)"])
+            }
+        }
+    }
+
+    /// Runs the body for all shards at once.
+    private func forEach(_ body: @escaping @Sendable (WorkerShard) async -> Void) async {
+        await withDiscardingTaskGroup { group in
+            for shard in shards { group.addTask { await body(shard) } }
         }
     }
 
     /// Checks for a leader, as a worker's fallback coordinator does while there is one.
-    private func poll() async {
-        await every(Self.pollInterval) {
+    private func poll(_ fallback: Leadership, _ pace: IdlePace) async {
+        await repeating {
             do {
                 _ = try await fallback.hasLeader()
             } catch {
                 logger.debug("cannot look for a leader", metadata: [LogKey.error: "\(error)"])
             }
+            await pace.sleep(Self.pollInterval)
+            return .zero
         }
     }
 }

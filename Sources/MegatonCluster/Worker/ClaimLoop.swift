@@ -10,6 +10,7 @@ final class ClaimLoop: Sendable {
     private let running: RunningJobs
     private let concurrency: Int
     private let places: WorkerPlaces
+    private let pace: IdlePace
     /// The number of the shard in `places`.
     private let member: Int
     private let takesOnlySuspects: Bool
@@ -19,17 +20,26 @@ final class ClaimLoop: Sendable {
     private let logger: Logger
     /// Fired when the worker is idle, so that `listen()` waits for a wake token.
     private let listening = AsyncSignal()
+    /// Time since which the worker waits for a token; nil if it does not.
+    private let listeningSince = Mutex<ContinuousClock.Instant?>(nil)
     /// Whether a wake token has arrived since the last claim.
     private let hasWakeToken = Atomic(false)
 
-    /// Longest sleep of an idle worker with one shard, in seconds. It then looks for jobs by itself, so that a lost
-    /// token costs no more.
-    private static let idleSeconds = 2
+    /// Longest sleep of an idle worker of a small fleet with one shard. It then looks for jobs by itself, so that a
+    /// lost token costs no more.
+    private static let idleInterval: Duration = .seconds(2)
+    /// Longest time for which one command waits for a token: Redis gives one to a connection that has ended unnoticed.
+    private static let longestWait: Duration = .seconds(20)
+    /// Time in which the reply to a command that waits for a token must arrive after its end.
+    private static let replyTime: Duration = .seconds(2)
+    /// Interval at which the worker checks whether it has slept for too long.
+    private static let checkInterval: Duration = .seconds(1)
 
     /// - Parameters:
     ///   - wake: a connection that nothing else uses.
     ///   - isolated: the process that runs suspects; nil runs them among the other jobs, one at a time.
     ///   - places: the places that the loop shares with those of other shards; nil if there are none.
+    ///   - pace: decides how often an idle worker looks for jobs.
     init(
         _ configuration: Worker.Configuration,
         queue: JobQueue,
@@ -38,6 +48,7 @@ final class ClaimLoop: Sendable {
         running: RunningJobs,
         isolated: SuspectIsolation? = nil,
         places: WorkerPlaces? = nil,
+        pace: IdlePace = IdlePace(),
         logger: Logger
     ) {
         self.queue = queue
@@ -47,6 +58,7 @@ final class ClaimLoop: Sendable {
         let places = places ?? Self.places(configuration)
         let member = places.add(running)
         (self.places, self.member, concurrency) = (places, member, places.count)
+        self.pace = pace
         takesOnlySuspects = configuration.takesOnlySuspects
         self.isolated = isolated
         lease = configuration.lease
@@ -74,6 +86,7 @@ final class ClaimLoop: Sendable {
                 self.running.changed.signal()
             }
             watch.addTask { await self.listen() }
+            watch.addTask { await self.endLongSleeps() }
             await withDiscardingTaskGroup { jobs in
                 var failures = Backoff()
                 var throttle = ClaimThrottle(concurrency: concurrency)
@@ -182,8 +195,22 @@ final class ClaimLoop: Sendable {
     /// Sleeps until there may be a job to claim: a wake token has arrived, or a job of this worker has ended, which
     /// increases the worker's share of the ready jobs.
     private func idle() async {
-        if places.hasPlace(member) { listening.signal() }
+        if places.hasPlace(member) {
+            listeningSince.withLock { $0 = .now }
+            listening.signal()
+        }
         await running.changed.wait()
+        listeningSince.withLock { $0 = nil }
+    }
+
+    /// Ends sleeps that began in a larger fleet, and are longer than those of the present one. The command that waits
+    /// for a token goes on: it cannot be shortened without the risk of losing one.
+    private func endLongSleeps() async {
+        await every(Self.checkInterval) {
+            guard let since = listeningSince.withLock({ $0 }) else { return }
+            let slept = since.duration(to: .now) - Self.replyTime
+            if pace.isOver(Self.idleInterval, after: slept) { running.changed.signal() }
+        }
     }
 
     /// Pops a wake token whenever the worker is idle, on its own connection, so that the end of a job can wake the
@@ -191,12 +218,7 @@ final class ClaimLoop: Sendable {
     private func listen() async {
         var failures = Backoff()
         await listening.serve {
-            let seconds = Self.idleSeconds * places.idleFactor
-            let token = try await wake.send(
-                ["BLPOP", .string(queue.keys.wake), .int(seconds)],
-                timeout: .seconds(seconds + 2)
-            )
-            if token.array != nil {
+            if try await waitForToken() {
                 // A job has been claimed since the worker was idle. The token belongs to a worker with a free place.
                 let isPassedOn = free <= 0
                 if isPassedOn { try await queue.passTokenOn() }
@@ -210,6 +232,24 @@ final class ClaimLoop: Sendable {
         } done: {
             running.changed.signal()
         }
+    }
+
+    /// Waits until there is a wake token, or until the idle interval is over.
+    ///
+    /// - Returns: whether a token was popped.
+    private func waitForToken() async throws(RedisError) -> Bool {
+        let interval = pace.interval(Self.idleInterval)
+        let parts = Int((interval / Self.longestWait).rounded(.up))
+        let wait = interval / parts
+        for _ in 0..<parts where !Task.isCancelled {
+            let token = try await wake.send(
+                ["BLPOP", .string(queue.keys.wake), .string("\(Double(wait.wholeMilliseconds) / 1000)")],
+                timeout: wait + Self.replyTime
+            )
+            if token.array != nil { return true }
+            if free <= 0 { return false }
+        }
+        return false
     }
 
     /// Lets running jobs finish, of packs only the sources that have begun. Those that do not finish in time, or by the

@@ -2,6 +2,7 @@ internal import Foundation
 internal import Logging
 internal import MegatonPipeline
 internal import MegatonRedis
+import Synchronization
 
 /// Lease heartbeat: renews the leases of all running jobs in one script call, and stops jobs whose lease is lost.
 ///
@@ -16,7 +17,25 @@ struct LeaseHeartbeat: Sendable {
     let lease: Duration
     let interval: Duration
     let statistics: StatisticsRecorder
+    /// Learns the size of the fleet.
+    var pace = IdlePace()
     let logger: Logger
+    private let description = Description()
+
+    /// What Redis has of this worker.
+    private final class Description: Sendable {
+        private let state = Mutex<(running: Int, at: ContinuousClock.Instant)?>(nil)
+
+        /// It is also written again after this time, as Redis may have returned to an earlier state.
+        private static let lifetime: Duration = .seconds(60)
+
+        /// Whether it has to be written.
+        func isChanged(_ running: Int, at now: ContinuousClock.Instant) -> Bool {
+            state.withLock { $0.map { $0.running != running || now - $0.at >= Self.lifetime } ?? true }
+        }
+
+        func written(_ running: Int, at now: ContinuousClock.Instant) { state.withLock { $0 = (running, now) } }
+    }
 
     /// How long a job may run after its claim or renewal was sent: two seconds less than the lease, or half of a lease
     /// below four seconds.
@@ -66,14 +85,18 @@ struct LeaseHeartbeat: Sendable {
     func renew() async -> RedisError? {
         let jobs = running.all
         let sent = ContinuousClock.now
+        let isChanged = description.isChanged(jobs.count, at: sent)
         do throws(RedisError) {
-            let (lost, cancelled, quarantined) = try await queue.renew(
+            let (lost, cancelled, quarantined, workers) = try await queue.renew(
                 jobs.map { ($0.key.text, $0.attempt) },
                 worker: worker,
                 lease: lease,
                 info: info.json,
+                isChanged: isChanged,
                 timeout: interval
             )
+            if isChanged { description.written(jobs.count, at: sent) }
+            pace.observe(workers: workers)
             running.renewed(at: sent)
             let (lostIDs, cancelledIDs, quarantinedIDs) = (Set(lost), Set(cancelled), Set(quarantined))
             for job in jobs {

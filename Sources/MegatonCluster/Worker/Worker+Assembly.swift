@@ -117,6 +117,7 @@ extension Worker {
             concurrency: configuration.takesOnlySuspects ? 0 : configuration.concurrency,
             version: Megaton.version,
             renewal: LeaseHeartbeat.interval(configuration.renewInterval, of: configuration.lease).inSeconds,
+            lease: configuration.lease.inSeconds,
             space: ProcessSpace.current
         )
     }

@@ -14,6 +14,8 @@ struct WorkerShard: Sendable {
     let heartbeat: LeaseHeartbeat
     let sweeper: LeaseSweeper
     let limiter: HostRateLimiter
+    /// Decides how often the parts look at the shard while it is idle.
+    let pace: IdlePace
     /// Leads the shard if no coordinator does.
     let fallback: Coordinator?
 
@@ -33,21 +35,31 @@ struct WorkerShard: Sendable {
         let logger: Logger
     }
 
-    init(_ number: Int, _ parts: Parts, queue: JobQueue, limiter: HostRateLimiter) {
+    /// - Parameter leases: the connection of the heartbeat; its own if nil.
+    init(
+        _ number: Int,
+        _ parts: Parts,
+        queue: JobQueue,
+        leases: RedisClient? = nil,
+        limiter: HostRateLimiter
+    ) {
         let (configuration, address) = (parts.configuration, parts.configuration.address)
         let (server, keys) = (address.server(number), queue.keys)
         var logger = parts.logger
         if number > 0 { logger[metadataKey: LogKey.shard] = "\(number)" }
         self.queue = queue
         self.limiter = limiter
-        leases = RedisClient(server, role: "lease", group: parts.leaseGroup, logger: logger)
+        let leases = leases ?? RedisClient(server, role: "lease", group: parts.leaseGroup, logger: logger)
+        self.leases = leases
         wake = RedisClient(server, role: "wake", group: parts.group, logger: logger)
         running = RunningJobs()
+        let pace = IdlePace(shardFactor: { [places = parts.places] in places.idleFactor })
+        self.pace = pace
         sweeper = LeaseSweeper(
             queue: queue,
             role: .worker(interval: configuration.sweepInterval),
             logger: logger,
-            idleFactor: { [places = parts.places] in places.idleFactor }
+            pace: pace
         )
         let handler = JobHandler(
             queue: queue,
@@ -72,6 +84,7 @@ struct WorkerShard: Sendable {
             running: running,
             isolated: parts.isolated,
             places: parts.places,
+            pace: pace,
             logger: logger
         )
         fallback = configuration.takeoverDelay.map { delay in
@@ -79,6 +92,7 @@ struct WorkerShard: Sendable {
             settings.keys = keys
             settings.isPart = true
             settings.takeoverDelay = delay
+            settings.pace = pace
             if configuration.cachePolicy == .storeReused { settings.caches = configuration.caches }
             return Coordinator(settings, redis: server, group: parts.group, name: parts.name, logger: logger)
         }
@@ -90,6 +104,7 @@ struct WorkerShard: Sendable {
             lease: configuration.lease,
             interval: LeaseHeartbeat.interval(configuration.renewInterval, of: configuration.lease),
             statistics: parts.statistics,
+            pace: pace,
             logger: logger
         )
     }

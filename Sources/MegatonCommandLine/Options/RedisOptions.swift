@@ -60,8 +60,8 @@ package struct RedisOptions: ParsableArguments {
     package var controlURLs: [String] { redis.isEmpty ? Self.urls("MEGATON_REDIS") : redis }
     /// The URLs from the command line or the environment.
     package var cacheURLs: [String] { cacheRedis.isEmpty ? Self.urls("MEGATON_CACHE_REDIS") : cacheRedis }
-    /// A variable with these URLs, for processes that this one starts: spaces separate them, and are encoded in the path
-    /// of a socket.
+    /// A variable with these URLs, for processes that this one starts: spaces separate them, and are encoded in the
+    /// path of a socket.
     package static func variable(of urls: [String]) -> String {
         urls.map { $0.replacingOccurrences(of: " ", with: "%20") }.joined(separator: " ")
     }

@@ -55,6 +55,22 @@ import Testing
         }
     }
 
+    /// Fault: jobs that another leader had staged were read eight at a time, however large.
+    @Test func largeJobsOfAnEarlierLeaderAreReadInPieces() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let stage = RedisArgument.string(fixture.keys.stage(epoch: fixture.epoch))
+            let large = Data([0]) + Data(repeating: UInt8(ascii: "x"), count: 400 << 10)
+            for _ in 0..<5 { try await fixture.redis.send(["RPUSH", stage, .buffer(ByteBuffer(bytes: large))]) }
+            var staged = StagedJobs()
+            // A round stages twice, and takes the first ones out of the stage.
+            #expect(try await fixture.round(&staged) == .admitted(Intake.Counts(invalid: 2)))
+            #expect(staged.count == 2, "three have more than 1 MiB")
+            for _ in 0..<2 { _ = try await fixture.round(&staged) }
+            #expect(staged.isEmpty)
+            #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: fixture.epoch)) == 0)
+        }
+    }
+
     /// Fault: the jobs of a public list that were held had no limit, and filled Redis.
     @Test func thePublicListsAreNotReadWhileTooManyJobsWait() async throws {
         try await QueueFixture.run { (fixture) async throws in

@@ -126,7 +126,7 @@ import Testing
             }
             // Jobs already there run to their end.
             let jobs = try await fixture.claim(4)
-            let (lost, _, _) = try await fixture.queue.renew(
+            let (lost, _, _, _) = try await fixture.queue.renew(
                 jobs.map { ($0.key.text, $0.attempt) },
                 worker: "w1",
                 lease: .seconds(60),

@@ -8,12 +8,17 @@ import Testing
 
 /// Deaths of processes, and the queue's conclusions about the images that they were processing.
 @Suite(.timeLimit(.minutes(2))) struct CrashTests {
-    private func admit(_ ids: [String], _ fixture: QueueFixture, source: String? = nil) async throws {
+    private func admit(
+        _ ids: [String],
+        _ fixture: QueueFixture,
+        source: String? = nil,
+        window: Int = 1000
+    ) async throws {
         for id in ids {
             let url = "https://example.org/\(source ?? id).jpg"
             try await fixture.push(Job(id: id, source: url).json())
         }
-        try await fixture.admitAll(ids.count)
+        try await fixture.admitAll(ids.count, window: window)
     }
 
     /// The process dies: all of its leases expire.
@@ -192,6 +197,65 @@ import Testing
             try await kill(try await fixture.claim(worker: "w1"), fixture)
             let again = try await take(1, .none, worker: "w1", fixture).jobs
             #expect(again[0].deaths == 0 && again[0].stalls == 1, "the reply to its claim was lost")
+        }
+    }
+
+    /// Fault: 20,000 leases that ran out at the same moment were swept in one call, which held Redis for 0.16 s.
+    @Test func manyDeadWorkersAreSweptInStepsAndEachAsAWhole() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let half = JobQueue.sweptAtOnce / 2
+            var jobs: [ActiveJob] = []
+            for worker in ["w1", "w2", "w3"] {
+                try await admit((0...half).map { "\(worker)-\($0)" }, fixture, window: 2000)
+                jobs += try await fixture.claim(half + 1, worker: worker)
+            }
+            #expect(jobs.count == 3 * (half + 1))
+            for job in jobs { try await fixture.expire(job) }
+            let first = try await fixture.queue.sweepAsLeader()
+            #expect(first.swept == 2 * (half + 1) && first.pause < JobQueue.leadersSweep, "\(first)")
+            let second = try await fixture.queue.sweepAsLeader()
+            #expect(second.swept == half + 1 && second.pause == JobQueue.leadersSweep, "\(second)")
+            let again = try await take(jobs.count, .none, worker: "w4", fixture).jobs
+            #expect(again.allSatisfy { $0.deaths == 1 && $0.stalls == 1 }, "no worker was seen twice")
+        }
+    }
+
+    /// A worker that says how long its leases are: only those are read that it may have.
+    @Test func allLeasesOfAWorkerThatSaysHowLongTheyAreEnd() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a", "b", "c"], fixture)
+            var info = WorkerInfo(concurrency: 2)
+            (info.renewal, info.lease) = (5, 60)
+            for worker in ["w1", "w2"] {
+                _ = try await fixture.queue.renew([], worker: worker, lease: .seconds(60), info: info.json)
+            }
+            let held = try await fixture.claim(2, worker: "w1")
+            #expect(try await fixture.claim(1, worker: "w2").count == 1)
+            let now = try await fixture.queue.now()
+            // Its last sign was 58 s ago, and it claimed the second job nine seconds after that.
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.workers), .int(now - 58_000), "w1"])
+            for (job, end) in zip(held, [now - 1, now + 11_000]) {
+                try await fixture.redis.send([
+                    "ZADD", .string(fixture.keys.lease), "XX", .int(end), .string(job.key.text),
+                ])
+            }
+            #expect(try await fixture.queue.sweep(leads: true) == 2)
+            #expect(try await take(2, .none, worker: "w3", fixture).jobs.map(\.deaths) == [1, 1])
+        }
+    }
+
+    /// All processes of a machine are gone.
+    @Test func anyNumberOfWorkersMayBeReportedDead() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let workers = (1...20).map { "h:\($0):x" }
+            try await admit(workers.indices.map { "\($0)" }, fixture)
+            for worker in workers {
+                _ = try await fixture.queue.renew([], worker: worker, lease: .seconds(60), info: #"{"renewal":5}"#)
+                #expect(try await fixture.claim(worker: worker).count == 1)
+            }
+            #expect(try await fixture.queue.sweep(dead: workers) == 20)
+            #expect(try await fixture.queue.workerCount() == 0)
+            #expect(try await fixture.count("ZCARD", fixture.keys.lease) == 0)
         }
     }
 

@@ -58,10 +58,10 @@ struct QueueFixture: Sendable {
     }
 
     /// Admits until `count` more jobs are ready: a round validates only a part of the jobs it has staged.
-    func admitAll(_ count: Int) async throws {
+    func admitAll(_ count: Int, window limit: Int = 1000) async throws {
         let before = try await self.count("HLEN", keys.body)
-        var (window, staged) = (AdmissionWindow(limit: 1000), StagedJobs())
-        window.observe(slots: 1000)
+        var (window, staged) = (AdmissionWindow(limit: limit), StagedJobs())
+        window.observe(slots: limit)
         while try await self.count("HLEN", keys.body) < before + count {
             _ = try await intake.admit(epoch: epoch, window: &window, staged: &staged, chunk: 100)
         }

@@ -21,8 +21,7 @@ import Testing
             1,
             concurrency: places,
             hosts: 0,
-            redis: fixture.server.configuration,
-            keys: fixture.keys,
+            queue: QueueAddress([fixture.server.configuration], queue: fixture.keys.queue),
             group: MultiThreadedEventLoopGroup.singleton,
             name: "survivor",
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
@@ -35,7 +34,7 @@ import Testing
                 if isEnough { signal.raise(to: .abort) }
             }
         )
-        await workers.run(until: signal)
+        try await workers.run(until: signal)
         return started.withLock { $0 }
     }
 

@@ -109,6 +109,116 @@ import Testing
         #expect(steady["jobs"] as? Int == 100)
     }
 
+    /// The servers of a part of a report: their names, and the sum of a figure.
+    private func servers(_ part: Any?, _ figure: String) throws -> (names: [String], sum: Double) {
+        let usage = try #require(part as? [String: Any])
+        let servers = try #require(usage["servers"] as? [[String: Any]])
+        return (servers.compactMap { $0["name"] as? String }, servers.reduce(0) { $0 + ($1[figure] as? Double ?? 0) })
+    }
+
+    @Test func aQueueWithShardsOnSeveralServersIsMeasuredAsAWhole() async throws {
+        try await RedisServerProcess.run { (first) async throws in
+            try await RedisServerProcess.run { (second) async throws in
+                let options = ["--redis", first.url, "--redis", second.url]
+                let reshard = await
+                    (try ProgramUnderTest.megaton(["queue", "reshard", "4", "--queue", "bench"] + options))
+                    .ending()
+                #expect(reshard.code == 0, "\(reshard.errors)")
+                let (queue, _) = try await bench(
+                    ["queue", "--jobs", "2000", "--workers", "1", "--rate", "50", "--seconds", "1"] + options
+                )
+                #expect(queue["shards"] as? Int == 4)
+                let (cluster, _) = try await bench(
+                    [
+                        "cluster", "--simulated-workers", "5", "--jobs", "400", "--render-ms", "1", "--seconds", "1",
+                        "--rate", "100", "--hosts", "3",
+                    ] + options
+                )
+                for (report, parts) in [(queue, ["backlog", "steady"]), (cluster, ["idle", "backlog", "steady"])] {
+                    for part in parts {
+                        let load = try servers(report[part], "load")
+                        #expect(load.names == [first.url, second.url].sorted(), "\(part)")
+                        let usage = try #require(report[part] as? [String: Any])
+                        let whole = try #require(usage["redis_load"] as? Double)
+                        #expect(abs(load.sum - whole) < 0.001)
+                        let (_, commands) = try servers(report[part], "commands_per_second")
+                        #expect(abs(commands - (try #require(usage["commands_per_second"] as? Double))) < 1)
+                    }
+                }
+                let steady = try #require(cluster["steady"] as? [String: Any])
+                #expect(steady["jobs"] as? Int == 100)
+                // Every shard has had jobs, and none is left.
+                for (shard, server) in [first, second, first, second].enumerated() {
+                    let client = server.client()
+                    defer { client.close() }
+                    let tag = shard == 0 ? "{bench}" : "{bench:\(shard)}"
+                    let done = try await client.send(["HGET", .string("megaton:\(tag):2:stat"), "done"]).int ?? 0
+                    #expect(done > 100, "shard \(shard)")
+                    #expect(try await client.send(["EXISTS", .string("megaton:\(tag):2:body")]).int == 0)
+                }
+            }
+        }
+    }
+
+    @Test func theMastersOfARedisClusterAreMeasured() async throws {
+        try await RedisClusterProcesses.run { (cluster) async throws in
+            let options = ["--queue", "measured", "--redis", cluster.url]
+            let reshard = await (try ProgramUnderTest.megaton(["queue", "reshard", "3"] + options)).ending()
+            #expect(reshard.code == 0, "\(reshard.errors)")
+            let (report, _) = try await bench(
+                [
+                    "cluster", "--simulated-workers", "4", "--jobs", "2000", "--render-ms", "0.001", "--seconds", "1",
+                    "--rate", "500", "--pack", "64",
+                ] + options
+            )
+            #expect(report["shards"] as? Int == 3)
+            #expect(try servers(report["backlog"], "load").names.count == 3)
+            let steady = try #require(report["steady"] as? [String: Any])
+            #expect(steady["jobs"] as? Int == 500)
+        }
+    }
+
+    @Test func anIdleFleetConsistsOfRealWorkers() async throws {
+        let (report, _) = try await bench(["cluster", "--simulated-workers", "6", "--idle", "6"])
+        #expect(report["workers"] as? Int == 6 && report["processes"] as? Int == 1)
+        #expect(try #require(report["threads"] as? Int) > 6)
+        // Each has one for commands, one for leases, one for wake tokens and one for the fallback coordinator.
+        #expect(try #require(report["connections"] as? Int) >= 24)
+        let idle = try #require(report["idle"] as? [String: Any])
+        let rate = try #require(idle["commands_per_second"] as? Double)
+        #expect(rate > 1 && rate < 600, "\(rate)")
+        let commands = try #require(report["commands"] as? [String: Any])
+        // Heartbeats are scripts.
+        #expect(commands["evalsha"] != nil, "\(commands)")
+    }
+
+    @Test func aQueueInUseIsLeftAlone() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let client = server.client()
+            defer { client.close() }
+            try await client.send(["LPUSH", "megaton:{default}:jobs", "{}"])
+            let options = ["--queue", "default", "--redis", server.url]
+            for command in [["queue"], ["cluster", "--simulated-workers", "1"], ["cluster", "--idle", "1"]] {
+                let ending = await (try ProgramUnderTest.benchmarks(command + options)).ending()
+                #expect(ending.code == 64 && ending.errors.contains("1 job and 0 workers"), "\(ending.errors)")
+            }
+            #expect(try await client.send(["LLEN", "megaton:{default}:jobs"]).int == 1)
+        }
+    }
+
+    @Test func aRedisThatAcceptsTooFewConnectionsIsRefused() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let client = server.client()
+            defer { client.close() }
+            try await client.send(["CONFIG", "SET", "maxclients", "100"])
+            let ending = await
+                (try ProgramUnderTest.benchmarks([
+                    "cluster", "--simulated-workers", "50", "--idle", "1", "--redis", server.url,
+                ])).ending()
+            #expect(ending.code == 64 && ending.errors.contains("maxclients"), "\(ending.errors)")
+        }
+    }
+
     @Test func impossibleMeasurementsAreWrongUsage() async throws {
         let empty = try TestDirectory()
         for arguments in [
@@ -118,7 +228,11 @@ import Testing
             ["lock", "--waiters", "0"], ["lock", "--waiters", "2", "--processes", "3"], ["lock", "--redis", "nowhere"],
             ["cache", "--sizes", "33m"], ["cache", "--sizes", ""], ["cache", "--seconds", "0"],
             ["cluster", "--simulated-workers", "0"], ["cluster", "--render-ms", "0"], ["cluster", "--pack", "257"],
-            ["queue", "--jobs", "1"],
+            ["queue", "--jobs", "1"], ["queue", "--queue", "a"], ["queue", "--redis", "nowhere"],
+            ["queue", "--redis", "redis://a", "--redis", "redis://a"],
+            ["queue", "--redis", "redis://a", "--queue", "a b"], ["cluster", "--queue", "a"],
+            ["cluster", "--idle", "0"], ["cluster", "--idle", "5", "--jobs", "10"],
+            ["cluster", "--idle", "5", "--render-ms", "100"],
         ] {
             let ending = await (try ProgramUnderTest.benchmarks(arguments)).ending()
             #expect(ending.code == 64, "\(arguments): \(ending.errors)")

@@ -34,7 +34,7 @@ import Testing
     }
 
     /// Of other programs.
-    private static let foreignOptions: Set<String> = ["--dir"]
+    private static let foreignOptions: Set<String> = ["--cluster", "--dir"]
 
     private func definition(of program: String = "megaton") async throws -> String {
         let arguments = ["--experimental-dump-help"]

@@ -44,7 +44,7 @@ def main(arguments):
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--program", metavar="FILE", help="the program megaton; by default it is built")
-    parser.add_argument("--only", action="append", metavar="NAME", help="run this scenario; repeatable")
+    parser.add_argument("--only", action="extend", nargs="+", metavar="NAME", help="run these scenarios; repeatable")
     parser.add_argument("--list", action="store_true", help="show the scenarios")
     parser.add_argument("--keep", action="store_true", help="keep the directories of broken scenarios")
     options = parser.parse_args(arguments)

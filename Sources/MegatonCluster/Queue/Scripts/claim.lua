@@ -39,6 +39,10 @@ local readyKeys = {KEYS[1], KEYS[2], KEYS[3]}
 local worker, leaseTime, limit, held = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local places, ignoresShare, mode = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
+-- An idle fleet costs one read for each claim: there is nothing to hand out, to make ready or to repair.
+if redis.call('EXISTS', delayKey, suspectsKey, holdingKey, heldKey, heldBytesKey, unpack(readyKeys)) == 0 then
+  return {0, 0}
+end
 local t = now()
 local reply, bytes, known = {0, 0}, 0, {}
 local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey)

@@ -2,16 +2,17 @@
 -- renew: renews a worker's leases, and is its heartbeat.
 --
 -- KEYS 1 lease · 2 meta · 3 workers · 4 workerinfo · 5 cancelled · 6 crashes · 7 isolating
--- ARGV 1 worker · 2 lease, ms · 3 number of running jobs · 4 description of the worker, JSON · 5… pairs of id and
---      attempt
+-- ARGV 1 worker · 2 lease, ms · 3 number of running jobs · 4 description of the worker, JSON · 5 `1` if these two may
+--      differ from those in `workerinfo` · 6… pairs of id and attempt
 -- Returns {{ids that are no longer the worker's}, {ids whose batch was cancelled}, {ids whose source three processes
---      have died of}}.
+--      have died of}, number of workers that have renewed within the lease time}.
 -- After: each lease that is still the worker's, by its attempt number, ends one lease time from now, and a suspected
 -- source that is running stays marked as running for as long.
 
 local leaseKey, metaKey, workersKey, workerInfoKey, cancelledKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local crashesKey, isolatingKey = KEYS[6], KEYS[7]
-local worker, leaseTime, running, info, firstPair = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], 5
+local worker, leaseTime, running, info = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local isChanged, firstPair = ARGV[5], 6
 
 local t = now()
 local lost, cancelled, quarantined, digests, ids = {}, {}, {}, {}, {}
@@ -41,6 +42,8 @@ for i, d in ipairs(digests) do
     redis.call('ZADD', isolatingKey, 'XX', 'GT', t + leaseTime, d)
   end
 end
-redis.call('ZADD', workersKey, t, worker)
-redis.call('HSET', workerInfoKey, worker, running .. ' ' .. info)
-return {lost, cancelled, quarantined}
+-- A worker that is new here, or was forgotten, has no description.
+if redis.call('ZADD', workersKey, t, worker) == 1 or isChanged == '1' then
+  redis.call('HSET', workerInfoKey, worker, running .. ' ' .. info)
+end
+return {lost, cancelled, quarantined, redis.call('ZCOUNT', workersKey, t - leaseTime, '+inf')}

@@ -15,7 +15,8 @@
 -- failure between `stage` and `admit` a leader resumes with the same jobs.
 -- A job of more than 1 MiB is cut and marked with a first byte 1, so that validation rejects it. One call moves about
 -- 1 MiB and returns at most 1 MiB, or one job: Redis serves no other client meanwhile, and a larger reply could not be
--- read.
+-- read. If a batch's own intake has large jobs behind small ones, it moves up to eight of them at once: submitters push
+-- at most 1 MiB for each.
 -- Smooth weighted round robin, as in nginx: with each job, every intake that has jobs gains its weight, and the intake
 -- with the most credit provides the job and pays the sum of all weights. Remaining credit is kept in `credit`, so that
 -- the shares hold even if there is room for only one job at a time. A batch's own intake is forgotten once it is empty.
@@ -34,7 +35,8 @@ if (redis.call('GET', roundKey) or '0') ~= round then
   return redis.error_reply('STALEROUND the stage has changed since its leader read it')
 end
 redis.call('INCR', roundKey)
-local want = limit - math.max(redis.call('LLEN', stageKey) - alreadyHeld, 0)
+local stagedBefore = redis.call('LLEN', stageKey)
+local want = limit - math.max(stagedBefore - alreadyHeld, 0)
 if redis.call('HGET', controlKey, 'drain') == '1' then want = 0 end
 -- The position of an intake in ARGV.
 local function position(k)
@@ -109,19 +111,13 @@ for k = publicIntake, #KEYS do
     if k > publicIntake + 2 then redis.call('ZREM', intakesKey, batch) end
   end
 end
-local staged, bytes, start, last = {}, 0, alreadyHeld, alreadyHeld + limit - 1
-page = 1
-while start <= last and bytes < 1048576 do
-  local jobs = redis.call('LRANGE', stageKey, start, math.min(start + page - 1, last))
-  if #jobs == 0 then break end
-  local before = bytes
-  for _, job in ipairs(jobs) do
-    bytes = bytes + #job
-    if #staged > 0 and bytes > 1048576 then break end
-    staged[#staged + 1] = job
-  end
-  start = start + #jobs
-  page = (bytes - before) / #jobs < 8192 and math.min(page * 2, 8) or 1
+-- Jobs that were in the stage before, if an earlier leader has left them, one by one, as they may be large.
+local staged, bytes = {}, 0
+for i = alreadyHeld, alreadyHeld + limit - 1 do
+  local job = i < stagedBefore and redis.call('LINDEX', stageKey, i) or taken[i - stagedBefore + 1]
+  bytes = bytes + (job and #job or 0)
+  if not job or #staged > 0 and bytes > 1048576 then break end
+  staged[#staged + 1] = job
 end
 if #staged > 0 then redis.call('SADD', stagesKey, epoch) end
 return staged

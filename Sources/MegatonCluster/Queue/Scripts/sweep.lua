@@ -4,11 +4,11 @@
 --
 -- KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 sweepgate · 8 stat · 9 workers · 10 workerinfo ·
 --      11 crashes · 12 suspects · 13 isolating · 14 delay · 15 holding · 16 held · 17 pace · 18 heldbytes · 19 body
--- ARGV 1 maximum number of jobs · 2 gate, ms · 3 silence after which a worker is forgotten, ms · 4 `1` to sweep even if
---      another process has just done so · 5 how long a source is suspected, ms · 6… names of workers whose processes
---      have ended
+-- ARGV 1 number of jobs behind which no other worker's are begun · 2 gate, ms · 3 silence after which a worker is
+--      forgotten, ms · 4 `1` to sweep even if another process has just done so · 5 how long a source is suspected, ms ·
+--      6… names of workers whose processes have ended
 -- Returns {how many were swept, -1 if another process swept a moment ago; ms until the next time of a job or a host, -1
---      if there is none}.
+--      if there is none, 0 if leases may be left that have run out}.
 -- After: each swept job has one more stall and goes first, or waits in `suspects`. Jobs whose time has come are ready
 -- (`tick`), and workers are woken for them: an idle fleet need not look for them.
 -- A worker is dead if it was named, or if one of its leases has run out and it has missed two renewals. A time of more
@@ -19,6 +19,10 @@
 -- source has one more death. Otherwise any of the sources may be the cause: each counts one death, but no more than
 -- two, which makes it a suspect that runs by itself. The score in `crashes` is eight times the expiry time, plus the
 -- deaths, at most seven.
+-- One call reads at most 20,000 leases, about 1 MiB: those that may be of a dead worker, which end one lease and two
+-- renewals after its last sign at the latest. That is all of them only for a worker that was named, or that does not
+-- say how long its leases are. Dead workers are swept whole, and those that no longer fit into the number of jobs are
+-- left to the next call; those that were named are never left.
 
 local leaseKey, metaKey, wakeKey, sweepGateKey, statKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7], KEYS[8]
 local workersKey, workerInfoKey, crashesKey, suspectsKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
@@ -33,9 +37,9 @@ if isForced == '1' then
 elseif not redis.call('SET', sweepGateKey, '1', 'NX', 'PX', gate) then
   return {-1, -1}
 end
-local t, dead, anyDead = now(), {}, false
+local t, dead = now(), {}
 for i = firstName, #ARGV do
-  dead[ARGV[i]], anyDead = true, true
+  dead[ARGV[i]] = true
   redis.call('ZREM', workersKey, ARGV[i])
   redis.call('HDEL', workerInfoKey, ARGV[i])
 end
@@ -69,25 +73,67 @@ local function isDead(worker)
   end
   return dead[worker]
 end
-local swept, isSwept, lost = {}, {}, {}
-local function collect(ids, areExpired)
+local swept, lost = {}, {}
+local function sweep(id, m)
+  local a, s, w, p, b, f, d, h = unpackMeta(m)
+  if a then swept[#swept + 1] = {id = id, a = a, s = s, w = w, p = p, b = b, f = f, d = d, h = h} end
+  return a
+end
+-- Calls a function with each id and its meta.
+local function forMetas(ids, body)
   for i = 1, #ids, 1000 do
     local metas = redis.call('HMGET', metaKey, unpack(ids, i, math.min(i + 999, #ids)))
-    for k, m in ipairs(metas) do
-      local id = ids[i + k - 1]
-      local a, s, w, p, b, f, d, h = unpackMeta(m or '')
-      if areExpired and a and isDead(w) then anyDead = true end
-      if not a then
-        if areExpired then lost[#lost + 1] = id end
-      elseif not isSwept[id] and (areExpired or dead[w]) then
-        isSwept[id] = true
-        swept[#swept + 1] = {id = id, a = a, s = s, w = w, p = p, b = b, f = f, d = d, h = h}
-      end
-    end
+    for k, m in ipairs(metas) do body(ids[i + k - 1], m or '') end
   end
 end
-collect(redis.call('ZRANGEBYSCORE', leaseKey, '-inf', t, 'LIMIT', 0, limit), true)
-if anyDead then collect(redis.call('ZRANGE', leaseKey, 0, 19999), false) end
+local expired = redis.call('ZRANGEBYSCORE', leaseKey, '-inf', t, 'LIMIT', 0, limit)
+-- Dead workers, and ids and metas of the jobs that each holds. Other workers are left if these fill a call.
+local deadNames, held, places, horizon, mayBeLeft = {}, {}, 0, t, #expired == limit
+local function addDead(worker, wasNamed)
+  if held[worker] then return end
+  if places >= limit and not wasNamed then
+    mayBeLeft = true
+    return
+  end
+  deadNames[#deadNames + 1], held[worker] = worker, {}
+  local info = redis.call('HGET', workerInfoKey, worker) or ''
+  places = places + math.max(tonumber(string.match(info, '"concurrency":(%d+)')) or 1, 1)
+  local sign = tonumber(redis.call('ZSCORE', workersKey, worker) or '')
+  local renewal = tonumber(string.match(info, '"renewal":([%d.]+)'))
+  local lease = tonumber(string.match(info, '"lease":([%d.]+)'))
+  local isKnown = sign and renewal and lease
+  horizon = math.max(horizon, isKnown and sign + 1000 * (2 * renewal + lease) or math.huge)
+end
+for i = firstName, #ARGV do addDead(ARGV[i], true) end
+forMetas(expired, function(id, m)
+  local a, _, w = unpackMeta(m)
+  if not a then
+    lost[#lost + 1] = id
+  elseif isDead(w) then
+    addDead(w)
+  else
+    sweep(id, m)
+  end
+end)
+if #deadNames > 0 then
+  local to = horizon == math.huge and '+inf' or string.format('%.0f', horizon)
+  forMetas(redis.call('ZRANGEBYSCORE', leaseKey, '-inf', to, 'LIMIT', 0, 20000), function(id, m)
+    local w = string.match(m, '^%d+%+?%d*|%d+|([^|]*)|')
+    local jobs = w and held[w]
+    if jobs then
+      jobs[#jobs + 1] = id
+      jobs[#jobs + 1] = m
+    end
+  end)
+end
+for k, worker in ipairs(deadNames) do
+  if #swept >= limit and k > #ARGV - firstName + 1 then
+    mayBeLeft = true
+    break
+  end
+  local jobs = held[worker]
+  for i = 1, #jobs, 2 do sweep(jobs[i], jobs[i + 1]) end
+end
 -- For each dead worker, the sources of the jobs that it held.
 local digests, holdings = {}, {}
 for _, j in ipairs(swept) do
@@ -114,8 +160,8 @@ local function suspect(d, isAlone)
   redis.call('ZADD', crashesKey, string.format('%.0f', (t + suspicion) * 8 + counts[d]), d)
   redis.call('ZREM', isolatingKey, d)
 end
-for _, held in pairs(holdings) do
-  for d in pairs(held.digests) do suspect(d, held.count == 1) end
+for _, holding in pairs(holdings) do
+  for d in pairs(holding.digests) do suspect(d, holding.count == 1) end
 end
 callForAll('ZREM', leaseKey, lost)
 local ids, metas, suspects, lists = {}, {}, {}, {{}, {}, {}}
@@ -145,7 +191,7 @@ for _, worker in ipairs(silent) do
   redis.call('ZREM', workersKey, worker)
   redis.call('HDEL', workerInfoKey, worker)
 end
-local following = -1
+local following = mayBeLeft and 0 or -1
 for _, key in ipairs({delayKey, heldKey}) do
   local first = redis.call('ZRANGEBYSCORE', key, string.format('(%.0f', t), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   local left = first[2] and math.ceil(tonumber(first[2]) - t)
