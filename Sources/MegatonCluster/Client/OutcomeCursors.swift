@@ -38,8 +38,8 @@ package struct OutcomeCursors: Sendable {
     /// The outcomes that were read.
     package var history: OutcomeHistories { OutcomeHistories(cursors.map(\.history)) }
 
-    /// Returns the next outcomes of a shard. They stay in Redis until a later call reads the same shard and acknowledges
-    /// them: a reader that stops has not acknowledged the last outcomes of each shard. After an error the call can be
+    /// Returns the next outcomes of a shard. They stay in Redis until a later call reads the same shard and
+    /// acknowledges them: a reader that stops has not acknowledged the last outcomes of each shard. After an error the call can be
     /// repeated.
     ///
     /// One of several shards that does not answer is left out for a while, so that the others are read without it.

@@ -11,8 +11,8 @@ public struct BatchCounters: Sendable, Equatable {
 
     /// The counters of a batch that several shards count. Shards that do not know it have no part in them.
     ///
-    /// If the batch has begun in more shards than know it, it is not finished: `shards_lost` is the number of those that
-    /// have lost their part, or forgotten it a moment before the others.
+    /// If the batch has begun in more shards than know it, it is not finished: `shards_lost` is the number of those
+    /// that have lost their part, or forgotten it a moment before the others.
     static func sum(_ parts: [BatchCounters]) -> BatchCounters {
         let known = parts.filter(\.isKnown)
         if parts.count < 2 || known.isEmpty { return known.first ?? none }
@@ -45,8 +45,8 @@ public struct BatchCounters: Sendable, Equatable {
     public var ended: Int { self["done"] + self["failed"] + self["cancelled"] + self["deduplicated"] }
     /// Number of shards that have lost their part of the batch.
     package var lostShards: Int { self["shards_lost"] }
-    /// Whether the batch cannot finish any more, unless its submitter pushes the lost jobs again: shards have lost their
-    /// part, and all others have ended theirs.
+    /// Whether the batch cannot finish any more, unless its submitter pushes the lost jobs again: shards have lost
+    /// their part, and all others have ended theirs.
     package var lacksOnlyLostParts: Bool { lostShards > 0 && hasEndedElsewhere }
     /// Whether all jobs have ended and no more will be added. False if a shard of the queue has lost its part.
     public var isFinished: Bool { fields["finished"] != nil }

@@ -38,8 +38,8 @@ import Testing
         }
     }
 
-    /// Fault: under a steady load the jobs in the shard of the host got each turn at once, and those in other shards came
-    /// when the slot was taken again.
+    /// Fault: under a steady load the jobs in the shard of the host got each turn at once, and those in other shards
+    /// came when the slot was taken again.
     @Test func jobsOfOtherShardsHaveEveryOtherTurn() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
