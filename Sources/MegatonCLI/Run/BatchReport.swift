@@ -69,8 +69,8 @@ struct BatchReport: Encodable {
             code: 69,
             message:
                 "\(lost) of \(counters["shards"]) shards no longer \(lost == 1 ? "has its" : "have their") part of the "
-                + "batch \"\(name)\": it was forgotten there, or Redis has lost it, and its jobs may not have run. Submit "
-                + "the jobs without an outcome again: finished work is in the cache."
+                + "batch \"\(name)\": it was forgotten there, or Redis has lost it, and its jobs may not have run. "
+                + "Submit the jobs without an outcome again: finished work is in the cache."
         )
     }
 

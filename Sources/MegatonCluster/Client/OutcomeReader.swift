@@ -194,9 +194,9 @@ final class OutcomeReader {
         let lost = counters.lostShards
         throw ClusterError(
             .jobsLost,
-            "\(lost) of \(counters["shards"]) shards no longer \(lost == 1 ? "has its" : "have their") part of the batch "
-                + "\(name): it was forgotten there, or Redis has lost it, and its jobs may not have run. Submit the jobs "
-                + "without an outcome again under another name: finished work is found in the cache."
+            "\(lost) of \(counters["shards"]) shards no longer \(lost == 1 ? "has its" : "have their") part of the "
+                + "batch \(name): it was forgotten there, or Redis has lost it, and its jobs may not have run. Submit "
+                + "the jobs without an outcome again under another name: finished work is found in the cache."
         )
     }
 
