@@ -373,8 +373,7 @@ final class BatchRun: Sendable {
             let now = progress.withLock { $0 }
             var shown = BatchProgress(ended: now.ended, submitted: now.submitted, failed: tally.failed)
             shown.isComplete = now.isComplete
-            // While Redis is away, other questions would wait for it too, and keep the outcomes of other shards
-            // waiting.
+            // While Redis is away, other questions would wait for it too, and delay the outcomes of other shards.
             let isIdle = read?.isEmpty ?? false
             if isIdle { await retries.poll(in: queue, for: batch) }
             (shown.waiting, shown.onlyWaits) = retries.text(of: now.submitted - now.ended)
@@ -426,9 +425,8 @@ final class BatchRun: Sendable {
     private func outcomes(_ cursor: inout OutcomeCursors) async throws -> [Data]? {
         do {
             let returns = cursor.history.returns
-            let lines = try await cursor.next()
-            if cursor.history.returns > returns { cursor.history.reportReturn() }
-            return lines
+            defer { if cursor.history.returns > returns { cursor.history.reportReturn() } }
+            return try await cursor.next()
         } catch {
             guard error.isTransient && shutdown.level == .none else { throw error }
             if cursor.hasNewFailure { Terminal.error("megaton: waiting for Redis: \(error.message)") }

@@ -37,7 +37,7 @@ final class HostLimiters: FetchLimiting {
         guard isShared else { return try await limiter.acquire(for: url) }
         if isAway(shard, at: .now) { return await limiter.unlimitedPermit(for: url) }
         do throws(ImagePipeline.Error) {
-            let permit = try await limiter.acquire(for: url, othersWait: takeNote(of: HostRateLimiter.name(of: url)))
+            let permit = try await limiter.acquire(for: url) { takeNote(of: HostRateLimiter.name(of: url)) }
             note(shard, hasAnswered: permit.token != nil)
             return permit
         } catch {

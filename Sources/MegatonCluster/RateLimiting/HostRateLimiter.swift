@@ -76,11 +76,15 @@ package final class HostRateLimiter: FetchLimiting {
     /// - Throws: `.throttled` if the host's turn is later, or its circuit opened a moment ago; `.unreachable` if the
     ///   circuit has been open for long. Both state when to retry.
     package func acquire(for url: URL) async throws(ImagePipeline.Error) -> FetchPermit {
-        try await acquire(for: url, othersWait: false)
+        try await acquire(for: url) { false }
     }
 
-    /// - Parameter othersWait: whether jobs wait for the host in another shard than the one that keeps its limits.
-    func acquire(for url: URL, othersWait: Bool) async throws(ImagePipeline.Error) -> FetchPermit {
+    /// - Parameter othersWait: whether jobs wait for the host in another shard than the one that keeps its limits;
+    ///   called if Redis is asked.
+    func acquire(
+        for url: URL,
+        othersWait: @Sendable () -> Bool
+    ) async throws(ImagePipeline.Error) -> FetchPermit {
         let host = Self.name(of: url)
         let asked = ContinuousClock.now
         let path = Self.path(of: url)
@@ -95,7 +99,7 @@ package final class HostRateLimiter: FetchLimiting {
             let arguments: [RedisArgument] = [
                 .string(host), .string(token), .string(String(limits.rate ?? 0)), .int(burst),
                 .int(limits.concurrency), .int(limits.failureThreshold), .int(Self.permitLifetime.wholeMilliseconds),
-                othersWait ? "1" : "0",
+                othersWait() ? "1" : "0",
             ]
             // The same round trip releases the permits that this process no longer uses.
             let replies = try await redis.run(

@@ -436,8 +436,8 @@ import Testing
                     configuration.keys = setup.address.keys(0)
                     configuration.furtherControls = [first.configuration]
                     let worker = try Worker(configuration, group: group, logger: logger, onHungRender: {})
-                    await expectMismatch("name it first") { try await coordinator.start() }
-                    await expectMismatch("name it first") { try await worker.start() }
+                    await expectMismatch("has lost the layout") { try await coordinator.start() }
+                    await expectMismatch("has lost the layout") { try await worker.start() }
                     await worker.close()
                     let client = wrong.client()
                     defer { client.close() }
