@@ -69,23 +69,19 @@ package struct ShardedQueue: Sendable {
         logger: Logger
     ) async throws(RedisError) -> ShardedQueue {
         let layout = try await address.layout(first, group: group, logger: logger)
-        var shards = [first]
-        do throws(RedisError) {
-            for number in 1..<max(layout.count, 1) {
-                let shard = address.shard(number, role: role, group: group, logger: logger)
-                shards.append(shard)
-                do throws(RedisError) {
-                    try await shard.redis.connect()
-                    try await layout.check(shard, servers: address.servers.count)
-                } catch {
-                    guard toleratesAbsence && error.isTransient else { throw error }
-                }
-            }
-        } catch {
-            for shard in shards.dropFirst() { shard.close() }
+        let others = (1..<max(layout.count, 1)).map { number in
+            address.shard(number, role: role, group: group, logger: logger)
+        }
+        // At the same time: several may be on a server that does not answer.
+        let results = await ShardedQueue(others, layout: layout).results { (shard) async throws(RedisError) in
+            try await shard.redis.connect()
+            try await layout.check(shard, servers: address.servers.count)
+        }
+        for case .failure(let error) in results where !(toleratesAbsence && error.isTransient) {
+            for shard in others { shard.close() }
             throw error
         }
-        return ShardedQueue(shards, layout: layout)
+        return ShardedQueue([first] + others, layout: layout)
     }
 
     /// Checks that the queue still has these shards, and gives a shard its copy of the layout back if it has lost it.
