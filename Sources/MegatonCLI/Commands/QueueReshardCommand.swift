@@ -55,15 +55,16 @@ struct QueueReshardCommand: AsyncParsableCommand {
             for server in Array(all.prefix(shards)).servers {
                 if let reason = try await EvictionPolicyCheck.run(server) { Terminal.note("megaton: \(reason)") }
             }
+            let before = try await all[0].layout()
             let old = try await Resharding(address) { all[$0] }.change(to: shards, acceptsLoss: acceptLoss)
-            if old == shards {
-                try Terminal.output("the queue \"\(redis.queue)\" has \(Counted.of(shards, "shard"))")
-            } else {
-                try Terminal.output(
-                    "the queue \"\(redis.queue)\" has \(Counted.of(shards, "shard")), and had \(old). Workers and "
-                        + "coordinators end within a minute and have to start again."
-                )
-            }
+            let had = old == shards ? "" : ", and had \(old)"
+            // Also the same number again, if that has undone a change or repaired a loss.
+            let consequence =
+                try await all[0].layout() == before
+                ? "" : ". Workers and coordinators end within a minute and have to start again."
+            try Terminal.output(
+                "the queue \"\(redis.queue)\" has \(Counted.of(shards, "shard"))\(had)\(consequence)"
+            )
         }
     }
 }

@@ -1,4 +1,4 @@
-internal import MegatonRedis
+package import MegatonRedis
 
 /// Which shards a queue has.
 ///
@@ -186,7 +186,7 @@ extension ShardLayout {
 
 extension JobQueue {
     /// This shard's copy of the layout; nil if there is none.
-    func layout() async throws(RedisError) -> String? {
+    package func layout() async throws(RedisError) -> String? {
         try await redis.send(["GET", .string(keys.layout)]).string
     }
 
