@@ -124,12 +124,11 @@ struct ServerInfos: Sendable {
 
     /// Asks each server, and of a Redis Cluster each master.
     static func read(_ queue: ShardedQueue) async throws(RedisError) -> ServerInfos {
-        var (texts, asked): ([String: [String]], [RedisConfiguration]) = ([:], [])
-        for shard in queue.shards where !asked.contains(shard.redis.configuration) {
-            asked.append(shard.redis.configuration)
+        var texts: [String: [String]] = [:]
+        for server in queue.shards.servers {
             for section in RedisInfo.sections {
-                for (node, reply) in try await shard.redis.sendToMasters(["INFO", .string(section)]) {
-                    texts[node ?? shard.redis.configuration.description, default: []].append(reply.string ?? "")
+                for (node, reply) in try await server.sendToMasters(["INFO", .string(section)]) {
+                    texts[node ?? server.configuration.description, default: []].append(reply.string ?? "")
                 }
             }
         }

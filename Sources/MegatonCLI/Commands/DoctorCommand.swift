@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import MegatonCluster
 import MegatonCommandLine
-import MegatonRedis
 
 /// `megaton doctor`
 struct DoctorCommand: AsyncParsableCommand {
@@ -26,7 +25,7 @@ struct DoctorCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.connected(redis, toleratesAbsence: true) { queue, caches in
-                let findings = await findings(queue, caches)
+                let findings = await Doctor.examine(queue, caches: caches, repair: repair)
                 if json {
                     try Terminal.output(JSONText.pretty(findings))
                 } else {
@@ -39,19 +38,5 @@ struct DoctorCommand: AsyncParsableCommand {
                 if isBad { throw ExitCode(1) }
             }
         }
-    }
-
-    /// The findings of all shards; each server is checked once.
-    private func findings(_ queue: ShardedQueue, _ caches: [RedisClient]) async -> [Doctor.Finding] {
-        let first = Doctor(control: queue.first.redis, caches: caches, keys: queue.first.keys)
-        var findings = await first.examine(repair: repair)
-        var checked = [queue.first.redis.configuration] + caches.map(\.configuration)
-        for shard in queue.shards.dropFirst() {
-            let server = shard.redis.configuration
-            let doctor = Doctor(control: shard.redis, caches: [], keys: shard.keys)
-            findings += await doctor.examineShard(repair: repair, checksServer: !checked.contains(server))
-            checked.append(server)
-        }
-        return findings
     }
 }

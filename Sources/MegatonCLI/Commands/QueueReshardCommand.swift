@@ -11,10 +11,10 @@ struct QueueReshardCommand: AsyncParsableCommand {
         commandName: "reshard",
         abstract: "Change the number of shards of the queue.",
         discussion: """
-            Each shard has its own keys and its own leader. In a Redis Cluster its hash tag, such as {default:1}, decides \
-            on which master it is; of several --redis, shard K is on the server K modulo their number. No job moves: more \
-            shards share the jobs of new batches. To have fewer, wait until the others are empty; otherwise the command \
-            says what they have.
+            Each shard has its own keys and its own leader. In a Redis Cluster its hash tag, such as {default:1}, \
+            decides on which master it is; of several --redis, shard K is on the server K modulo their number. No job \
+            moves: more shards share the jobs of new batches. To have fewer, wait until the others are empty; \
+            otherwise the command says what they have.
 
             Workers and coordinators notice the change within a minute, finish their jobs, and exit with 69, so \
             that their service manager starts them again. They read the number from Redis. If the command is \
@@ -52,18 +52,19 @@ struct QueueReshardCommand: AsyncParsableCommand {
             }
             defer { for shard in all { shard.close() } }
             try await all[0].redis.connect()
-            for shard in all.prefix(shards) {
-                if let reason = try await EvictionPolicyCheck.run(shard.redis) { Terminal.note("megaton: \(reason)") }
+            for server in Array(all.prefix(shards)).servers {
+                if let reason = try await EvictionPolicyCheck.run(server) { Terminal.note("megaton: \(reason)") }
             }
+            let before = try await all[0].layout()
             let old = try await Resharding(address) { all[$0] }.change(to: shards, acceptsLoss: acceptLoss)
-            if old == shards {
-                try Terminal.output("the queue \"\(redis.queue)\" has \(Counted.of(shards, "shard"))")
-            } else {
-                try Terminal.output(
-                    "the queue \"\(redis.queue)\" has \(Counted.of(shards, "shard")), and had \(old). Workers and "
-                        + "coordinators end within a minute and have to start again."
-                )
-            }
+            let had = old == shards ? "" : ", and had \(old)"
+            // Also the same number again, if that has undone a change or repaired a loss.
+            let consequence =
+                try await all[0].layout() == before
+                ? "" : ". Workers and coordinators end within a minute and have to start again."
+            try Terminal.output(
+                "the queue \"\(redis.queue)\" has \(Counted.of(shards, "shard"))\(had)\(consequence)"
+            )
         }
     }
 }

@@ -107,17 +107,17 @@ struct RunCommand: AsyncParsableCommand {
         let cluster = redis.redis.isEmpty ? "MEGATON_REDIS" : "--redis"
         if cacheSize != Self.defaultCacheSize {
             throw ValidationError(
-                "--cache-size has no effect with \(cluster): it is the size of the private Redis, which this run does not "
-                    + "start."
+                "--cache-size has no effect with \(cluster): it is the size of the private Redis, which this run does "
+                    + "not start."
             )
         }
         let names = worker.namesForWorkersOnly
         guard workers == nil, let first = names.first else { return }
         let verb = names.count == 1 ? "has" : "have"
         throw ValidationError(
-            "\(names.joined(separator: ", ")) \(verb) no effect with \(cluster) and without --workers: the workers of the "
-                + "cluster have options of their own. Start megaton worker with \(names.count == 1 ? first : "them"), or "
-                + "give --workers N for workers of this run."
+            "\(names.joined(separator: ", ")) \(verb) no effect with \(cluster) and without --workers: the workers of "
+                + "the cluster have options of their own. Start megaton worker with "
+                + "\(names.count == 1 ? first : "them"), or give --workers N for workers of this run."
         )
     }
 
@@ -131,7 +131,8 @@ struct RunCommand: AsyncParsableCommand {
             if let credentials = worker.credentials { try CredentialsFile.requireRegular(credentials) }
             if let file = try worker.credentialsFile(), file.isExposed {
                 Terminal.error(
-                    "megaton: the credentials file \(worker.credentials ?? "") is readable by others; run chmod 600 on it."
+                    "megaton: the credentials file \(worker.credentials ?? "") is readable by others; run chmod 600 on "
+                        + "it."
                 )
             }
             let shutdown = ShutdownSignal()
@@ -202,8 +203,8 @@ struct RunCommand: AsyncParsableCommand {
                 Terminal.error(
                     "megaton: \(Counted.of(others, "other worker")) of the cluster \(others == 1 ? "shares" : "share") "
                         + "these jobs and may not know their directories: without --allow-root "
-                        + "\(FileNames.absolutePath(output))\(reading), a job fails there. --queue NAME keeps the jobs of this "
-                        + "run to its own workers."
+                        + "\(FileNames.absolutePath(output))\(reading), a job fails there. --queue NAME keeps the jobs "
+                        + "of this run to its own workers."
                 )
             }
             if status.livingWorkers.isEmpty && workers == nil {

@@ -73,7 +73,8 @@ struct StatusCommand: AsyncParsableCommand {
             let name = "shard \(shard.number)".padding(toLength: 12, withPad: " ", startingAt: 0)
             let state =
                 shard.isReachable
-                ? "\(shard.intake) in the intake, \(shard.ready) ready, \(shard.running) running, \(shard.waiting) waiting"
+                ? "\(shard.intake) in the intake, \(shard.ready) ready, \(shard.running) running, \(shard.waiting) "
+                    + "waiting"
                     + (shard.leader == nil ? ", no leader" : "")
                 : "unreachable; the numbers above are those of the others"
             lines.append("\(name)\(shard.address)  \(state)")

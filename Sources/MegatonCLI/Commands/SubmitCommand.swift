@@ -72,10 +72,8 @@ struct SubmitCommand: AsyncParsableCommand {
             let name = batch ?? ProcessIdentity.batch("submit")
             let address = try redis.address()
             try await InspectorSession.connected(redis) { queue, caches in
-                for shard in queue.shards {
-                    if let reason = try await EvictionPolicyCheck.run(shard.redis) {
-                        Terminal.note("megaton: \(reason)")
-                    }
+                for server in queue.shards.servers {
+                    if let reason = try await EvictionPolicyCheck.run(server) { Terminal.note("megaton: \(reason)") }
                 }
                 let status = try await Inspector(queue: queue, caches: caches).status()
                 for obstacle in [QueueObstacle.pause(status), QueueObstacle.missingWorker(status)] {

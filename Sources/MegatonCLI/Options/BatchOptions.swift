@@ -9,8 +9,8 @@ struct BatchOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
             "Image files, directories (recursive), http(s) URLs, .txt lists (one URL or path per line; "
-                + "relative paths begin at the current directory), .jsonl lists (one job per line), or - for a .txt list "
-                + "on standard input.",
+                + "relative paths begin at the current directory), .jsonl lists (one job per line), or - for a .txt "
+                + "list on standard input.",
             valueName: "input"
         )
     )

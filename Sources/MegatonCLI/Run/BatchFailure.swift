@@ -81,8 +81,8 @@ enum BatchFailure {
             }
         let names = Set(controls.map(\.description)).sorted()
         return .unavailable(
-            "\(names.count == 1 ? "" : "one of ")the control Redis \(names.joined(separator: ", ")) has no memory left for "
-                + "the batch \(batch). \(error.message) \(rest). Raise its maxmemory, start workers if none is "
+            "\(names.count == 1 ? "" : "one of ")the control Redis \(names.joined(separator: ", ")) has no memory left "
+                + "for the batch \(batch). \(error.message) \(rest). Raise its maxmemory, start workers if none is "
                 + "running, or submit the jobs in smaller batches."
         )
     }

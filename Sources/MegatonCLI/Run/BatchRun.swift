@@ -323,17 +323,13 @@ final class BatchRun: Sendable {
             try await Task.sleep(for: .milliseconds(100))
             // Otherwise lost jobs would be awaited for ever.
             if ContinuousClock.now >= next {
-                try await restore()
+                do {
+                    try await submitter.restore()
+                } catch {
+                    guard error.isTransient else { throw error }
+                }
                 next = .now + Self.restoreInterval
             }
-        }
-    }
-
-    private func restore() async throws {
-        do {
-            try await submitter.restore()
-        } catch {
-            guard error.isTransient else { throw error }
         }
     }
 
@@ -424,6 +420,7 @@ final class BatchRun: Sendable {
     }
 
     /// Nothing is lost while Redis is unreachable: the workers and the queue wait for it, and so does this command.
+    ///
     /// - Returns: nil if Redis, or one of several, is unreachable for the moment: there may be outcomes.
     private func outcomes(_ cursor: inout OutcomeCursors) async throws -> [Data]? {
         do {

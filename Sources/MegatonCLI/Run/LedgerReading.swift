@@ -113,8 +113,8 @@ struct LedgerReading: Sendable {
 
     private func reportOtherReader(_ read: Int) {
         Terminal.error(
-            "megaton: the first \(Counted.of(read, "outcome")) of the batch \(read == 1 ? "was" : "were") read by another "
-                + "reader and deleted; the others follow."
+            "megaton: the first \(Counted.of(read, "outcome")) of the batch \(read == 1 ? "was" : "were") read by "
+                + "another reader and deleted; the others follow."
         )
     }
 

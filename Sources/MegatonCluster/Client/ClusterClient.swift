@@ -171,7 +171,7 @@ public final class ClusterClient: Sendable {
                 }
             )
             submitter = pushing
-            for shard in queue.shards { try await EvictionPolicyCheck.run(shard.redis) }
+            for server in queue.shards.servers { try await EvictionPolicyCheck.run(server) }
             for job in jobs {
                 try Task.checkCancellation()
                 try await pushing.add(job.json(), job: job, hasUniqueID: job.id == nil)

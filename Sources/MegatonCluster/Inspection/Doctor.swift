@@ -11,14 +11,46 @@ package struct Doctor: Sendable {
     /// Servers of the cache that the control Redis is, under the same name or another one.
     private var sharedCaches: [RedisConfiguration]
     let keys: QueueKeys
+    /// The servers of the queue's other shards, which are checked with these.
+    private let furtherControls: [RedisConfiguration]
 
     /// - Parameter caches: the servers of the cache, or the same client as `control` if one Redis serves as both.
-    package init(control: RedisClient, caches: [RedisClient], keys: QueueKeys) {
+    package init(
+        control: RedisClient,
+        caches: [RedisClient],
+        keys: QueueKeys,
+        furtherControls: [RedisConfiguration] = []
+    ) {
         self.control = control
+        self.furtherControls = furtherControls
         self.caches = caches
         self.keys = keys
         sharedCaches = caches.map(\.configuration).filter { $0 == control.configuration }
         isShared = !sharedCaches.isEmpty
+    }
+
+    /// Runs all checks for all shards of a queue. Each server is checked once: if it has shards and a share of the
+    /// cache, as one that must not lose jobs.
+    ///
+    /// - Parameter repair: as for ``examine(repair:)``.
+    package static func examine(_ queue: ShardedQueue, caches: [RedisClient], repair: Bool) async -> [Finding] {
+        let servers = queue.shards.servers.map(\.configuration)
+        let first = Doctor(
+            control: queue.first.redis,
+            caches: caches,
+            keys: queue.first.keys,
+            furtherControls: Array(servers.dropFirst())
+        )
+        var findings = await first.examine(repair: repair)
+        var unchecked = servers.dropFirst()
+        for shard in queue.shards.dropFirst() {
+            let server = shard.redis.configuration
+            let own = caches.filter { $0.configuration == server }
+            let doctor = Doctor(control: shard.redis, caches: own, keys: shard.keys)
+            findings += await doctor.examineShard(repair: repair, checksServer: unchecked.contains(server))
+            unchecked.removeAll { $0 == server }
+        }
+        return findings
     }
 
     /// Runs all checks and returns every finding, including the fine ones.
@@ -33,7 +65,7 @@ package struct Doctor: Sendable {
     private func findings(repair: Bool) async -> [Finding] {
         let (ofControl, controlClock) = await server(.control, at: control)
         var findings = ofControl
-        for cache in caches where !sharedCaches.contains(cache.configuration) {
+        for cache in caches where !(sharedCaches + furtherControls).contains(cache.configuration) {
             var (ofCache, cacheClock) = await server(.cache, at: cache)
             if let controlClock, let cacheClock { ofCache.append(Self.clocks(controlClock - cacheClock)) }
             if caches.count > 1 {
@@ -107,7 +139,7 @@ package struct Doctor: Sendable {
     /// Checks a further shard of a queue.
     ///
     /// - Parameter checksServer: whether its Redis was not checked yet.
-    package func examineShard(repair: Bool = false, checksServer: Bool) async -> [Finding] {
+    private func examineShard(repair: Bool, checksServer: Bool) async -> [Finding] {
         var findings: [Finding] = []
         if checksServer {
             let (ofControl, clock) = await server(.control, at: control)

@@ -4,7 +4,7 @@ import Synchronization
 /// Decides how often an idle worker looks for jobs, for sweeps that are missing and for a leader that is missing.
 ///
 /// The workers of a small fleet look as often as a single one. In a larger fleet each looks less often, so that all
-/// together look 50 to 100 times a second for each of the three. The size of the fleet comes with each renewal of the
+/// together look 50 to 150 times a second for each of the three. The size of the fleet comes with each renewal of the
 /// leases, and a sleep follows it. A worker looks less often at each of several shards, too.
 final class IdlePace: Sendable {
     private let workers = Atomic(1)

@@ -14,6 +14,8 @@ package struct WorkerInfo: Sendable, Codable {
     var renewal: Double?
     /// Seconds that a lease lasts. Nil from an older version.
     var lease: Double?
+    /// Number of shards that its places are for. Nil for one, and from an older version.
+    var shards: Int?
     /// The space in which its process id is valid: see `ProcessSpace`. Nil from an older version.
     var space: String?
     /// Version of the protocol. Nil from an older version.

@@ -3,9 +3,9 @@ package import MegatonRedis
 
 /// Changes the number of shards of a queue; see the section "Shards" of <doc:Scheduling>.
 ///
-/// No job moves. Shards that are added begin empty, and shards that are removed must be empty. Each step can be
-/// repeated, so that the same command finishes a change that was interrupted. A copy is replaced only if it is the one
-/// that was read: of two commands at the same time, one changes nothing more.
+/// No job moves. Shards that are added begin empty, and paused if shard 0 is; shards that are removed must be empty. Each
+/// step can be repeated, so that the same command finishes a change that was interrupted. A copy is replaced only if it
+/// is the one that was read: of two commands at the same time, one changes nothing more.
 package struct Resharding: Sendable {
     private let address: QueueAddress
     private let shard: @Sendable (Int) -> JobQueue
@@ -83,10 +83,27 @@ package struct Resharding: Sendable {
             }
             throw error
         }
+        try await copyPauses(change, copies)
         for (number, copy) in zip(1..<change.new.count, copies) {
             try await replace(copy, by: change.new.text(of: number), in: shard(number), change)
         }
         try await replace(change.announcement, by: change.new.text(of: 0), in: shard(0), change)
+    }
+
+    /// Gives the shards that are added, or have lost their data, the pauses of shard 0: a paused queue stays paused.
+    private func copyPauses(_ change: Change, _ copies: [String?]) async throws(RedisError) {
+        for (number, copy) in zip(1..<change.new.count, copies) where copy == nil || number >= change.old.count {
+            let wanted = try await pauses(of: shard(0))
+            let present = try await pauses(of: shard(number))
+            for mode in JobQueue.PauseMode.allCases where wanted.contains(mode) != present.contains(mode) {
+                try await shard(number).set(mode, to: wanted.contains(mode))
+            }
+        }
+    }
+
+    private func pauses(of shard: JobQueue) async throws(RedisError) -> Set<JobQueue.PauseMode> {
+        let fields = try await shard.redis.send(["HGETALL", .string(shard.keys.control)]).dictionary
+        return Set(JobQueue.PauseMode.allCases.filter { fields[$0.rawValue] == "1" })
     }
 
     /// A change of the number of shards.
@@ -123,9 +140,10 @@ package struct Resharding: Sendable {
             guard let lost = try await ShardLayout.lost(shard(1), needsAnswer: count > 1) else { return ShardLayout() }
             guard acceptsLoss && count == lost.count else {
                 throw refusal(
-                    "Shard 1 of the queue \"\(address.queue)\" exists, but shard 0 on \(address.server(0)) has no layout: "
-                        + "it has lost its data, or is not the Redis of the queue. If it has lost its data, run megaton "
-                        + "queue reshard \(lost.count) --accept-loss: there were \(Self.shards(lost.count))."
+                    "Shard 1 of the queue \"\(address.queue)\" exists, but shard 0 on \(address.server(0)) has no "
+                        + "layout: it has lost its data, or is not the Redis of the queue. If it has lost its data, "
+                        + "run megaton queue reshard \(lost.count) --accept-loss: there were "
+                        + "\(Self.shards(lost.count))."
                 )
             }
             return lost
@@ -162,8 +180,8 @@ package struct Resharding: Sendable {
             }
             if change.stored == nil && !change.acceptsLoss {
                 throw refusal(
-                    "\(place) exists, but shard 0 on \(address.server(0)) has no layout: it has lost its data, or is not "
-                        + "the Redis of the queue. If it has lost its data, add --accept-loss."
+                    "\(place) exists, but shard 0 on \(address.server(0)) has no layout: it has lost its data, or is "
+                        + "not the Redis of the queue. If it has lost its data, add --accept-loss."
                 )
             }
             return text
@@ -171,14 +189,14 @@ package struct Resharding: Sendable {
         if number < change.old.count {
             if change.acceptsLoss { return nil }
             throw refusal(
-                "\(place) has nothing of the queue: it has lost its data, or the servers are named in another order than "
-                    + "before. If it has lost its data, add --accept-loss."
+                "\(place) has nothing of the queue: it has lost its data, or the servers are named in another order "
+                    + "than before. If it has lost its data, add --accept-loss."
             )
         }
         if try await isUsed(shard) {
             throw refusal(
-                "\(place) is in use, as the queue \"\(address.queue):\(number)\". Delete that queue, or choose another name "
-                    + "or fewer shards."
+                "\(place) is in use, as the queue \"\(address.queue):\(number)\". Delete that queue, or choose another "
+                    + "name or fewer shards."
             )
         }
         return nil
@@ -198,20 +216,22 @@ package struct Resharding: Sendable {
     /// Checks that nothing is lost without a shard.
     private func requireEmpty(_ shard: JobQueue, _ count: Int) async throws(RedisError) {
         var left: [String] = []
+        // Before the jobs too: a dead job may be requeued meanwhile.
+        var dead = try await shard.deadCount()
         let jobs = try await jobs(in: shard)
         if jobs > 0 { left.append("\(jobs) \(jobs == 1 ? "job that has" : "jobs that have") not ended") }
         let open = try await openBatches(in: shard)
         if open > 0 { left.append("\(open) \(open == 1 ? "batch that has" : "batches that have") not ended") }
-        let dead = try await shard.deadCount()
+        dead = max(dead, try await shard.deadCount())
         if dead > 0 { left.append("\(dead) dead \(dead == 1 ? "job" : "jobs")") }
         let bytes = try await shard.outcomeBytes()
         if bytes > 0 { left.append("outcomes that no reader has acknowledged") }
         if left.isEmpty { return }
         throw refusal(
             "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" cannot be removed: it has "
-                + "\(left.joined(separator: ", ")). Stop the submitters, wait for the batches (megaton batch wait, megaton "
-                + "batch results --ledger), requeue or drop the dead jobs (megaton dead), and run megaton queue reshard "
-                + "\(count) again."
+                + "\(left.joined(separator: ", ")). Stop the submitters, wait for the batches (megaton batch wait, "
+                + "megaton batch results --ledger), requeue or drop the dead jobs (megaton dead), and run megaton "
+                + "queue reshard \(count) again."
         )
     }
 
@@ -260,8 +280,8 @@ package struct Resharding: Sendable {
     ) async throws(RedisError) {
         if try await shard.changeLayout(from: expected, to: text) { return }
         throw refusal(
-            "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" has been changed meanwhile, perhaps by another "
-                + "megaton queue reshard. Run one of them again: megaton queue reshard \(change.new.count)."
+            "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" has been changed meanwhile, perhaps by "
+                + "another megaton queue reshard. Run one of them again: megaton queue reshard \(change.new.count)."
         )
     }
 

@@ -49,6 +49,8 @@ struct ShardCheck: Sendable {
         }
         if let refusal {
             if isSpread { await wait() }
+            // It ends for another reason.
+            if Task.isCancelled { return nil }
             logger.critical("this process must end", metadata: [LogKey.error: "\(refusal)"])
         }
         return refusal
@@ -61,7 +63,7 @@ struct ShardCheck: Sendable {
         } catch {
             // Redis is away: this worker ends at once.
         }
-        // Cancelled: the worker ends anyway.
+        // Cancelled: the worker ends anyway, and `run` returns nil.
         try? await Task.sleep(for: Self.delay(workers: workers, random: .random(in: 0...1)))
     }
 }

@@ -1,4 +1,4 @@
-internal import MegatonRedis
+package import MegatonRedis
 
 /// Which shards a queue has.
 ///
@@ -29,7 +29,7 @@ package struct ShardLayout: Sendable, Equatable {
         (self.count, self.id, self.target) = (count, id, target)
     }
 
-    /// Numbers of shards that a queue may have. A worker has three connections for each.
+    /// Numbers of shards that a queue may have. A worker has four connections for each.
     package static let counts = 1...128
 
     /// Factor of the intervals at which an idle worker looks at each of several shards, so that all together cost it
@@ -92,9 +92,9 @@ extension ShardLayout {
             if let lost = try await lost(next, needsAnswer: needsNext) {
                 throw RedisError(
                     .shardMismatch,
-                    "The Redis \(first.redis.configuration) has lost the layout of the queue \"\(name)\", and probably its "
-                        + "other data: shard 1 says that there were \(lost.count) shards. Run megaton queue reshard "
-                        + "\(lost.count) --accept-loss to use the others again."
+                    "The Redis \(first.redis.configuration) has lost the layout of the queue \"\(name)\", and probably "
+                        + "its other data: shard 1 says that there were \(lost.count) shards. Run megaton queue "
+                        + "reshard \(lost.count) --accept-loss to use the others again."
                 )
             }
             return ShardLayout()
@@ -102,16 +102,16 @@ extension ShardLayout {
         guard let (shard, layout) = parse(text) else {
             throw RedisError(
                 .shardMismatch,
-                "The key \(first.keys.layout) has an unknown form: \"\(text.prefix(64))\". A later version of Megaton may "
-                    + "have written it; install the version of the other processes here."
+                "The key \(first.keys.layout) has an unknown form: \"\(text.prefix(64))\". A later version of Megaton "
+                    + "may have written it; install the version of the other processes here."
             )
         }
         guard shard == 0 else {
             throw RedisError(
                 .shardMismatch,
-                "The Redis \(first.redis.configuration) has shard \(shard) of the queue \"\(name)\", not shard 0, or the "
-                    + "name is that of a shard. Name the queue as its other processes do, and its servers in the same "
-                    + "order."
+                "The Redis \(first.redis.configuration) has shard \(shard) of the queue \"\(name)\", not shard 0, or "
+                    + "the name is that of a shard. Name the queue as its other processes do, and its servers in the "
+                    + "same order."
             )
         }
         if let target = layout.target {
@@ -149,8 +149,8 @@ extension ShardLayout {
         guard try await first.layout() != nil else { return }
         throw RedisError(
             .shardMismatch,
-            "Shard 0 of the queue \"\(first.keys.queue)\" is on \(first.redis.configuration): name it first, and the others "
-                + "as the processes of the queue do."
+            "Shard 0 of the queue \"\(first.keys.queue)\" is on \(first.redis.configuration): name it first, and the "
+                + "others as the processes of the queue do."
         )
     }
 
@@ -164,7 +164,8 @@ extension ShardLayout {
         if text == expected { return }
         let remedy =
             "Name the servers of the queue as its other processes do, all of them and in the same order: --redis URL "
-            + "--redis URL, or MEGATON_REDIS with spaces in between. \(servers == 1 ? "One was" : "\(servers) were") named."
+            + "--redis URL, or MEGATON_REDIS with spaces in between. \(servers == 1 ? "One was" : "\(servers) were") "
+            + "named."
         let found = text.flatMap(Self.parse)
         let state =
             if let found {
@@ -176,16 +177,16 @@ extension ShardLayout {
             }
         throw RedisError(
             .shardMismatch,
-            "Shard \(shard) of \(count) of the queue \"\(queue.keys.queue)\" should be on \(queue.redis.configuration), "
-                + "which \(state). \(remedy) If this server has lost its data, megaton queue reshard \(count) --accept-loss "
-                + "uses it again."
+            "Shard \(shard) of \(count) of the queue \"\(queue.keys.queue)\" should be on "
+                + "\(queue.redis.configuration), which \(state). \(remedy) If this server has lost its data, megaton "
+                + "queue reshard \(count) --accept-loss uses it again."
         )
     }
 }
 
 extension JobQueue {
     /// This shard's copy of the layout; nil if there is none.
-    func layout() async throws(RedisError) -> String? {
+    package func layout() async throws(RedisError) -> String? {
         try await redis.send(["GET", .string(keys.layout)]).string
     }
 

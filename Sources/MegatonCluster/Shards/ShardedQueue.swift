@@ -69,23 +69,19 @@ package struct ShardedQueue: Sendable {
         logger: Logger
     ) async throws(RedisError) -> ShardedQueue {
         let layout = try await address.layout(first, group: group, logger: logger)
-        var shards = [first]
-        do throws(RedisError) {
-            for number in 1..<max(layout.count, 1) {
-                let shard = address.shard(number, role: role, group: group, logger: logger)
-                shards.append(shard)
-                do throws(RedisError) {
-                    try await shard.redis.connect()
-                    try await layout.check(shard, servers: address.servers.count)
-                } catch {
-                    guard toleratesAbsence && error.isTransient else { throw error }
-                }
-            }
-        } catch {
-            for shard in shards.dropFirst() { shard.close() }
+        let others = (1..<max(layout.count, 1)).map { number in
+            address.shard(number, role: role, group: group, logger: logger)
+        }
+        // At the same time: several may be on a server that does not answer.
+        let results = await ShardedQueue(others, layout: layout).results { (shard) async throws(RedisError) in
+            try await shard.redis.connect()
+            try await layout.check(shard, servers: address.servers.count)
+        }
+        for case .failure(let error) in results where !(toleratesAbsence && error.isTransient) {
+            for shard in others { shard.close() }
             throw error
         }
-        return ShardedQueue(shards, layout: layout)
+        return ShardedQueue([first] + others, layout: layout)
     }
 
     /// Checks that the queue still has these shards, and gives a shard its copy of the layout back if it has lost it.
@@ -158,6 +154,17 @@ package struct ShardedQueue: Sendable {
     }
 }
 
+extension [JobQueue] {
+    /// A connection to each server of these shards, several of which may be on one.
+    package var servers: [RedisClient] {
+        var servers: [RedisClient] = []
+        for shard in self where !servers.contains(where: { $0.configuration == shard.redis.configuration }) {
+            servers.append(shard.redis)
+        }
+        return servers
+    }
+}
+
 /// The name of a queue and the Redis servers of its shards: shard k is on the server k modulo their number.
 package struct QueueAddress: Sendable, Equatable {
     /// At least one, in the order that all processes of the queue use.
@@ -205,8 +212,8 @@ package struct QueueAddress: Sendable, Equatable {
             throw RedisError(
                 .shardMismatch,
                 "The queue \"\(queue)\" has \(layout.count == 1 ? "one shard" : "\(layout.count) shards"), and "
-                    + "\(servers.count) servers are named for it. Name as many as it uses, or divide it with megaton queue "
-                    + "reshard \(servers.count)."
+                    + "\(servers.count) servers are named for it. Name as many as it uses, or divide it with megaton "
+                    + "queue reshard \(servers.count)."
             )
         }
         return layout

@@ -56,7 +56,8 @@ final class ClaimLoop: Sendable {
         self.handler = handler
         self.running = running
         let places = places ?? Self.places(configuration)
-        let member = places.add(running)
+        // Without an answer, none are known of.
+        let member = places.add(running) { (try? await queue.hasReadyJobs()) ?? false }
         (self.places, self.member, concurrency) = (places, member, places.count)
         self.pace = pace
         takesOnlySuspects = configuration.takesOnlySuspects

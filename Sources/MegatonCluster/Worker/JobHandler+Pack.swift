@@ -93,9 +93,7 @@ extension JobHandler {
                         if !current.wantsSettlement(at: .now) || current.undecided.isEmpty { continue }
                         if try await !settle(&current, isLast: false) { active.stop(.leaseLost) }
                         // Other jobs must not wait for a whole pack, if it has the last place of this worker.
-                        if running.activeCountOfWorker >= places {
-                            current.isYielding = (try? await queue.hasReadyJobs()) ?? false
-                        }
+                        if running.activeCountOfWorker >= places { current.isYielding = await hasReadyJobs() }
                     } catch {
                         active.stop(.leaseLost)
                         group.cancelAll()
@@ -108,6 +106,12 @@ extension JobHandler {
         }
         run = current
         if let failure { throw failure }
+    }
+
+    /// Whether jobs wait for a place of this worker, in this shard or in another. If Redis does not answer, none do.
+    private func hasReadyJobs() async -> Bool {
+        if (try? await queue.hasReadyJobs()) ?? false { return true }
+        return await running.othersHaveReadyJobs()
     }
 
     private func run(_ job: Job, of active: ActiveJob) async -> SourceEnd {

@@ -27,8 +27,8 @@ package struct JobRunner: JobRunning {
                 // Without the parts that may be secret.
                 throw ImagePipeline.Error(
                     .invalidURL,
-                    "The source \(FieldProblem.quoted(job.source)) is not a URL; spaces and other special characters must be "
-                        + "percent-encoded."
+                    "The source \(FieldProblem.quoted(job.source)) is not a URL; spaces and other special characters "
+                        + "must be percent-encoded."
                 )
             }
             var request = try imageRequest(for: job, at: url)

@@ -19,6 +19,8 @@ struct LeaseHeartbeat: Sendable {
     let statistics: StatisticsRecorder
     /// Learns the size of the fleet.
     var pace = IdlePace()
+    /// Returns the number of shards that the worker's places are for.
+    var shardCount: @Sendable () -> Int = { 1 }
     let logger: Logger
     private let description = Description()
 
@@ -78,6 +80,13 @@ struct LeaseHeartbeat: Sendable {
         }
     }
 
+    private var currentInfo: WorkerInfo {
+        let count = shardCount()
+        var info = info
+        info.shards = count > 1 ? count : nil
+        return info
+    }
+
     /// Renews the leases once. The first renewal registers the worker with the cluster.
     ///
     /// - Returns: the error if the renewal failed.
@@ -91,7 +100,7 @@ struct LeaseHeartbeat: Sendable {
                 jobs.map { ($0.key.text, $0.attempt) },
                 worker: worker,
                 lease: lease,
-                info: info.json,
+                info: currentInfo.json,
                 isChanged: isChanged,
                 timeout: interval
             )

@@ -35,6 +35,8 @@ final class RunningJobs: Sendable {
         let lend: @Sendable () -> Bool?
         /// Jobs of all shards whose work is not done.
         let activeCount: @Sendable () -> Int
+        /// Asks the shards that wait for a place whether jobs are ready there.
+        let haveReadyJobs: @Sendable () async -> Bool
     }
 
     var count: Int { state.withLock { $0.jobs.count } }
@@ -77,6 +79,11 @@ final class RunningJobs: Sendable {
 
     /// Jobs of the worker, in all of its shards, whose work is not done.
     var activeCountOfWorker: Int { siblings.withLock { $0 }?.activeCount() ?? activeCount }
+
+    /// Whether jobs of another shard wait for a place of the worker.
+    func othersHaveReadyJobs() async -> Bool {
+        await siblings.withLock({ $0 })?.haveReadyJobs() ?? false
+    }
 
     /// Takes a place back.
     func takeBack() { state.withLock { $0.lent -= 1 } }

@@ -149,8 +149,9 @@ public final class Worker: Sendable {
         let layout = try await configuration.address.layout(first.queue, group: group, logger: logger)
         try await ProtocolCheck(queue: first.queue, logger: logger).start()
         try await addShards(layout, waitingForRedis: limit)
-        if lock != nil, shards.all.contains(where: { configuration.caches.contains($0.queue.redis.configuration) }) {
-            await EvictionPolicyCheck.warnIfCacheFillsQueue(first.queue.redis, logger: logger)
+        for server in shards.all.map(\.queue).servers
+        where lock != nil && configuration.caches.contains(server.configuration) {
+            await EvictionPolicyCheck.warnIfCacheFillsQueue(server, logger: logger)
         }
         starting.finish()
     }

@@ -19,6 +19,8 @@ final class WorkerPlaces: Sendable {
     private struct State {
         /// The jobs of each shard.
         var members: [RunningJobs] = []
+        /// Calls that ask each shard whether jobs are ready.
+        var readiness: [@Sendable () async -> Bool] = []
         /// Places for which each shard is claiming.
         var reserved: [Int] = []
         /// When the last claim of each shard began.
@@ -36,18 +38,23 @@ final class WorkerPlaces: Sendable {
         self.waitsForSettlements = waitsForSettlements
     }
 
+    /// Number of shards that share the places.
+    var shardCount: Int { state.withLock { $0.members.count } }
+
     /// Whether several shards share the places.
-    var isShared: Bool { state.withLock { $0.members.count > 1 } }
+    var isShared: Bool { shardCount > 1 }
 
     /// See `ShardLayout.idleFactor(of:)`.
-    var idleFactor: Int { ShardLayout.idleFactor(of: state.withLock { $0.members.count }) }
+    var idleFactor: Int { ShardLayout.idleFactor(of: shardCount) }
 
     /// Adds a shard.
     ///
+    /// - Parameter hasReadyJobs: asks the shard whether jobs are ready.
     /// - Returns: its number here.
-    func add(_ running: RunningJobs) -> Int {
+    func add(_ running: RunningJobs, hasReadyJobs: @escaping @Sendable () async -> Bool = { false }) -> Int {
         let member = state.withLock { state in
             state.members.append(running)
+            state.readiness.append(hasReadyJobs)
             state.reserved.append(0)
             state.begun.append(.now)
             state.isSlow.append(false)
@@ -57,7 +64,8 @@ final class WorkerPlaces: Sendable {
             RunningJobs.Siblings(
                 didFree: { [weak self] in self?.wakeNext(after: member) },
                 lend: { [weak self] in self?.lend(to: member) },
-                activeCount: { [weak self] in self?.activeCount ?? 0 }
+                activeCount: { [weak self] in self?.activeCount ?? 0 },
+                haveReadyJobs: { [weak self] in await self?.othersHaveReadyJobs(than: member) ?? false }
             )
         )
         return member
@@ -87,6 +95,19 @@ final class WorkerPlaces: Sendable {
             state.members[member].lend()
             return true
         }
+    }
+
+    /// Whether a shard that waits for a place has jobs for it. Shards that do not answer do not wait.
+    ///
+    /// - Parameter member: the shard that asks, and knows about its own jobs.
+    private func othersHaveReadyJobs(than member: Int) async -> Bool {
+        let waiting = state.withLock { state in
+            state.waiting.filter { $0 != member }.map { state.readiness[$0] }
+        }
+        for hasReadyJobs in waiting {
+            if await hasReadyJobs() { return true }
+        }
+        return false
     }
 
     /// Whether a job in any shard is suspected of process deaths.

@@ -105,6 +105,7 @@ struct WorkerShard: Sendable {
             interval: LeaseHeartbeat.interval(configuration.renewInterval, of: configuration.lease),
             statistics: parts.statistics,
             pace: pace,
+            shardCount: { [places = parts.places] in places.shardCount },
             logger: logger
         )
     }

@@ -10,7 +10,8 @@ package struct RedisOptions: ParsableArguments {
         help: ArgumentHelp(
             "Control Redis: redis://, unix:///path, redis-sentinel://host:port,host:port/name or "
                 + "redis+cluster://host:port; with TLS rediss://, rediss-sentinel:// or rediss+cluster://. "
-                + "Repeatable for a queue whose shards are on several Redis; all processes name them in the same order.",
+                + "Repeatable for a queue whose shards are on several Redis; all processes name them in the same "
+                + "order.",
             valueName: "url"
         )
     )
@@ -19,8 +20,8 @@ package struct RedisOptions: ParsableArguments {
     @Option(
         name: .customLong("cache-redis"),
         help: ArgumentHelp(
-            "Cache Redis; by default the control Redis, all of them. Repeatable: each holds a share of the entries, and "
-                + "all processes name the same ones, in any order.",
+            "Cache Redis; by default the control Redis, all of them. Repeatable: each holds a share of the entries, "
+                + "and all processes name the same ones, in any order.",
             valueName: "url"
         )
     )

@@ -100,14 +100,14 @@ package struct EmbeddedRedis: Sendable {
         let (path, other) = ("\(directory)/\(dataFile)", "\(directory)/\(dataFile).damaged")
         guard rename(path, other) == 0 || errno == ENOENT else {
             Terminal.error(
-                "megaton: redis-server cannot load the cache of earlier runs, \(path); this run has a cache of its own, "
-                    + "until it ends. Delete the file, or name another directory with XDG_CACHE_HOME."
+                "megaton: redis-server cannot load the cache of earlier runs, \(path); this run has a cache of its "
+                    + "own, until it ends. Delete the file, or name another directory with XDG_CACHE_HOME."
             )
             throw Damaged()
         }
         Terminal.error(
-            "megaton: redis-server cannot load the cache of earlier runs, which is now \(other); this run begins with an "
-                + "empty one."
+            "megaton: redis-server cannot load the cache of earlier runs, which is now \(other); this run begins with "
+                + "an empty one."
         )
     }
 

@@ -88,7 +88,6 @@ final class RedisServerClient: RedisExecuting {
     }
 
     /// Sends several commands in one round trip. An error reply is returned as `.error` at the position of its command.
-    ///
     func pipeline(_ commands: [RedisCommand], timeout: Duration) async throws(RedisError) -> [RedisValue] {
         do throws(ExchangeFailure) {
             return try await exchange(commands, timeout: timeout)

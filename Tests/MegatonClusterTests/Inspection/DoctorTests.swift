@@ -76,6 +76,22 @@ import Testing
         }
     }
 
+    /// Fault: the Redis of a further shard that is also one of the cache was checked as a cache alone.
+    @Test func aServerOfAnyShardMustNotEvictJobs() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await RedisServerProcess.run(.init(settings: ["maxmemory-policy allkeys-lru"])) {
+                (server) async throws in
+                let second = server.client()
+                defer { second.close() }
+                let shard = JobQueue(second, keys: QueueKeys(queue: fixture.keys.queue, shard: 1))
+                let queue = ShardedQueue([fixture.queue, shard], layout: ShardLayout(count: 2, id: "a"))
+                let all = await Doctor.examine(queue, caches: [fixture.redis, second], repair: false)
+                #expect(try finding("control Redis: maxmemory-policy (shard 1)", all).level == .error)
+                #expect(!all.contains { $0.subject.hasPrefix("cache Redis: role") }, "each server is looked at once")
+            }
+        }
+    }
+
     /// Each server of the cache is looked at, under its address.
     @Test func everyServerOfTheCacheIsExamined() async throws {
         try await QueueFixture.run { (fixture) async throws in

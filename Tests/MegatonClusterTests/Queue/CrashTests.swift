@@ -105,6 +105,27 @@ import Testing
         }
     }
 
+    /// Fault: the only job of a worker in one of several shards counted as the cause of its death, although the worker
+    /// had jobs in the others.
+    @Test func aWorkerOfSeveralShardsMayHaveDiedOfAJobInAnother() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a"], fixture)
+            // The last one is a process for suspects, which has one job in all shards.
+            let workers: [(name: String, places: Int, suspects: JobQueue.SuspectHandling)] = [
+                ("h:1:x", 4, .one), ("h:2:x", 4, .one), ("h:3:x", 4, .one), ("h:4:x", 0, .only),
+            ]
+            for worker in workers {
+                var info = WorkerInfo(concurrency: worker.places)
+                info.shards = 3
+                _ = try await fixture.queue.renew([], worker: worker.name, lease: .seconds(60), info: info.json)
+                let jobs = try await take(1, worker.suspects, worker: worker.name, fixture).jobs
+                #expect(jobs.map(\.id) == ["a"] && jobs.allSatisfy { !$0.isQuarantined }, "\(worker.name)")
+                #expect(try await fixture.queue.sweep(dead: [worker.name]) == 1)
+            }
+            #expect(try await take(1, .none, worker: "w", fixture).jobs.map(\.isQuarantined) == [true])
+        }
+    }
+
     /// Fault: a suspect that ran for longer than one lease no longer blocked the other jobs of its source.
     @Test func aSuspectThatRunsForLongIsTheOnlyOneOfItsSource() async throws {
         try await QueueFixture.run { (fixture) async throws in

@@ -160,6 +160,27 @@ import Testing
         }
     }
 
+    /// Fault: the jobs of a shard that was added to a paused queue ran.
+    @Test func aShardThatIsAddedIsPausedAsTheQueueIs() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            try await withQueue([server.configuration]) { (setup) async throws in
+                func field(_ number: Int, _ name: String) async throws -> String? {
+                    let shard = setup.shards[number]
+                    return try await shard.redis.send(["HGET", .string(shard.keys.control), .string(name)]).string
+                }
+                try await setup.shards[0].set(.paused, to: true)
+                // From a time in which it was a shard before.
+                try await setup.shards[2].set(.drain, to: true)
+                _ = try await setup.resharding.change(to: 3)
+                for number in 1...2 {
+                    #expect(try await field(number, "paused") == "1")
+                    #expect(try await field(number, "drain") != "1")
+                }
+                #expect(try await field(3, "paused") == nil)
+            }
+        }
+    }
+
     @Test func aShardThatLostItsDataGetsItsCopyBack() async throws {
         try await RedisServerProcess.run { (first) async throws in
             try await RedisServerProcess.run { (second) async throws in

@@ -1,3 +1,6 @@
+import Logging
+import MegatonRedis
+import NIOPosix
 import Testing
 
 @testable import MegatonCluster
@@ -51,6 +54,17 @@ import Testing
         second.source = "https://b.org/2.jpg"
         (first.idempotencyKey, second.idempotencyKey) = ("once", "once")
         #expect(ShardedSubmitter.shard(of: first, layout) == ShardedSubmitter.shard(of: second, layout))
+    }
+
+    @Test func serversOfSeveralShardsAreNamedOnce() throws {
+        let servers = try ["redis://a", "redis://b"].map { url in try RedisConfiguration(url: url) }
+        let address = QueueAddress(servers, queue: "q")
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let shards = (0..<5).map { number in
+            address.shard(number, role: "test", group: MultiThreadedEventLoopGroup.singleton, logger: logger)
+        }
+        defer { for shard in shards { shard.close() } }
+        #expect(shards.servers.map(\.configuration) == servers)
     }
 
     @Test func theKeysOfAShardHaveItsNumber() {

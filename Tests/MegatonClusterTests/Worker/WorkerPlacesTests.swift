@@ -49,6 +49,23 @@ import Testing
         places.end(for: a, at: start)
     }
 
+    /// Fault: a pack that filled the worker gave its place up for ready jobs of its own shard alone.
+    @Test func aPackLearnsOfReadyJobsInShardsThatWait() async throws {
+        let places = WorkerPlaces(count: 1, waitsForSettlements: false)
+        let (first, second) = (RunningJobs(), RunningJobs())
+        let a = places.add(first) { true }
+        let b = places.add(second) { true }
+        #expect(places.reserve(for: a) == 1)
+        first.insert(try job("1"))
+        places.end(for: a)
+        #expect(await !first.othersHaveReadyJobs(), "the other shard has not asked for a place")
+        #expect(places.reserve(for: b) == 0)
+        #expect(await first.othersHaveReadyJobs())
+        #expect(await !second.othersHaveReadyJobs(), "a shard does not ask for its own")
+        places.leave(b)
+        #expect(await !first.othersHaveReadyJobs(), "its Redis is away")
+    }
+
     @Test func aWorkerWithOneShardReservesAllPlaces() {
         let places = WorkerPlaces(count: 8, waitsForSettlements: false)
         let member = places.add(RunningJobs())

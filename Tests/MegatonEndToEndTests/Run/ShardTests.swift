@@ -53,6 +53,9 @@ import Testing
                 let options = ["--redis", cluster.url]
                 let reshard = try await megaton(["queue", "reshard", "3"] + options)
                 #expect(reshard.code == 0 && reshard.output.contains("3 shards"), "\(reshard.output)\(reshard.errors)")
+                #expect(reshard.output.contains("have to start again"), "\(reshard.output)")
+                let again = try await megaton(["queue", "reshard", "3"] + options)
+                #expect(again.code == 0 && !again.output.contains("have to start again"), "\(again.output)")
                 let coordinator = try ProgramUnderTest.megaton(["coordinator"] + options)
                 let worker = try ProgramUnderTest.megaton(
                     ["worker", "--allow-private", "--allow-root", directory.path, "--render-threads", "1"] + options

@@ -16,9 +16,9 @@
 -- workers that have renewed since are new, the earlier ones did not survive that time, and it counts. All leases of a
 -- dead worker then end, so that everything it held is seen at one moment. A worker that still renews has lost the
 -- reply to a claim, and no source is suspected because of that. If all jobs of a dead worker name one source, that
--- source has one more death. Otherwise any of the sources may be the cause: each counts one death, but no more than
--- two, which makes it a suspect that runs by itself. The score in `crashes` is eight times the expiry time, plus the
--- deaths, at most seven.
+-- source has one more death. Otherwise any of the sources may be the cause, also if the worker may have had jobs in
+-- other shards: each counts one death, but no more than two, which makes it a suspect that runs by itself. The score in
+-- `crashes` is eight times the expiry time, plus the deaths, at most seven.
 -- One call reads at most 20,000 leases, about 1 MiB: those that may be of a dead worker, which end one lease and two
 -- renewals after its last sign at the latest. That is all of them only for a worker that was named, or that does not
 -- say how long its leases are. Dead workers are swept whole, and those that no longer fit into the number of jobs are
@@ -37,9 +37,11 @@ if isForced == '1' then
 elseif not redis.call('SET', sweepGateKey, '1', 'NX', 'PX', gate) then
   return {-1, -1}
 end
-local t, dead = now(), {}
+-- Dead workers, and the descriptions of those that are swept.
+local t, dead, infos = now(), {}, {}
 for i = firstName, #ARGV do
   dead[ARGV[i]] = true
+  infos[ARGV[i]] = redis.call('HGET', workerInfoKey, ARGV[i]) or ''
   redis.call('ZREM', workersKey, ARGV[i])
   redis.call('HDEL', workerInfoKey, ARGV[i])
 end
@@ -96,7 +98,8 @@ local function addDead(worker, wasNamed)
     return
   end
   deadNames[#deadNames + 1], held[worker] = worker, {}
-  local info = redis.call('HGET', workerInfoKey, worker) or ''
+  infos[worker] = infos[worker] or redis.call('HGET', workerInfoKey, worker) or ''
+  local info = infos[worker]
   places = places + math.max(tonumber(string.match(info, '"concurrency":(%d+)')) or 1, 1)
   local sign = tonumber(redis.call('ZSCORE', workersKey, worker) or '')
   local renewal = tonumber(string.match(info, '"renewal":([%d.]+)'))
@@ -160,8 +163,14 @@ local function suspect(d, isAlone)
   redis.call('ZADD', crashesKey, string.format('%.0f', (t + suspicion) * 8 + counts[d]), d)
   redis.call('ZREM', isolatingKey, d)
 end
-for _, holding in pairs(holdings) do
-  for d in pairs(holding.digests) do suspect(d, holding.count == 1) end
+-- Whether a worker may have had jobs in other shards. One for suspects alone has a single job in all of them.
+local function hasOtherShards(worker)
+  local info = infos[worker]
+  return string.find(info, '"shards":', 1, true) and not string.find(info, '"concurrency":0[^%d]')
+end
+for worker, holding in pairs(holdings) do
+  local isAlone = holding.count == 1 and not hasOtherShards(worker)
+  for d in pairs(holding.digests) do suspect(d, isAlone) end
 end
 callForAll('ZREM', leaseKey, lost)
 local ids, metas, suspects, lists = {}, {}, {}, {{}, {}, {}}
