@@ -73,9 +73,12 @@ def _node(stage, number):
 
 
 def _is_ready(node):
+    """Whether a node knows all masters and their replicas, and is in sync."""
     state, replication = node.client.send("CLUSTER", "INFO"), node.client.info("replication")
     is_synced = replication.get("master_link_status") == "up" or "state=online" in replication.get("slave0", "")
-    return "cluster_state:ok" in state and f"cluster_known_nodes:{2 * MASTERS}" in state and is_synced
+    ranges = node.client.send("CLUSTER", "SLOTS")
+    is_complete = len(ranges) == MASTERS and all(len(nodes) == 2 for _, _, *nodes in ranges)
+    return "cluster_state:ok" in state and is_synced and is_complete
 
 
 class Move(threading.Thread):
