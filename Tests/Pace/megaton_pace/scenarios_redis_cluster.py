@@ -9,6 +9,8 @@ from megaton_pace.redis_cluster import Move, RedisCluster
 from megaton_pace.result import Broken
 
 JOBS = 100_000
+# Jobs of 8 KB.
+LARGE_JOBS = 20_000
 # Different sources. The first job of each fetches and renders, the others find its renditions in the cache.
 SOURCES = 2000
 PLACES = [32, 16, 8]
@@ -53,9 +55,9 @@ def _switch(stage, result, shards=1, loses=False):
     batch = stage.submit("cluster", [sources[number % SOURCES] for number in range(JOBS)], "--pack", 0)
     victim, replica = cluster.owners(slots[0])
     stage.reach("the first jobs", 150, lambda: batch.count > JOBS / 20)
-    before = _paces(batch, WINDOW)
+    before = _paces(batch, 3 if loses else WINDOW)
     if loses:
-        _fall_behind(stage, batch, victim)
+        _fall_behind(stage, batch, victim, 0.8 * JOBS)
     others = [node for node in cluster.masters() if node is not victim]
     source = masters[1] if shards > 1 else others[0]
     target = next(node for node in others if node is not source)
@@ -85,6 +87,32 @@ def _switch(stage, result, shards=1, loses=False):
     batch.check_losses(result, JOBS)
 
 
+def redis_cluster_missing(stage, result):
+    """Redis Cluster: a master takes more acknowledged jobs with it than their submitter keeps, 64 MiB (40 s)"""
+    stage.control = stage.cache = cluster = RedisCluster(stage)
+    stage.start_origin()
+    # Slower than the submitter.
+    stage.start_fleet([8])
+    padding = "?" + "x" * 8000
+    batch = stage.submit("missing", [url + padding for url in stage.urls("missing", LARGE_JOBS, 50)], "--pack", 0)
+    victim, replica = cluster.owners(cluster.slot(_key(0, "jobs")))
+    # Beyond that age, ten times the node timeout and ten seconds, a replica would not take over.
+    replica.client.send("CONFIG", "SET", "cluster-replica-validity-factor", 0)
+    _fall_behind(stage, batch, victim, LARGE_JOBS / 10)
+    behind = _offset(victim) - _offset(replica)
+    victim.kill()
+    stage.reach("a new master", 60, lambda: replica.client.send("ROLE")[0] == "master")
+    start = time.monotonic()
+    code = batch.process.wait(60)
+    result.note(f"exit {code}, {time.monotonic() - start:.1f} s after the promotion; the replica was "
+                f"{behind / 1e6:.0f} MB behind")
+    result.require("exit 69", code == 69, f"exit {code}")
+    batch.check_losses(result, LARGE_JOBS)
+    next_batch = stage.submit("next", stage.urls("next", 100, 20))
+    next_batch.wait(60)
+    next_batch.check(result, 100, what="a batch after it")
+
+
 def _paces(batch, seconds):
     """The pace in each second, up to the last tenth of the batch."""
     paces = [batch.pace(1)]
@@ -93,13 +121,14 @@ def _paces(batch, seconds):
     return paces
 
 
-def _fall_behind(stage, batch, master):
+def _fall_behind(stage, batch, master, pushed):
     """Takes its replica from a master, which goes on acknowledging, until all jobs have been pushed."""
 
     def show():
-        return json.loads(stage.call("batch", "show", batch.name)[1])
+        code, output, _ = stage.call("batch", "show", batch.name)
+        return json.loads(output) if code == 0 else {"state": "open", "submitted": 0}
 
-    stage.reach("most jobs pushed", 120, lambda: show()["submitted"] > 0.8 * JOBS)
+    stage.reach("most jobs pushed", 120, lambda: show()["submitted"] >= pushed)
     master.client.send("ACL", "SETUSER", "default", "-psync", "-sync")
     master.client.send("CLIENT", "KILL", "TYPE", "replica")
     stage.reach("all jobs pushed", 60, lambda: show()["state"] != "open")
@@ -137,4 +166,5 @@ SCENARIOS = {
     "redis-cluster": redis_cluster,
     "redis-cluster-shards": redis_cluster_shards,
     "redis-cluster-loss": redis_cluster_loss,
+    "redis-cluster-missing": redis_cluster_missing,
 }
