@@ -69,8 +69,8 @@ def _switch(stage, result, shards=1, loses=False):
     promoted, first = _first_job(replica)
     seen = batch.count
     line = stage.reach("a line of the ledger", 60, lambda: batch.count > seen)
-    result.note(f"promoted {promoted - killed:.2f} s after the kill, a job ended {first:.2f} s after that, a line of the "
-                f"ledger {line:.2f} s later; the replica was {behind / 1e6:.2f} MB behind")
+    result.note(f"promoted {promoted - killed:.2f} s after the kill, a job ended {first:.2f} s after that, a line of "
+                f"the ledger {line:.2f} s later; the replica was {behind / 1e6:.2f} MB behind")
     result.bound("seconds from the promotion to the first job that ended", first, "<=", 2)
     time.sleep(1)
     after = _paces(batch, WINDOW)
