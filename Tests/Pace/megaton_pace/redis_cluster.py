@@ -90,7 +90,9 @@ class Move(threading.Thread):
     def __init__(self, slots, source, target, seconds):
         """`seconds` is the least time for all slots."""
         super().__init__(daemon=True)
-        self.slots, self.keys, self.fault, self.seconds = slots, 0, None, 0.0
+        self.slots, self.keys, self.fault = slots, 0, None
+        # Of all slots, and the longest of one of them.
+        self.seconds = self.longest = 0.0
         self._pause, self._port = seconds / len(slots), target.port
         # Connections of this thread.
         self._source = Redis(source.client.host, source.port, timeout=20)
@@ -114,6 +116,7 @@ class Move(threading.Thread):
         source, target = (client.send("CLUSTER", "MYID") for client in (self._source, self._target))
         start = time.monotonic()
         for number, slot in enumerate(self.slots):
+            began = time.monotonic()
             self._target.send("CLUSTER", "SETSLOT", slot, "IMPORTING", source)
             self._source.send("CLUSTER", "SETSLOT", slot, "MIGRATING", target)
             while keys := self._source.send("CLUSTER", "GETKEYSINSLOT", slot, KEYS):
@@ -121,6 +124,7 @@ class Move(threading.Thread):
                 self.keys += len(keys)
             for client in (self._target, self._source):
                 client.send("CLUSTER", "SETSLOT", slot, "NODE", target)
+            self.longest = max(self.longest, time.monotonic() - began)
             time.sleep(max(start + (number + 1) * self._pause - time.monotonic(), 0))
 
     def _migrate(self, keys):

@@ -79,8 +79,11 @@ def _switch(stage, result, shards=1, loses=False):
     # Six servers share the processors with the fleet.
     result.bound("pace after the switch / before", statistics.mean(after) / statistics.mean(before), ">=", 0.6)
     move.finish(120)
-    result.note(f"{len(move.slots)} slots with {move.keys} keys moved in {move.seconds:.1f} s")
+    result.note(f"{len(move.slots)} slots with {move.keys} keys moved in {move.seconds:.1f} s, one of them in "
+                f"{move.longest:.2f} s")
     result.require("keys were moved", move.keys > 0)
+    if shards > 1:
+        result.require("a shard's slot was moved", cluster.owners(slots[1])[0] is target)
     batch.wait(240)
     if loses:
         result.require("jobs were lost and submitted again", "submitted again" in batch.process.errors)
