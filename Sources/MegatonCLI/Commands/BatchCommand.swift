@@ -108,8 +108,9 @@ struct BatchWaitCommand: AsyncParsableCommand {
     /// Nil while the batch runs, and while Redis is unreachable: nothing is lost by waiting.
     private func ended(_ queue: ShardedQueue) async throws -> BatchReport? {
         do {
-            let report = try await BatchReport.of(name, queue)
-            return report.state == "finished" ? report : nil
+            let counters = try await BatchReport.counters(of: name, queue)
+            if let error = BatchReport.lostPart(counters, of: name) { throw error }
+            return counters.isFinished ? BatchReport(BatchSummary(name: name, counters: counters)) : nil
         } catch let error as RedisError {
             guard error.isTransient else { throw error }
             return nil

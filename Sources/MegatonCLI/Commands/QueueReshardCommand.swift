@@ -16,7 +16,7 @@ struct QueueReshardCommand: AsyncParsableCommand {
             shards share the jobs of new batches. To have fewer, wait until the others are empty; otherwise the command \
             says what they have.
 
-            Workers and coordinators notice the change within half a minute, finish their jobs, and exit with 69, so \
+            Workers and coordinators notice the change within a minute, finish their jobs, and exit with 69, so \
             that their service manager starts them again. They read the number from Redis. If the command is \
             interrupted, run it again.
 
@@ -61,7 +61,7 @@ struct QueueReshardCommand: AsyncParsableCommand {
             } else {
                 try Terminal.output(
                     "the queue \"\(redis.queue)\" has \(Counted.of(shards, "shard")), and had \(old). Workers and "
-                        + "coordinators end within half a minute and have to start again."
+                        + "coordinators end within a minute and have to start again."
                 )
             }
         }

@@ -7,6 +7,8 @@ struct BatchReport: Encodable {
     let state: String
     /// Number of submitted jobs; more may follow while the state is `open`.
     let submitted: Int
+    /// Number of shards that have lost their part of the batch, which then never finishes; nil if there are none.
+    let shardsLost: Int?
     let done: Int
     let failed: Int
     let cancelled: Int
@@ -23,7 +25,11 @@ struct BatchReport: Encodable {
     init(_ summary: BatchSummary) {
         let counters = summary.counters
         batch = summary.name
-        state = counters.isFinished ? "finished" : counters["closed"] == 1 ? "running" : "open"
+        let isIncomplete = counters.lostShards > 0
+        shardsLost = isIncomplete ? counters.lostShards : nil
+        state =
+            counters.isFinished
+            ? "finished" : isIncomplete ? "incomplete" : counters["closed"] == 1 ? "running" : "open"
         submitted = max(counters["submitted"], counters["total"])
         done = counters["done"]
         failed = counters["failed"]
@@ -39,15 +45,33 @@ struct BatchReport: Encodable {
 
     /// - Throws: `CLIError` if there is no batch of this name.
     static func of(_ name: String, _ queue: ShardedQueue) async throws -> BatchReport {
+        BatchReport(BatchSummary(name: name, counters: try await counters(of: name, queue)))
+    }
+
+    /// - Throws: `CLIError` if there is no batch of this name.
+    static func counters(of name: String, _ queue: ShardedQueue) async throws -> BatchCounters {
         let counters = try await BatchMonitor(queue: queue, batch: name).counters()
         guard counters.isKnown else { throw CLIError.notFound("there is no batch \"\(name)\".") }
-        return BatchReport(BatchSummary(name: name, counters: counters))
+        return counters
     }
 
     /// Advice for a caller that waits for the end of an open batch.
     static func isOpen(_ name: String) -> String {
         "the batch is open: its submitter may push more jobs. If the submitter has ended, megaton batch close \(name) "
             + "lets the batch end with its last job."
+    }
+
+    /// The error of a caller that waits for the end of a batch that can have none, as shards have lost their part.
+    static func lostPart(_ counters: BatchCounters, of name: String) -> CLIError? {
+        let lost = counters.lostShards
+        guard counters.lacksOnlyLostParts else { return nil }
+        return CLIError(
+            code: 69,
+            message:
+                "\(lost) of \(counters["shards"]) shards no longer \(lost == 1 ? "has its" : "have their") part of the "
+                + "batch \"\(name)\": it was forgotten there, or Redis has lost it, and its jobs may not have run. "
+                + "Submit the jobs without an outcome again: finished work is in the cache."
+        )
     }
 
     var row: String {

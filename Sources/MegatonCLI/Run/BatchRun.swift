@@ -357,9 +357,7 @@ final class BatchRun: Sendable {
 
     /// Whether other output goes to the terminal meanwhile, which would tear a line that is replaced.
     private var isShared: Bool {
-        if showsLogs { return true }
-        guard let path = ledger?.path, let descriptor = LedgerPath.descriptor(of: path) else { return false }
-        return isatty(descriptor) == 1
+        showsLogs || ledger?.path.flatMap(LedgerPath.descriptor(of:)).map { isatty($0) == 1 } ?? false
     }
 
     private func collect() async throws -> BatchTally {
@@ -375,29 +373,26 @@ final class BatchRun: Sendable {
         var isAbandoned = false
         while true {
             try Task.checkCancellation()
-            let lines = try await outcomes(&cursor)
-            if !lines.isEmpty {
-                try await ledger?.append(lines)
-                for line in lines { tally.add(line) }
-                let ended = tally.ended
-                progress.withLock { $0.ended = ended }
-            }
+            let read = try await outcomes(&cursor)
+            let lines = read ?? []
+            try await write(lines, &tally)
             let now = progress.withLock { $0 }
             var shown = BatchProgress(ended: now.ended, submitted: now.submitted, failed: tally.failed)
             shown.isComplete = now.isComplete
-            if lines.isEmpty { await retries.poll(in: queue, for: batch) }
+            // While Redis is away, other questions would wait for it too, and delay the outcomes of other shards.
+            let isIdle = read?.isEmpty ?? false
+            if isIdle { await retries.poll(in: queue, for: batch) }
             (shown.waiting, shown.onlyWaits) = retries.text(of: now.submitted - now.ended)
             reporter.show(shown)
             if lines.isEmpty {
-                var isOver = now.isComplete && tally.ended >= now.submitted
+                let hasAll = now.isComplete && tally.ended >= now.submitted
                 // Checked for an incomplete batch too: another process may have cancelled it.
-                if !isOver { isOver = try await isFinished(now) }
+                let isOver = hasAll || !isIdle ? hasAll : try await isFinished(now)
                 if isOver {
                     // The last outcomes came in the same step as the end of the batch.
                     let rest = try await outcomes(&cursor)
-                    if rest.isEmpty { return tally }
-                    try await ledger?.append(rest)
-                    for line in rest { tally.add(line) }
+                    if rest?.isEmpty ?? hasAll { return tally }
+                    try await write(rest ?? [], &tally)
                     continue
                 }
             }
@@ -416,7 +411,7 @@ final class BatchRun: Sendable {
                     if isAbandoned { continue }
                 }
             }
-            if lines.isEmpty { try await waitForOutcomes() }
+            if isIdle { try await waitForOutcomes() }
             // The last outcomes are reported as they arrive.
             if lines.count < Self.readThreshold && now.submitted - now.ended > Self.readThreshold {
                 try await Task.sleep(for: Self.batchingWindow)
@@ -424,18 +419,24 @@ final class BatchRun: Sendable {
         }
     }
 
+    private func write(_ lines: [Data], _ tally: inout BatchTally) async throws {
+        if !lines.isEmpty { try await ledger?.append(lines) }
+        for line in lines { tally.add(line) }
+        progress.withLock { [ended = tally.ended] in $0.ended = ended }
+    }
+
     /// Nothing is lost while Redis is unreachable: the workers and the queue wait for it, and so does this command.
-    private func outcomes(_ cursor: inout OutcomeCursors) async throws -> [Data] {
+    /// - Returns: nil if Redis, or one of several, is unreachable for the moment: there may be outcomes.
+    private func outcomes(_ cursor: inout OutcomeCursors) async throws -> [Data]? {
         do {
             let returns = cursor.history.returns
-            let lines = try await cursor.next()
-            if cursor.history.returns > returns { cursor.history.reportReturn() }
-            return lines
+            defer { if cursor.history.returns > returns { cursor.history.reportReturn() } }
+            return try await cursor.next()
         } catch {
             guard error.isTransient && shutdown.level == .none else { throw error }
-            Terminal.error("megaton: waiting for Redis: \(error.message)")
+            if cursor.hasNewFailure { Terminal.error("megaton: waiting for Redis: \(error.message)") }
             try await Task.sleep(for: .seconds(1))
-            return []
+            return nil
         }
     }
 

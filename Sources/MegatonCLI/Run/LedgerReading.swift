@@ -157,7 +157,7 @@ struct LedgerReading: Sendable {
         } catch {
             guard error.isTransient && follows else { throw error }
             if let deadline, ContinuousClock.now >= deadline { throw error }
-            Terminal.error("megaton: waiting for Redis: \(error.message)")
+            if cursor.hasNewFailure { Terminal.error("megaton: waiting for Redis: \(error.message)") }
             try await Task.sleep(for: Self.retryInterval)
             return nil
         }
@@ -181,7 +181,7 @@ struct LedgerReading: Sendable {
                     message: "Redis no longer has the batch \"\(batch)\": it was forgotten, or Redis has lost it."
                 )
             }
-            return counters.isFinished
+            return counters.isFinished || counters.lacksOnlyLostParts
         } catch let error as RedisError {
             // `next` meets the same error and reports it.
             guard error.isTransient else { throw error }
@@ -237,6 +237,7 @@ struct LedgerReading: Sendable {
         if follows {
             Terminal.error("megaton: \(BatchReport(BatchSummary(name: batch, counters: counters)).row)")
         }
+        if let error = BatchReport.lostPart(counters, of: batch) { throw error }
         if !gaps.isEmpty { return 69 }
         return follows && counters["failed"] + counters["cancelled"] > 0 ? 2 : 0
     }

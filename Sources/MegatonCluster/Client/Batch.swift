@@ -21,8 +21,8 @@ public struct Batch: Sendable {
     ///   (``ClusterError/Code/notClosed``).
     /// - **Several readers.** Outcomes leave Redis when the iteration asks for those behind them. A later iteration,
     ///   also of another process, begins with the first page that was not left, so that an outcome may be read twice,
-    ///   but none is missed. Of two iterations at the same time, the one that falls behind throws
-    ///   ``ClusterError/Code/otherReader``.
+    ///   but none is missed. In a queue with several shards, the last page of each shard may be read twice. Of two
+    ///   iterations at the same time, the one that falls behind throws ``ClusterError/Code/otherReader``.
     /// - **A Redis that went back.** If Redis returns to an earlier state, in a failover or by a restart from an older
     ///   file, the iteration continues with what Redis has, and skips outcomes of ids that it has returned.
     public var outcomes: some AsyncSequence<JobOutcome, any Error> & Sendable {
@@ -41,7 +41,7 @@ public struct Batch: Sendable {
     /// - Throws: ``ClusterError``.
     public func counters() async throws -> BatchCounters {
         do {
-            return try await BatchMonitor(queue: try await client.queue(), batch: name).counters()
+            return try await BatchMonitor(queue: try await client.queue(isFresh: false), batch: name).counters()
         } catch {
             throw ClusterError(error)
         }

@@ -30,10 +30,12 @@ package struct BatchMonitor: Sendable {
         if queue.isDivided {
             for _ in 0..<Self.polls {
                 let batch = batch
-                let found = try await queue.forEach { (shard) async throws(RedisError) in
+                let found = await queue.results { (shard) async throws(RedisError) in
                     try await shard.redis.send(["EXISTS", .string(shard.keys.results(batch))]).int == 1
                 }
-                if found.contains(true) { return }
+                // Those of the others are read without a shard that does not answer.
+                if found.contains(where: { if case .success(true) = $0 { true } else { false } }) { return }
+                for result in found { _ = try result.get() }
                 do {
                     try await Task.sleep(for: Self.pollInterval)
                 } catch {

@@ -17,6 +17,7 @@ package actor BatchSubmitter {
     private var kept: [PushedJob] = []
     private let keptLimit: Int
     private var keptBytes = 0
+    private let shards: Int
     /// Jobs that Redis has not acknowledged.
     private var pending: [PushedJob] = []
     private var pendingBytes = 0
@@ -53,6 +54,7 @@ package actor BatchSubmitter {
     ///   - policy: options of the batch.
     ///   - keptLimit: maximum number of bytes of acknowledged jobs that are kept, to push them again if Redis loses
     ///     them.
+    ///   - shards: number of shards of the queue. With several, the batch begins in all (`begin`) before its first job.
     ///   - onDelay: called once for each push that has to wait because Redis is unreachable or full.
     ///   - onRestore: called with the number of jobs that Redis has lost and that will be pushed again.
     package init(
@@ -60,9 +62,11 @@ package actor BatchSubmitter {
         batch: String,
         policy: BatchPolicy = BatchPolicy(),
         keptLimit: Int = keptBytes,
+        shards: Int = 1,
         onDelay: @escaping @Sendable (RedisError) -> Void = { _ in },
         onRestore: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
+        self.shards = shards
         self.onDelay = onDelay
         self.onRestore = onRestore
         self.keptLimit = keptLimit
@@ -216,7 +220,9 @@ package actor BatchSubmitter {
                 isLast: closes,
                 policy: policy,
                 idsAreUnique: idsAreUnique,
-                submitter: submitter
+                submitter: submitter,
+                // The push that begins the batch has no jobs: not all shards have it yet.
+                shards: shards > 1 && (closes || !jobs.isEmpty) ? shards : nil
             )
             // A cancelled batch has accepted fewer, and accepts no more.
             if reply < end { isRefused = true }

@@ -34,7 +34,14 @@ public final class ClusterClient: Sendable {
     /// The queue as it was when it was used, the last one at the end: iterations continue with the shards of their
     /// batch.
     private let opened = Mutex<[ShardedQueue]>([])
+    /// When the client last looked whether the queue still has these shards.
+    private let checked = Mutex<ContinuousClock.Instant?>(nil)
     private let logger: Logger
+
+    /// Time for which a question about the present state relies on the last look.
+    private static let checkInterval: Duration = .seconds(1)
+    /// Interval at which a call waits for the end of a change of the shards.
+    private static let changeInterval: Duration = .milliseconds(100)
 
     /// Creates a client; nothing is sent yet.
     ///
@@ -45,7 +52,8 @@ public final class ClusterClient: Sendable {
     ///     shards are on several Redis, their URLs in order, with spaces in between.
     ///   - queue: the queue's name, as in `megaton worker --queue`.
     ///   - idleTimeout: how long an iteration of outcomes waits for an unreachable Redis, for a cluster without
-    ///     workers, or for more jobs of a batch that another submitter has not closed. A minute by default.
+    ///     workers, or for more jobs of a batch that another submitter has not closed; and how long any call waits
+    ///     while the number of the queue's shards is being changed. A minute by default.
     /// - Throws: ``ClusterError`` if the URL or the name of the queue is invalid.
     public init(
         redis: String,
@@ -63,11 +71,40 @@ public final class ClusterClient: Sendable {
 
     /// The queue on all of its shards, as they are now.
     ///
-    /// A client may live for longer than a number of shards: without a look at the layout it would miss outcomes.
-    func queue() async throws(RedisError) -> ShardedQueue {
+    /// A client may live for longer than a number of shards: without a look at the layout it would miss outcomes. While
+    /// the number of shards is being changed, a call waits, for the idle time-out at most.
+    ///
+    /// - Parameter isFresh: whether to look at the layout in any case. Otherwise a look of a moment ago is enough.
+    func queue(isFresh: Bool = true) async throws(RedisError) -> ShardedQueue {
+        let deadline = ContinuousClock.now + idleTimeout
+        while true {
+            do throws(RedisError) {
+                return try await currentQueue(isFresh: isFresh)
+            } catch {
+                guard error.code == .shardMismatch, ContinuousClock.now < deadline, try await isChanging() else {
+                    throw error
+                }
+            }
+            do {
+                try await Task.sleep(for: Self.changeInterval)
+            } catch {
+                throw RedisError(.busy, "The call was cancelled while the shards of the queue were being changed.")
+            }
+        }
+    }
+
+    /// Whether the number of shards is being changed.
+    private func isChanging() async throws(RedisError) -> Bool {
+        try await first.layout().flatMap(ShardLayout.parse)?.layout.target != nil
+    }
+
+    private func currentQueue(isFresh: Bool) async throws(RedisError) -> ShardedQueue {
         if let queue = opened.withLock(\.last) {
+            let last = checked.withLock { $0 }
+            if !isFresh, let last, last.duration(to: .now) < Self.checkInterval { return queue }
             do throws(RedisError) {
                 try await queue.checkLayout()
+                checked.withLock { $0 = .now }
                 return queue
             } catch {
                 // A call that needs a shard that is away reports that itself.
@@ -83,6 +120,7 @@ public final class ClusterClient: Sendable {
             logger: logger
         )
         opened.withLock { $0.append(queue) }
+        checked.withLock { $0 = .now }
         return queue
     }
 
@@ -171,7 +209,7 @@ public final class ClusterClient: Sendable {
     public func status() async throws -> ClusterStatus {
         do {
             // The status comes from the queue alone: no cache is asked.
-            return try await Inspector(queue: try await queue(), cache: first.redis).status()
+            return try await Inspector(queue: try await queue(isFresh: false), cache: first.redis).status()
         } catch {
             throw ClusterError(error)
         }

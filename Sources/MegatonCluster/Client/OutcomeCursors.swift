@@ -6,6 +6,13 @@ package struct OutcomeCursors: Sendable {
     private var cursors: [OutcomeCursor]
     /// The shard that is read next.
     private var turn = 0
+    /// The last failures of shards that did not answer, and when these are asked again.
+    private var failures: [Int: (error: RedisError, retry: ContinuousClock.Instant)] = [:]
+    /// Whether the error that `next` has thrown is a new one: a shard was asked in vain.
+    package private(set) var hasNewFailure = false
+
+    /// Interval at which a shard that does not answer is asked: as long as a command waits for it.
+    static let retryInterval: Duration = .seconds(5)
 
     /// - Parameters:
     ///   - histories: the outcomes of each shard that the reader has already; none for a new reader.
@@ -31,17 +38,32 @@ package struct OutcomeCursors: Sendable {
     /// The outcomes that were read.
     package var history: OutcomeHistories { OutcomeHistories(cursors.map(\.history)) }
 
-    /// Returns the next outcomes of a shard. They stay in Redis until a later call acknowledges them. After an error
-    /// the call can be repeated; it then begins with the next shard.
+    /// Returns the next outcomes of a shard. They stay in Redis until a later call reads the same shard and
+    /// acknowledges them: a reader that stops has not acknowledged the last outcomes of each shard. After an error the
+    /// call can be repeated.
+    ///
+    /// One of several shards that does not answer is left out for a while, so that the others are read without it.
     ///
     /// - Returns: none if no shard has any that the reader does not have. All are acknowledged then.
-    package mutating func next() async throws(RedisError) -> [Data] {
+    /// - Throws: the error of a shard, if no other one has outcomes.
+    package mutating func next(at now: ContinuousClock.Instant = .now) async throws(RedisError) -> [Data] {
+        hasNewFailure = false
         for _ in cursors.indices {
             let shard = turn
             turn = (turn + 1) % cursors.count
-            let lines = try await cursors[shard].next()
-            if !lines.isEmpty { return lines }
+            if let failure = failures[shard], now < failure.retry { continue }
+            do throws(RedisError) {
+                let lines = try await cursors[shard].next()
+                failures[shard] = nil
+                if !lines.isEmpty { return lines }
+            } catch {
+                hasNewFailure = true
+                guard cursors.count > 1, error.isTransient else { throw error }
+                // From the end of the call, which has waited for the shard.
+                failures[shard] = (error, max(now, .now) + Self.retryInterval)
+            }
         }
+        if let failure = failures.min(by: { $0.key < $1.key }) { throw failure.value.error }
         return []
     }
 }

@@ -41,8 +41,9 @@ final class OutcomeReader {
 
     deinit { waiting.close() }
 
-    /// Waits for the next outcomes. Those that were returned before are acknowledged, and deleted from Redis; of
-    /// several shards, those of the shard that is read, and all before the end.
+    /// Waits for the next outcomes. Those that were returned before are acknowledged, and deleted from Redis: of
+    /// several shards, those of the shard that is read, and at the end those of all. So a reader that stops gets up to
+    /// one page of each shard again.
     ///
     /// - Returns: none at the end of the batch.
     func page() async throws -> [Data] {
@@ -84,9 +85,10 @@ final class OutcomeReader {
         if let page = try await read() { return page }
         let counters = try await monitor.counters()
         try check(counters)
-        if counters.isFinished {
+        if counters.isFinished || counters.lacksOnlyLostParts {
             // The last outcomes came in the same step as the end of the batch.
             if let page = try await read() { return page }
+            try checkParts(counters)
             try checkMissing(counters)
             return []
         }
@@ -183,6 +185,19 @@ final class OutcomeReader {
                     + "\(counters["submitted"]). Submit again: finished work is found in the cache."
             )
         }
+    }
+
+    /// Ends the iteration with an error if a shard no longer has its part of the batch, and all others were read.
+    private func checkParts(_ counters: BatchCounters) throws(ClusterError) {
+        // All jobs of a small batch may have been in the other shards.
+        guard counters.lacksOnlyLostParts, batch.submitted.map({ counters["submitted"] < $0 }) ?? true else { return }
+        let lost = counters.lostShards
+        throw ClusterError(
+            .jobsLost,
+            "\(lost) of \(counters["shards"]) shards no longer \(lost == 1 ? "has its" : "have their") part of the "
+                + "batch \(name): it was forgotten there, or Redis has lost it, and its jobs may not have run. Submit "
+                + "the jobs without an outcome again under another name: finished work is found in the cache."
+        )
     }
 
     /// Ends the iteration if another program submits the batch and does not go on: its submitter may have died, and

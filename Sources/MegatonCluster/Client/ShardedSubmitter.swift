@@ -10,7 +10,7 @@ package actor ShardedSubmitter {
     private var hasBegun = false
     /// The shard of each id that the caller gave, by the hash of the id: a repeated id goes to the shard that can
     /// compare the jobs.
-    private var shards: [UInt64: UInt8] = [:]
+    private var shardsOfIDs: [UInt64: UInt8] = [:]
     private let rememberedIDs: Int
 
     /// Maximum number of ids that are remembered, as many as a batch remembers in Redis: about 24 bytes each.
@@ -38,6 +38,7 @@ package actor ShardedSubmitter {
                 batch: batch,
                 policy: policy,
                 keptLimit: keptLimit / queue.shards.count,
+                shards: queue.shards.count,
                 onDelay: onDelay,
                 onRestore: onRestore
             )
@@ -132,8 +133,8 @@ package actor ShardedSubmitter {
         let chosen = Self.shard(of: job, queue.layout)
         guard !hasUniqueID, let id = job.id else { return chosen }
         let hash = ShardLayout.hash(id)
-        if let known = shards[hash] { return Int(known) }
-        if shards.count < rememberedIDs { shards[hash] = UInt8(chosen) }
+        if let known = shardsOfIDs[hash] { return Int(known) }
+        if shardsOfIDs.count < rememberedIDs { shardsOfIDs[hash] = UInt8(chosen) }
         return chosen
     }
 
@@ -144,27 +145,27 @@ package actor ShardedSubmitter {
 
     /// Runs the body for all shards at once.
     ///
-    /// - Throws: the first error, when all have ended.
+    /// - Throws: the first error in the order of the shards, when all have ended.
     private func forEach(
         _ body: @escaping @Sendable (BatchSubmitter) async throws(RedisError) -> Void
     ) async throws(RedisError) {
         if parts.count == 1 { return try await body(parts[0]) }
         let parts = parts
-        let failure = await withTaskGroup(of: RedisError?.self) { group in
-            for part in parts {
+        let failures = await withTaskGroup(of: (Int, RedisError)?.self) { group in
+            for (index, part) in parts.enumerated() {
                 group.addTask {
                     do throws(RedisError) {
                         try await body(part)
                         return nil
                     } catch {
-                        return error
+                        return (index, error)
                     }
                 }
             }
-            var first: RedisError?
-            for await error in group { first = first ?? error }
-            return first
+            return await group.reduce(into: [(Int, RedisError)]()) { all, next in
+                if let next { all.append(next) }
+            }
         }
-        if let failure { throw failure }
+        if let failure = failures.min(by: { $0.0 < $1.0 })?.1 { throw failure }
     }
 }

@@ -147,15 +147,24 @@ public final class Coordinator: Sendable {
     ///   version with which this one cannot work, or if the servers are not those of the queue's shards.
     package func start(waitingForRedis limit: Duration = .zero) async throws {
         try await EvictionPolicyCheck.connect(queue.redis, waiting: limit, logger: logger)
-        try await ProtocolCheck(queue: queue, logger: logger).start()
-        if !configuration.isPart { try await addShards(waitingForRedis: limit) }
+        if configuration.isPart {
+            try await ProtocolCheck(queue: queue, logger: logger).start()
+        } else {
+            let address = QueueAddress([redis] + configuration.furtherControls, queue: configuration.keys.queue)
+            // Before the start writes anything there: the servers may be named in another order.
+            let layout = try await address.layout(queue, group: group, logger: logger)
+            try await ProtocolCheck(queue: queue, logger: logger).start()
+            try await addShards(layout, of: address, waitingForRedis: limit)
+        }
         starting.finish()
     }
 
-    /// Reads the layout of the queue, and starts a coordinator for each of its other shards.
-    private func addShards(waitingForRedis limit: Duration) async throws {
-        let address = QueueAddress([redis] + configuration.furtherControls, queue: configuration.keys.queue)
-        let layout = try await address.layout(queue, group: group, logger: logger)
+    /// Starts a coordinator for each of the other shards of the queue.
+    private func addShards(
+        _ layout: ShardLayout,
+        of address: QueueAddress,
+        waitingForRedis limit: Duration
+    ) async throws {
         var (coordinators, queues): ([Coordinator], [JobQueue]) = ([], [queue])
         do {
             for number in 1..<max(layout.count, 1) {

@@ -18,6 +18,7 @@ extension JobQueue {
     ///   - first: number of the first source.
     ///   - idsAreUnique: whether no id so far can occur twice, so that the batch need not remember ids.
     ///   - submitter: name of the only submitter that may push to the batch.
+    ///   - shards: number of shards in all of which the batch has begun; nil if there is only one, or not yet.
     /// - Returns: number of jobs of the batch that are submitted now.
     /// - Throws: `.batchBehind` if Redis no longer has all jobs before the first; `.batchClosed` if another process has
     ///   closed the batch; `.batchExists` if it is another submitter's.
@@ -28,7 +29,8 @@ extension JobQueue {
         isLast: Bool,
         policy: BatchPolicy,
         idsAreUnique: Bool = false,
-        submitter: String
+        submitter: String,
+        shards: Int? = nil
     ) async throws(RedisError) -> Int {
         let reply = try await redis.run(
             QueueScripts.submit,
@@ -41,6 +43,7 @@ extension JobQueue {
                 policy.deduplicates ? "1" : "0", .int(policy.weight), .string(submitter),
                 idsAreUnique ? "1" : "0",
                 .string(jobs.allSatisfy { $0.sources == 1 } ? "" : jobs.map { "\($0.sources)" }.joined(separator: ",")),
+                shards.map { .int($0) } ?? "",
             ] + jobs.map { .buffer(ByteBuffer(bytes: $0.json)) }
         )
         guard let submitted = reply.int else { throw Self.unexpected("submit") }

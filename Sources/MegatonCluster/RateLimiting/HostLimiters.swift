@@ -12,9 +12,14 @@ final class HostLimiters: FetchLimiting {
         var limiters: [HostRateLimiter]
         /// When shards that did not answer are asked again.
         var retries: [Int: ContinuousClock.Instant] = [:]
+        /// Hosts for which jobs wait in other shards than the one that keeps their limits, and does not know it yet.
+        var awaited: Set<String> = []
     }
 
     private let state: Mutex<State>
+
+    /// Number of hosts that are noted at a time. Jobs of a host that is not get no share of its turns for a while.
+    private static let maximumNotes = 10_000
 
     /// Interval at which a shard that does not answer is asked: as long as a command waits for it.
     private static let retryInterval: Duration = .seconds(5)
@@ -32,7 +37,7 @@ final class HostLimiters: FetchLimiting {
         guard isShared else { return try await limiter.acquire(for: url) }
         if isAway(shard, at: .now) { return await limiter.unlimitedPermit(for: url) }
         do throws(ImagePipeline.Error) {
-            let permit = try await limiter.acquire(for: url)
+            let permit = try await limiter.acquire(for: url) { takeNote(of: HostRateLimiter.name(of: url)) }
             note(shard, hasAnswered: permit.token != nil)
             return permit
         } catch {
@@ -41,6 +46,19 @@ final class HostLimiters: FetchLimiting {
             throw error
         }
     }
+
+    /// Notes that a job waits for its host, so that the jobs in the shard of the host leave it a turn; see
+    /// `releasePermit`. The next request for a permit of the host reports it.
+    func noteHeld(by host: String, in shard: Int) {
+        state.withLock { state in
+            let count = state.limiters.count
+            guard count > 1, Self.shard(of: host, count: count) != shard, state.awaited.count < Self.maximumNotes
+            else { return }
+            state.awaited.insert(host)
+        }
+    }
+
+    private func takeNote(of host: String) -> Bool { state.withLock { $0.awaited.remove(host) != nil } }
 
     func release(_ permit: FetchPermit, outcome: OriginOutcome) async {
         await limiter(of: permit.host).limiter.release(permit, outcome: outcome)

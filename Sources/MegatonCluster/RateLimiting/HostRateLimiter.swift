@@ -76,6 +76,15 @@ package final class HostRateLimiter: FetchLimiting {
     /// - Throws: `.throttled` if the host's turn is later, or its circuit opened a moment ago; `.unreachable` if the
     ///   circuit has been open for long. Both state when to retry.
     package func acquire(for url: URL) async throws(ImagePipeline.Error) -> FetchPermit {
+        try await acquire(for: url) { false }
+    }
+
+    /// - Parameter othersWait: whether jobs wait for the host in another shard than the one that keeps its limits;
+    ///   called if Redis is asked.
+    func acquire(
+        for url: URL,
+        othersWait: @Sendable () -> Bool
+    ) async throws(ImagePipeline.Error) -> FetchPermit {
         let host = Self.name(of: url)
         let asked = ContinuousClock.now
         let path = Self.path(of: url)
@@ -90,6 +99,7 @@ package final class HostRateLimiter: FetchLimiting {
             let arguments: [RedisArgument] = [
                 .string(host), .string(token), .string(String(limits.rate ?? 0)), .int(burst),
                 .int(limits.concurrency), .int(limits.failureThreshold), .int(Self.permitLifetime.wholeMilliseconds),
+                othersWait() ? "1" : "0",
             ]
             // The same round trip releases the permits that this process no longer uses.
             let replies = try await redis.run(
@@ -288,6 +298,7 @@ package final class HostRateLimiter: FetchLimiting {
                 .string(permit.host), .string(permit.token ?? ""), word, .int(pause.wholeMilliseconds),
                 .int(limits.failureThreshold), .int(limits.openInterval.wholeMilliseconds),
                 .int(limits.maximumOpenInterval.wholeMilliseconds), .int(Int(took.inSeconds * 1_000_000)), .int(path),
+                .int(limits.concurrency),
             ]
         )
     }

@@ -5,11 +5,26 @@ internal import MegatonRedis
 struct ShardCheck: Sendable {
     let queue: ShardedQueue
     let logger: Logger
+    /// Whether the workers of a queue end one after the other: if all drained at once, the queue would pause meanwhile.
+    var isSpread = false
 
     /// Interval between two checks. A queue that was never divided, as most are, costs less.
     static func interval(of layout: ShardLayout) -> Duration { layout.isStored ? .seconds(5) : .seconds(30) }
     /// Number of checks of which one reads the copies of all shards; the others read that of shard 0, which decides.
     static let rounds = 5
+
+    /// Time between the ends of two workers, on average, and the longest delay.
+    private static let delayPerWorker: Duration = .milliseconds(100)
+    private static let longestDelay: Duration = .seconds(30)
+
+    /// The time for which a worker works on after a change.
+    ///
+    /// - Parameters:
+    ///   - workers: number of workers of the queue.
+    ///   - random: from 0 to 1.
+    static func delay(workers: Int, random: Double) -> Duration {
+        min(delayPerWorker * max(workers - 1, 0), longestDelay) * random
+    }
 
     /// Repeats the check until the task is cancelled.
     ///
@@ -25,7 +40,6 @@ struct ShardCheck: Sendable {
                 try await queue.checkLayout(onlyFirst: round % Self.rounds != 0)
             } catch {
                 if error.code == .shardMismatch {
-                    logger.critical("this process must end", metadata: [LogKey.error: "\(error)"])
                     refusal = error
                     return nil
                 }
@@ -33,6 +47,21 @@ struct ShardCheck: Sendable {
             }
             return interval
         }
+        if let refusal {
+            if isSpread { await wait() }
+            logger.critical("this process must end", metadata: [LogKey.error: "\(refusal)"])
+        }
         return refusal
+    }
+
+    private func wait() async {
+        var workers = 1
+        do throws(RedisError) {
+            workers = try await queue.first.workerCount()
+        } catch {
+            // Redis is away: this worker ends at once.
+        }
+        // Cancelled: the worker ends anyway.
+        try? await Task.sleep(for: Self.delay(workers: workers, random: .random(in: 0...1)))
     }
 }

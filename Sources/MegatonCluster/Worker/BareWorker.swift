@@ -48,6 +48,7 @@ package struct BareWorker: Sendable {
             leaseGroup: group,
             runner: runner(limiters),
             places: ClaimLoop.places(configuration),
+            limiters: limiters,
             isolated: nil,
             statistics: StatisticsRecorder(),
             history: History(file: nil, logger: logger),

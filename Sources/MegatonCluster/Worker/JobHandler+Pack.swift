@@ -132,6 +132,7 @@ extension JobHandler {
             run.end(outcome)
         case .failed(let error):
             if let turn = error.hostTurn, !turn.isGivenUp, !retry.asksForTooLong(error) {
+                didHold(turn.host)
                 if turn.host == end.job.host {
                     run.turn = turn
                 } else {

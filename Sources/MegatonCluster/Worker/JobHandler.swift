@@ -23,6 +23,8 @@ struct JobHandler: Sendable {
     var places = 1
     /// Time after which the sources of a pack that have ended are settled, and other jobs may have its place.
     var packInterval = PackRun.settleInterval
+    /// Called with the host of each job that waits for it.
+    var didHold: @Sendable (String) -> Void = { _ in }
 
     /// One attempt at a claimed job, and its cost.
     private struct Attempt {
@@ -168,6 +170,7 @@ struct JobHandler: Sendable {
         case .done(let outputs): outcome.outputs = outputs
         case .failed(let error) where error.hostTurn?.isGivenUp == false && !retry.asksForTooLong(error):
             guard let turn = error.hostTurn else { return nil }
+            didHold(turn.host)
             return ("hold", try await queue.hold(job, worker: worker, for: turn, counters: counters))
         case .failed(let error):
             if let turn = error.hostTurn, turn.isGivenUp, givenUpHosts.isNews(turn.host, at: .now) {

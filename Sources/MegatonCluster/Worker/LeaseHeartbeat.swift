@@ -22,7 +22,7 @@ struct LeaseHeartbeat: Sendable {
     let logger: Logger
     private let description = Description()
 
-    /// What Redis has of this worker.
+    /// The description of this worker that Redis has.
     private final class Description: Sendable {
         private let state = Mutex<(running: Int, at: ContinuousClock.Instant)?>(nil)
 

@@ -25,10 +25,10 @@ final class RunningJobs: Sendable {
     /// Fired each time a job ends, and whenever the claim loop should look again for another reason.
     let changed = AsyncSignal()
     /// Nil without a claim loop.
-    private let sharing = Mutex<Sharing?>(nil)
+    private let siblings = Mutex<Siblings?>(nil)
 
     /// Calls to the other shards of a worker, which share its places.
-    struct Sharing: Sendable {
+    struct Siblings: Sendable {
         /// Called after `changed` when a job ends: the place may be another shard's.
         let didFree: @Sendable () -> Void
         /// Lends a place; nil if there is only one shard.
@@ -61,7 +61,7 @@ final class RunningJobs: Sendable {
 
     /// Lends a free place to a pack for one more of its sources; a job that is claimed meanwhile starts nevertheless.
     func lend(of places: Int) -> Bool {
-        if let isLent = sharing.withLock({ $0 })?.lend() { return isLent }
+        if let isLent = siblings.withLock({ $0 })?.lend() { return isLent }
         return state.withLock { state in
             guard state.used < places else { return false }
             state.lent += 1
@@ -76,7 +76,7 @@ final class RunningJobs: Sendable {
     func lend() { state.withLock { $0.lent += 1 } }
 
     /// Jobs of the worker, in all of its shards, whose work is not done.
-    var activeCountOfWorker: Int { sharing.withLock { $0 }?.activeCount() ?? activeCount }
+    var activeCountOfWorker: Int { siblings.withLock { $0 }?.activeCount() ?? activeCount }
 
     /// Takes a place back.
     func takeBack() { state.withLock { $0.lent -= 1 } }
@@ -98,11 +98,11 @@ final class RunningJobs: Sendable {
     }
 
     /// Sets the calls to the other shards of the worker.
-    func share(_ calls: Sharing) { sharing.withLock { $0 = calls } }
+    func join(_ calls: Siblings) { siblings.withLock { $0 = calls } }
 
     private func notify() {
         changed.signal()
-        sharing.withLock { $0 }?.didFree()
+        siblings.withLock { $0 }?.didFree()
     }
 
     /// Time at which the last renewal was sent; nil before the first one, and if the last one failed.

@@ -116,6 +116,7 @@ public final class Worker: Sendable {
                 isSourceShared: configuration.isSourceShared
             ),
             places: ClaimLoop.places(configuration),
+            limiters: limiters,
             isolated: isolated,
             statistics: statistics,
             history: history,
@@ -144,18 +145,19 @@ public final class Worker: Sendable {
     package func start(waitingForRedis limit: Duration = .zero) async throws {
         let first = shards.first
         try await EvictionPolicyCheck.connect(first.queue.redis, waiting: limit, logger: logger)
+        // Before the start writes anything there: the servers may be named in another order.
+        let layout = try await configuration.address.layout(first.queue, group: group, logger: logger)
         try await ProtocolCheck(queue: first.queue, logger: logger).start()
-        try await addShards(waitingForRedis: limit)
+        try await addShards(layout, waitingForRedis: limit)
         if lock != nil, shards.all.contains(where: { configuration.caches.contains($0.queue.redis.configuration) }) {
             await EvictionPolicyCheck.warnIfCacheFillsQueue(first.queue.redis, logger: logger)
         }
         starting.finish()
     }
 
-    /// Reads the layout of the queue and connects to its other shards.
-    private func addShards(waitingForRedis limit: Duration) async throws {
+    /// Connects to the other shards of the queue.
+    private func addShards(_ layout: ShardLayout, waitingForRedis limit: Duration) async throws {
         let (first, address) = (shards.first, configuration.address)
-        let layout = try await address.layout(first.queue, group: group, logger: logger)
         var queues = [first.queue]
         for number in 1..<max(layout.count, 1) {
             queues.append(address.shard(number, role: "control", group: group, logger: logger))
@@ -218,7 +220,8 @@ public final class Worker: Sendable {
                 }
             }
             group.addTask {
-                self.end(because: await ShardCheck(queue: self.shards.queue, logger: self.logger).run(), signal)
+                let check = ShardCheck(queue: self.shards.queue, logger: self.logger, isSpread: true)
+                self.end(because: await check.run(), signal)
             }
             group.addTask { await self.watchdog.run() }
             group.addTask { await self.flushStatistics() }

@@ -4,7 +4,8 @@ import Synchronization
 ///
 /// A loop reserves the free places, claims jobs for them, and gives back those that its shard could not fill. A loop
 /// that finds no place, or finds that another one waits, waits too; the one that has waited longest is next. So each
-/// shard gets its turn, and a shard that does not answer holds the places of one claim at most.
+/// shard gets its turn, and a shard that does not answer holds the places of one claim at most. The claims of a shard
+/// that answers slowly hold no more than its part of the places.
 final class WorkerPlaces: Sendable {
     /// Number of jobs that may be in progress at a time.
     let count: Int
@@ -12,11 +13,18 @@ final class WorkerPlaces: Sendable {
     private let waitsForSettlements: Bool
     private let state = Mutex(State())
 
+    /// Longest claim after which the next one of the shard may reserve all free places: short beside the work of a job.
+    static let shortClaim: Duration = .milliseconds(20)
+
     private struct State {
         /// The jobs of each shard.
         var members: [RunningJobs] = []
         /// Places for which each shard is claiming.
         var reserved: [Int] = []
+        /// When the last claim of each shard began.
+        var begun: [ContinuousClock.Instant] = []
+        /// Whether it took long.
+        var isSlow: [Bool] = []
         /// Shards that wait for a place, the longest first.
         var waiting: [Int] = []
     }
@@ -41,10 +49,12 @@ final class WorkerPlaces: Sendable {
         let member = state.withLock { state in
             state.members.append(running)
             state.reserved.append(0)
+            state.begun.append(.now)
+            state.isSlow.append(false)
             return state.members.count - 1
         }
-        running.share(
-            RunningJobs.Sharing(
+        running.join(
+            RunningJobs.Siblings(
                 didFree: { [weak self] in self?.wakeNext(after: member) },
                 lend: { [weak self] in self?.lend(to: member) },
                 activeCount: { [weak self] in self?.activeCount ?? 0 }
@@ -98,9 +108,10 @@ final class WorkerPlaces: Sendable {
 
     /// Reserves places for a claim, until `end`.
     ///
-    /// - Returns: 0 if none is free, or another shard has waited longer. The jobs of the shard are then notified when
-    ///   its turn comes (`RunningJobs.changed`).
-    func reserve(for member: Int) -> Int {
+    /// - Returns: the number of places: all that are free, or the shard's part of all if its last claim took long. 0 if
+    ///   none is free, or another shard has waited longer; the jobs of the shard are then notified when its turn comes
+    ///   (`RunningJobs.changed`).
+    func reserve(for member: Int, at now: ContinuousClock.Instant = .now) -> Int {
         let (number, next) = state.withLock { state -> (Int, RunningJobs?) in
             let free = free(for: member, state)
             if let first = state.waiting.first, first != member || free <= 0 {
@@ -112,16 +123,22 @@ final class WorkerPlaces: Sendable {
                 return (0, nil)
             }
             if state.waiting.first == member { state.waiting.removeFirst() }
-            state.reserved[member] = free
-            return (free, nil)
+            let isBounded = state.isSlow[member] && state.members.count > 1
+            let number = isBounded ? min(free, max(1, count / state.members.count)) : free
+            state.reserved[member] = number
+            state.begun[member] = now
+            return (number, number < free ? state.waiting.first.map { state.members[$0] } : nil)
         }
         next?.changed.signal()
         return number
     }
 
     /// Ends a claim: the places that it did not fill are free again.
-    func end(for member: Int) {
-        state.withLock { $0.reserved[member] = 0 }
+    func end(for member: Int, at now: ContinuousClock.Instant = .now) {
+        state.withLock { state in
+            state.reserved[member] = 0
+            state.isSlow[member] = state.begun[member].duration(to: now) > Self.shortClaim
+        }
         wakeNext(after: member)
     }
 

@@ -28,6 +28,7 @@ struct WorkerShard: Sendable {
         let leaseGroup: any EventLoopGroup
         let runner: any JobRunning
         let places: WorkerPlaces
+        let limiters: HostLimiters
         let isolated: SuspectIsolation?
         let statistics: StatisticsRecorder
         let history: History
@@ -72,7 +73,8 @@ struct WorkerShard: Sendable {
             history: parts.history,
             optionNames: configuration.optionNames,
             logger: logger,
-            places: configuration.concurrency
+            places: configuration.concurrency,
+            didHold: { [limiters = parts.limiters] in limiters.noteHeld(by: $0, in: number) }
         )
         claims = ClaimLoop(
             configuration,

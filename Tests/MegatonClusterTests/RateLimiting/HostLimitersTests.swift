@@ -38,6 +38,45 @@ import Testing
         }
     }
 
+    /// Fault: under a steady load the jobs in the shard of the host got each turn at once, and those in other shards
+    /// came when the slot was taken again.
+    @Test func jobsOfOtherShardsHaveEveryOtherTurn() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            var limits = HostLimits()
+            limits.concurrency = 1
+            let keys = (0..<2).map { QueueKeys(queue: "test", shard: $0) }
+            let shards = keys.map { HostRateLimiter(redis: fixture.redis, keys: $0, limits: limits, logger: logger) }
+            let limiters = HostLimiters(shards[0])
+            limiters.use([shards[1]])
+            let url = try #require(URL(string: "https://example.org/a.jpg"))
+            let home = HostLimiters.shard(of: "example.org:443", count: 2)
+            let held = RedisArgument.string(keys[home].held)
+            /// Ends a request while jobs wait in the shard of the host, and one of `shard` has been held.
+            func turn(held shard: Int?, next later: Int) async throws -> Int {
+                try await fixture.redis.send(["ZADD", held, .int(later), "example.org:443"])
+                let permit = try await limiters.acquire(for: url)
+                if let shard {
+                    limiters.noteHeld(by: "example.org:443", in: shard)
+                    // Reported with the next request, of whichever job.
+                    await #expect(throws: ImagePipeline.Error.self) { _ = try await limiters.acquire(for: url) }
+                }
+                await limiters.release(permit, outcome: .answered)
+                return try await fixture.redis.send(["ZSCORE", held, "example.org:443"]).string.flatMap(Int.init) ?? 0
+            }
+            let later = try await fixture.queue.now() + 600_000
+            // Nothing waits in the other shard.
+            for shard in [nil, home, nil] { #expect(try await turn(held: shard, next: later) < later) }
+            var isOwn: [Bool] = []
+            for _ in 0..<6 { isOwn.append(try await turn(held: 1 - home, next: later) < later) }
+            #expect(isOwn == [false, true, false, true, false, true])
+            // The turn that was left to the others comes before the next own one.
+            let now = try await fixture.queue.now()
+            #expect(try await turn(held: nil, next: 1) > now + 50)
+            for _ in 0..<2 { #expect(try await turn(held: nil, next: later) < later) }
+        }
+    }
+
     /// Fault: while a shard was away, each request to one of its hosts waited for it, and held a place meanwhile that
     /// jobs of the other shards needed.
     @Test func aShardThatIsAwayIsAskedOnce() async throws {

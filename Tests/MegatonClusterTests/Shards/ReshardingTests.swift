@@ -346,6 +346,94 @@ import Testing
         }
     }
 
+    /// Fault: a call during a change threw `invalid_configuration`, which no caller retries.
+    @Test func aClientWaitsForTheEndOfAChange() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            try await withQueue([server.configuration]) { (setup) async throws in
+                _ = try await setup.resharding.change(to: 2)
+                let (redis, key) = (setup.shards[0].redis, RedisArgument.string(setup.shards[0].keys.layout))
+                var layout = try #require(ShardLayout.parse(try await setup.shards[0].layout() ?? "")).layout
+                layout.target = ShardLayout.Target(count: 3, id: "next")
+                try await redis.send(["SET", key, .string(layout.text(of: 0))])
+                let client = try ClusterClient(redis: server.url, queue: "q", idleTimeout: .seconds(30), logger: logger)
+                defer { client.close() }
+                let running = Task { try await client.batch("b").counters() }
+                try await Task.sleep(for: .milliseconds(300))
+                #expect(try await setup.resharding.change(to: 3) == 2)
+                #expect(try await !running.value.isKnown)
+                // A change that died ends the call after the idle time-out.
+                var dead = try #require(ShardLayout.parse(try await setup.shards[0].layout() ?? "")).layout
+                dead.target = ShardLayout.Target(count: 4, id: "other")
+                try await redis.send(["SET", key, .string(dead.text(of: 0))])
+                let hasty = try ClusterClient(redis: server.url, queue: "q", idleTimeout: .zero, logger: logger)
+                defer { hasty.close() }
+                await #expect { _ = try await hasty.batch("b").counters() } throws: {
+                    "\($0)".contains("megaton queue reshard 4")
+                }
+            }
+        }
+    }
+
+    /// Fault: a client looked at the layout before each question.
+    @Test func aClientLooksAtTheLayoutOnceASecond() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            try await withQueue([server.configuration]) { (setup) async throws in
+                let client = try ClusterClient(redis: server.url, queue: "q", logger: logger)
+                defer { client.close() }
+                _ = try await client.batch("b").counters()
+                let redis = setup.shards[0].redis
+                try await redis.send(["CONFIG", "RESETSTAT"])
+                let start = ContinuousClock.now
+                for _ in 0..<10 { _ = try await client.batch("b").counters() }
+                let seconds = Int(start.duration(to: .now) / .seconds(1))
+                let info = try await redis.send(["INFO", "commandstats"]).string ?? ""
+                let line = info.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_get:calls=") }
+                let calls = line?.split(separator: ",").first?.split(separator: "=").last.flatMap { Int($0) } ?? 0
+                #expect(calls <= seconds + 1, "\(info)")
+            }
+        }
+    }
+
+    /// Fault: shard 0 was not checked before the protocol was recorded there.
+    @Test func aWrongServerOfShard0GetsNoKey() async throws {
+        try await RedisServerProcess.run { (first) async throws in
+            try await RedisServerProcess.run { (wrong) async throws in
+                try await withQueue([first.configuration]) { (setup) async throws in
+                    _ = try await setup.resharding.change(to: 2)
+                    var settings = Coordinator.Configuration()
+                    settings.keys = setup.address.keys(0)
+                    settings.furtherControls = [first.configuration]
+                    let coordinator = Coordinator(
+                        settings,
+                        redis: wrong.configuration,
+                        group: group,
+                        name: "leader",
+                        logger: logger
+                    )
+                    defer { coordinator.close() }
+                    var configuration = Worker.Configuration(control: wrong.configuration)
+                    configuration.keys = setup.address.keys(0)
+                    configuration.furtherControls = [first.configuration]
+                    let worker = try Worker(configuration, group: group, logger: logger, onHungRender: {})
+                    await expectMismatch("has lost the layout") { try await coordinator.start() }
+                    await expectMismatch("has lost the layout") { try await worker.start() }
+                    await worker.close()
+                    let client = wrong.client()
+                    defer { client.close() }
+                    #expect(try await client.send(["DBSIZE"]).int == 0)
+                }
+            }
+        }
+    }
+
+    @Test func workersEndOneAfterTheOther() {
+        #expect(ShardCheck.delay(workers: 1, random: 1) == .zero)
+        #expect(ShardCheck.delay(workers: 0, random: 1) == .zero, "their Redis has lost its data")
+        #expect(ShardCheck.delay(workers: 21, random: 0.5) == .seconds(1))
+        #expect(ShardCheck.delay(workers: 5000, random: 1) == .seconds(30))
+        #expect(ShardCheck.delay(workers: 5000, random: 0) == .zero)
+    }
+
     @Test func onlyTheCopyOfShard0IsReadOften() async throws {
         try await RedisServerProcess.run { (server) async throws in
             try await withQueue([server.configuration]) { (setup) async throws in

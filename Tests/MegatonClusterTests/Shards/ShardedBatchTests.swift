@@ -166,6 +166,46 @@ import Testing
         }
     }
 
+    /// Fault: the sum of the other shards looked like a finished batch, and readers ended as if nothing was missing.
+    @Test func aLostPartIsNoticedByReaders() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            try await withWorker([server], shards: 3) { (client, queues) async throws in
+                let batch = try await client.submit(jobs(60), batch: "spring")
+                while try await !batch.counters().isFinished { await Task.yield() }
+                #expect(try await batch.counters()["shards"] == 3)
+                let lost = queues[2]
+                let count = try await BatchCounters(lost.batch("spring"))["submitted"]
+                #expect(count > 0)
+                try await lost.redis.send([
+                    "DEL", .string(lost.keys.batch("spring")), .string(lost.keys.results("spring")),
+                ])
+                let counters = try await batch.counters()
+                #expect(!counters.isFinished && counters["shards_lost"] == 1 && counters["submitted"] == 60 - count)
+                var received = 0
+                await #expect {
+                    for try await _ in client.batch("spring").outcomes { received += 1 }
+                } throws: {
+                    ($0 as? ClusterError)?.code == .jobsLost && "\($0)".contains("1 of 3 shards no longer has its part")
+                }
+                #expect(received == 60 - count, "the outcomes of the others come first")
+            }
+        }
+    }
+
+    /// All jobs of a small batch may be in one shard: then a shard that has lost its part has lost nothing.
+    @Test func aLostPartWithoutJobsIsNoLossForItsSubmitter() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            try await withWorker([server], shards: 2) { (client, queues) async throws in
+                let batch = try await client.submit(jobs(1), batch: "spring")
+                while try await !batch.counters().isFinished { await Task.yield() }
+                for queue in queues where BatchCounters(try await queue.batch("spring"))["submitted"] == 0 {
+                    try await queue.redis.send(["DEL", .string(queue.keys.batch("spring"))])
+                }
+                #expect(try await all(batch).count == 1)
+            }
+        }
+    }
+
     @Test func aPausedShardDelaysOnlyItsJobs() async throws {
         try await RedisServerProcess.run { (server) async throws in
             try await withWorker([server], shards: 2, concurrency: 1) { (client, queues) async throws in

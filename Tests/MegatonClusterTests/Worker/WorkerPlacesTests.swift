@@ -25,6 +25,39 @@ import Testing
         places.end(for: b)
     }
 
+    /// Fault: a shard that took a second for each reply held all places for each of its claims.
+    @Test func theClaimsOfASlowShardHoldItsPartOfThePlaces() async throws {
+        let places = WorkerPlaces(count: 8, waitsForSettlements: false)
+        let (first, second) = (RunningJobs(), RunningJobs())
+        let (a, b) = (places.add(first), places.add(second))
+        let start = ContinuousClock.now
+        #expect(places.reserve(for: a, at: start) == 8, "nothing is known of it")
+        #expect(places.reserve(for: b, at: start) == 0)
+        places.end(for: a, at: start + .seconds(1))
+        #expect(places.reserve(for: b, at: start) == 8)
+        #expect(places.reserve(for: a, at: start) == 0 && places.isWaiting(a))
+        places.end(for: b, at: start + WorkerPlaces.shortClaim)
+        // Its turn, for half of them: the others are free for the one that waits.
+        #expect(places.reserve(for: b, at: start) == 0 && places.isWaiting(b))
+        #expect(places.reserve(for: a, at: start) == 4)
+        await second.changed.wait()
+        #expect(places.reserve(for: b, at: start) == 4)
+        places.end(for: b, at: start)
+        // As soon as it answers in time, it may fill the worker again.
+        places.end(for: a, at: start + WorkerPlaces.shortClaim)
+        #expect(places.reserve(for: a, at: start) == 8)
+        places.end(for: a, at: start)
+    }
+
+    @Test func aWorkerWithOneShardReservesAllPlaces() {
+        let places = WorkerPlaces(count: 8, waitsForSettlements: false)
+        let member = places.add(RunningJobs())
+        let start = ContinuousClock.now
+        #expect(places.reserve(for: member, at: start) == 8)
+        places.end(for: member, at: start + .seconds(1))
+        #expect(places.reserve(for: member, at: start) == 8)
+    }
+
     /// Fault: the first shard always got the place, as it was asked first.
     @Test func shardsTakeTurns() throws {
         let places = WorkerPlaces(count: 1, waitsForSettlements: false)

@@ -1,5 +1,7 @@
 import Foundation
+import MegatonRedis
 import MegatonTestSupport
+import NIOCore
 import Testing
 
 @testable import MegatonCLI
@@ -55,6 +57,46 @@ import Testing
         #expect(report.count == 2 && report[0].contains("3 outcomes of the batch spring"), "\(report)")
         #expect(report[1].contains("2 outcomes of the batch spring are missing: Redis has lost them"), "\(report)")
         #expect(gaps(["finished": ""], 5).isEmpty, "a batch that goes on")
+    }
+
+    /// Fault: a Redis that was away in the moment after the end of the batch looked like one without outcomes, and the
+    /// run ended with 69.
+    @Test func theLastOutcomesAreAwaitedFromARedisThatIsAway() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let directory = try TestDirectory()
+            defer { directory.remove() }
+            let client = server.client()
+            defer { client.close() }
+            let urls = (0..<3).map { "https://example.org/\($0).png" }.joined(separator: "\n")
+            let list = try directory.write(Data(urls.utf8), to: "list.txt")
+            let ledger = directory.path + "/ledger.jsonl"
+            let submit = try ProgramUnderTest.megaton([
+                "submit", list, "--output", directory.path, "--batch", "b", "--wait", "--ledger", ledger, "--redis",
+                server.url,
+            ])
+            let key = RedisArgument.string("megaton:{default}:2:batch:b")
+            while try await client.send(["HGET", key, "closed"]).int != 1 {
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            // The jobs end, and from then on Redis answers questions, but refuses scripts that may write.
+            let lines = (0..<3).map { RedisArgument.buffer(ByteBuffer(bytes: line("\($0)"))) }
+            let replies = try await client.pipeline([
+                ["MULTI"],
+                RedisCommand(["RPUSH", "megaton:{default}:2:results:b"] + lines),
+                ["HSET", key, "total", "3", "own", "3", "done", "3", "outcomes", "3", "finished", "1"],
+                ["CONFIG", "SET", "min-replicas-to-write", "1"],
+                ["EXEC"],
+            ])
+            #expect(replies.last?.array?.count == 3)
+            while submit.isRunning, submit.errors.components(separatedBy: "waiting for Redis").count < 4 {
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            try await client.send(["CONFIG", "SET", "min-replicas-to-write", "0"])
+            let ending = await submit.ending()
+            #expect(ending.code == 0, "\(ending.errors)")
+            let written = try String(contentsOfFile: ledger, encoding: .utf8).split(separator: "\n")
+            #expect(written.count == 3)
+        }
     }
 
     @Test func aLedgerIsContinuedBehindItsLastWholeLine() async throws {

@@ -133,6 +133,16 @@ import Testing
                 }
                 let from = try await megaton(["batch", "results", "spring", "--from", "7"] + options)
                 #expect(from.code == 64 && from.errors.contains("3 shards"), "\(from.errors)")
+                // Fault: a batch of which a shard had lost its part looked finished.
+                let client = server.client()
+                try await client.send(["DEL", "megaton:{default:2}:2:batch:spring"])
+                client.close()
+                for arguments in [["wait", "spring"], ["results", "spring", "--follow"]] {
+                    let ending = try await megaton(["batch"] + arguments + options)
+                    #expect(ending.code == 69 && ending.errors.contains("1 of 3 shards"), "\(ending.errors)")
+                }
+                let shown = try await megaton(["batch", "show", "spring"] + options)
+                #expect(shown.output.contains("incomplete"), "\(shown.output)")
                 worker.send(SIGTERM)
                 #expect(await worker.ending().code == 0, "\(worker.errors)")
             }

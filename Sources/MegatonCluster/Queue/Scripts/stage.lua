@@ -114,7 +114,7 @@ end
 -- Jobs that were in the stage before, if an earlier leader has left them, one by one, as they may be large.
 local staged, bytes = {}, 0
 for i = alreadyHeld, alreadyHeld + limit - 1 do
-  local job = i < stagedBefore and redis.call('LINDEX', stageKey, i) or taken[i - stagedBefore + 1]
+  local job = i < stagedBefore and redis.call('LRANGE', stageKey, i, i)[1] or taken[i - stagedBefore + 1]
   bytes = bytes + (job and #job or 0)
   if not job or #staged > 0 and bytes > 1048576 then break end
   staged[#staged + 1] = job

@@ -3,17 +3,18 @@
 --
 -- KEYS 1 rate · 2 fetching:<host>
 -- ARGV 1 host · 2 token · 3 requests per second, 0 for no limit · 4 burst · 5 concurrency · 6 failures that open the
---      circuit · 7 ms after which a permit expires
+--      circuit · 7 ms after which a permit expires · 8 `1` if jobs of another shard than that of the host's state wait
 -- Returns {`go`, `1` if the host is healthy and fewer than half of its slots are taken} · {`wait`, ms until the host
 --      takes the next request, µs from one request to the next, ms for which the host still asks for no requests} ·
 --      {`open`, ms until the next probe, µs from one request to the next, ms since the circuit opened}.
 -- After `go`: the token is in `fetching`, and the rate has counted it. A refusal changes nothing: the queue holds the
--- jobs of the host, and gives them their turns. Once its open time is over, a host with an open circuit gets one
--- request at a time: the probe.
+-- jobs of the host, and gives them their turns. Both note that jobs of another shard wait (`releasePermit`). Once its
+-- open time is over, a host with an open circuit gets one request at a time: the probe.
 
 local rateKey, fetchingKey = KEYS[1], KEYS[2]
 local host, token, requestsPerSecond, burst = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local concurrency, failureThreshold, expiry = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local othersWait = ARGV[8] == '1'
 
 local us, ms = now()
 local state = readHost(rateKey, host)
@@ -26,11 +27,14 @@ local interval = rate > 0 and 1000000 / rate or 0
 local early = rate > 0 and state.tat - burst * interval > us
 local step = math.ceil(math.max(interval, state.mean / limit, 1000))
 if state.open > ms then return {'open', state.open - ms, step, ms - (state.since > 0 and state.since or ms)} end
+local isNoted = othersWait and state.others % 2 == 0
+if isNoted then state.others = state.others + 1 end
 if state.blocked > ms or busy >= limit or early then
   local turn = us
   if busy >= limit then turn = us + math.max(state.mean / limit, 1000) end
   if early then turn = math.max(turn, state.tat - burst * interval) end
   turn = math.max(turn, state.blocked * 1000)
+  if isNoted then storeHost(rateKey, host, state) end
   return {'wait', math.ceil((turn - us) / 1000), step, math.max(0, state.blocked - ms)}
 end
 if rate > 0 then state.tat = math.max(state.tat, us) + interval end

@@ -5,10 +5,12 @@
 -- ARGV 1 host · 2 token · 3 `answered`, `earlier` (answered a while ago), `throttled`, `failed` or `none` · 4 ms to
 --      send no request, for `throttled` · 5 failures that open the circuit · 6 ms for which it is open at first ·
 --      7 maximum ms for which it is open · 8 µs that the request took, 0 if unknown · 9 requested path as a number
---      above 0; 0 if unknown
+--      above 0; 0 if unknown · 10 concurrency
 -- Returns 1, or 0 if the permit had expired; its outcome counts all the same.
 -- Jobs that wait for the host have their next turn at once if nothing but the slot was missing: the turn was only
 -- estimated. A token wakes a worker for it, which may be the caller's, as its last claim may have found nothing.
+-- If jobs of other shards wait, those of this shard leave every other such turn to them, which come at their estimated
+-- time: their own turn is then later than that.
 -- After: a `throttled` counts for its path alone, unless one from another path came within its time, at least a minute.
 -- Then the limits of the host are halved, at most once a second, and it gets no request before the time it named; each
 -- `answered` restores a twentieth. The given number of consecutive failures opens the circuit, and each failed probe
@@ -19,6 +21,7 @@ local rateKey, fetchingKey, heldKey, wakeKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4
 local host, token, outcome, pause = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local failureThreshold, openInterval = tonumber(ARGV[5]), tonumber(ARGV[6])
 local maximumOpenInterval, duration, requestedPath = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local concurrency = tonumber(ARGV[10])
 
 local us, ms = now()
 local state = readHost(rateKey, host)
@@ -47,9 +50,15 @@ elseif outcome == 'failed' and state.open <= ms then
     state.open = ms + math.min(maximumOpenInterval, openInterval * 2 ^ math.min(over, 20))
   end
 end
+local isFree = known == 1 and state.open <= ms and state.blocked <= ms and state.tat <= us
+local yields = isFree and state.others == 1
+if isFree then state.others = yields and 2 or math.max(state.others - 2, 0) end
 storeHost(rateKey, host, state)
-if known == 1 and state.open <= ms and state.blocked <= ms and state.tat <= us and
-   redis.call('ZADD', heldKey, 'XX', 'LT', 'CH', ms, host) == 1 then
+if yields then
+  local limit = math.max(1, math.floor(concurrency * state.factor))
+  -- 50 ms more, in which a leader sweeps and a worker claims.
+  redis.call('ZADD', heldKey, 'XX', 'GT', ms + math.ceil(state.mean / limit / 1000) + 50, host)
+elseif isFree and redis.call('ZADD', heldKey, 'XX', 'LT', 'CH', ms, host) == 1 then
   redis.call('LPUSH', wakeKey, '1')
   redis.call('LTRIM', wakeKey, 0, 255)
 end

@@ -13,7 +13,7 @@ final class IdlePace: Sendable {
 
     /// Largest fleet whose workers look as often as a single one.
     private static let smallFleet = 100
-    /// What each further worker adds to the intervals of all.
+    /// Time that each further worker adds to the intervals of all.
     private static let share: Duration = .milliseconds(20)
     /// The longest time that is added: with it, workers look for jobs every 20 s.
     private static let longestExtra: Duration = .seconds(18)
