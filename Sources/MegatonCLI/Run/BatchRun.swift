@@ -182,9 +182,8 @@ final class BatchRun: Sendable {
         if now.ended > 0 {
             Terminal.error("megaton: \(BatchFailure.progress(now.ended, of: now.submitted, hasRemedy: !isRemedyKnown))")
         }
-        if code == .jobsLost {
-            MissingOutcomes(now.submitted - now.ended, .none, ids.withLock { $0 }, now.history)?.report()
-        }
+        let missing = MissingOutcomes(now.submitted - now.ended, .none, ids.withLock { $0 }, now.history)
+        if code == .jobsLost { missing?.report() }
         guard let error = error as? RedisError, error.code == .outOfMemory else { return error }
         let controls = queue.shards.map(\.redis.configuration)
         return BatchFailure.isFull(error, controls, batch, submitted: now.submitted, isCancelled: isCancelled)
