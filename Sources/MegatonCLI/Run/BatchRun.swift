@@ -176,13 +176,14 @@ final class BatchRun: Sendable {
     /// The error that ended the batch; for a full Redis with batch and remedy. Reports the jobs that have ended.
     private func explained(_ error: any Error, isCancelled: Bool) -> any Error {
         let now = progress.withLock { $0 }
+        let code = (error as? RedisError)?.code
         // Their messages have remedies of their own.
-        let isRemedyKnown =
-            (error as? RedisError).map { [.jobsLost, .batchClosed, .otherReader].contains($0.code) } ?? false
+        let isRemedyKnown = code.map { [.jobsLost, .batchClosed, .otherReader].contains($0) } ?? false
         if now.ended > 0 {
-            let text = BatchFailure.progress(now.ended, of: now.submitted, hasRemedy: !isRemedyKnown)
-            Terminal.error("megaton: \(text)")
+            Terminal.error("megaton: \(BatchFailure.progress(now.ended, of: now.submitted, hasRemedy: !isRemedyKnown))")
         }
+        let missing = MissingOutcomes(now.submitted - now.ended, .none, ids.withLock { $0 }, now.history)
+        if code == .jobsLost { missing?.report() }
         guard let error = error as? RedisError, error.code == .outOfMemory else { return error }
         let controls = queue.shards.map(\.redis.configuration)
         return BatchFailure.isFull(error, controls, batch, submitted: now.submitted, isCancelled: isCancelled)

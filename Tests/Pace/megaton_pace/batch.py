@@ -1,7 +1,11 @@
 """A batch that a process of `megaton submit` pushes, and the ledger that it writes."""
 
 import json
+import re
 import time
+
+# So many missing jobs are named.
+NAMED = 20
 
 
 class Batch:
@@ -56,6 +60,23 @@ class Batch:
             f"exit {self.process.code}, {len(ids)} lines, {len(set(ids))} ids, {bad} not done; "
             + self.process.errors.strip()[-300:].replace("\n", " | "),
         )
+
+    def check_losses(self, result, jobs):
+        """After a failover: each of `jobs` jobs once and exit 0, or the missing ones are named, and exit 69."""
+        code, ids = self.process.code, [outcome["id"] for outcome in self.outcomes()]
+        seen = set(ids)
+        missing, doubles = jobs - len(seen), len(ids) - len(seen)
+        result.note(f"exit {code}; {len(ids)} lines, {len(seen)} different, {missing} missing")
+        result.require("no job twice in the ledger", doubles == 0, f"{doubles} doubles")
+        if missing == 0:
+            result.require(f"all {jobs} jobs, exit 0", code == 0, f"exit {code}: {self.process.errors[-200:]!r}")
+            return
+        result.require("missing jobs: exit 69", code == 69, f"exit {code}")
+        text = self.process.errors
+        named = set(re.findall(re.escape(self.name) + r"\.\d+", text))
+        holds = str(missing) in text.replace(",", "") and len(named) == min(missing, NAMED) and not named & seen
+        result.require(f"their number and the first {NAMED} are named", holds,
+                       f"{len(named)} named, {len(named & seen)} of them in the ledger: {text[-200:]!r}")
 
     def check_doubles(self, result):
         """No job has two outcomes, for batches that are not waited for."""

@@ -9,7 +9,14 @@ import tempfile
 import time
 import traceback
 
-from megaton_pace import scenarios_batches, scenarios_bytes, scenarios_cache, scenarios_fleet, scenarios_hosts
+from megaton_pace import (
+    scenarios_batches,
+    scenarios_bytes,
+    scenarios_cache,
+    scenarios_fleet,
+    scenarios_hosts,
+    scenarios_redis_cluster,
+)
 from megaton_pace.processes import listen_for_signals
 from megaton_pace.redis import RedisFault
 from megaton_pace.result import Broken, NotBuilt, Result, table
@@ -21,6 +28,7 @@ SCENARIOS = {
     **scenarios_batches.SCENARIOS,
     **scenarios_bytes.SCENARIOS,
     **scenarios_cache.SCENARIOS,
+    **scenarios_redis_cluster.SCENARIOS,
 }
 # Seconds that a scenario may take, whatever hangs.
 LIMIT = 420
