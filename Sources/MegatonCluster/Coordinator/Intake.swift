@@ -181,9 +181,9 @@ struct Intake: Sendable {
                 + Job.Priority.allCases.map(keys.jobs) + batches.map(keys.jobs(batch:)),
             arguments: [.string(name), .int(epoch), .int(limit), .int(staged.count), .int(staged.round)]
                 + Job.Priority.allCases.flatMap {
-                    [.string(PublicIntake.name(of: $0)), .int(state.readsPublicLists ? $0.weight : 0)]
+                    [.string(PublicIntake.name(of: $0)), .int(state.readsPublicLists ? 1 : 0)]
                 }
-                + batches.flatMap { [.string($0), .int(Self.weight(weights[$0]) * Job.Priority.normal.weight)] }
+                + batches.flatMap { [.string($0), .int(Self.weight(weights[$0]))] }
         )
         staged.round += 1
         staged.raw += (reply.array ?? []).compactMap { entry in
@@ -347,16 +347,5 @@ enum PublicIntake {
     /// The priority of the jobs of a public intake; nil for the name of a batch.
     static func priority(of name: String) -> Job.Priority? {
         Job.Priority.allCases.first { Self.name(of: $0) == name }
-    }
-}
-
-extension Job.Priority {
-    /// Shares of what leaves full intakes and full lists; `claim` has the same numbers.
-    var weight: Int {
-        switch self {
-        case .high: 16
-        case .normal: 4
-        case .bulk: 1
-        }
     }
 }

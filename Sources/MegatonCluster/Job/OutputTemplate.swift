@@ -78,8 +78,10 @@ package struct OutputTemplate: Sendable, Hashable {
     /// directory: they lose `..`, slashes and control characters.
     package func path(source: String, rendition: Rendition, size: PixelSize) -> String {
         let url = URL(string: source)
-        let components = (url.map(Self.components) ?? []).map(Self.plain)
-        let file = url?.scheme == "data" ? "data" : components.last ?? "index"
+        // The bytes of a data: URL are no path, and may be many.
+        let isData = url?.scheme == "data"
+        let components = isData ? [] : (url.map(Self.components) ?? []).map(Self.plain)
+        let file = isData ? "data" : components.last ?? "index"
         let stem = file.lastIndex(of: ".").flatMap { $0 == file.startIndex ? nil : String(file[..<$0]) } ?? file
         let path = parts.map { part in
             switch part {

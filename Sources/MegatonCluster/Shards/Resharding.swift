@@ -3,9 +3,9 @@ package import MegatonRedis
 
 /// Changes the number of shards of a queue; see the section "Shards" of <doc:Scheduling>.
 ///
-/// No job moves. Shards that are added begin empty, and paused if shard 0 is; shards that are removed must be empty. Each
-/// step can be repeated, so that the same command finishes a change that was interrupted. A copy is replaced only if it
-/// is the one that was read: of two commands at the same time, one changes nothing more.
+/// No job moves. Shards that are added begin empty, and paused if shard 0 is; shards that are removed must be empty.
+/// Each step can be repeated, so that the same command finishes a change that was interrupted. A copy is replaced only
+/// if it is the one that was read: of two commands at the same time, one changes nothing more.
 package struct Resharding: Sendable {
     private let address: QueueAddress
     private let shard: @Sendable (Int) -> JobQueue

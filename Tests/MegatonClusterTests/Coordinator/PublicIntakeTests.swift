@@ -132,4 +132,22 @@ import Testing
             #expect(next.count { $0 == "n" } == 4 * next.count { $0 == "b" }, "\(next)")
         }
     }
+
+    /// Fault: the intakes of batches counted as `normal`, so that `bulk` jobs got a third of the fleet beside a batch of
+    /// `high` ones.
+    @Test func batchesShareByThePrioritiesOfTheirJobs() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for priority in Job.Priority.allCases {
+                let jobs = (0..<200).map { QueueFixture.job("\(priority)-\($0)", priority: priority) }
+                try await fixture.submit(jobs, to: "\(priority)")
+            }
+            try await fixture.admitAll(84, window: 84)
+            var counts: [Int] = []
+            for priority in Job.Priority.allCases {
+                counts.append(try await fixture.count("LLEN", fixture.keys.ready(priority)))
+            }
+            #expect((60...66).contains(counts[0]) && (14...18).contains(counts[1]), "\(counts)")
+            #expect((3...6).contains(counts[2]), "\(counts)")
+        }
+    }
 }

@@ -5,7 +5,7 @@
 --      three public ones first
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of jobs · 4 number of jobs at the front of the stage that the
 --      caller has already · 5 the round that the caller knows; then two for each intake: its batch, or ``, `!high` or
---      `!bulk` for the public ones · its weight, 0 if it is not to be read
+--      `!bulk` for the public ones · its weight among those of its priority, 0 if it is not to be read
 -- Returns the jobs that are then in the stage behind those, oldest first, each `<batch>\0<json>`; or the error
 --      NOTLEADER or STALEROUND.
 --
@@ -18,8 +18,11 @@
 -- read. If a batch's own intake has large jobs behind small ones, it moves up to eight of them at once: submitters push
 -- at most 1 MiB for each.
 -- Smooth weighted round robin, as in nginx: with each job, every intake that has jobs gains its weight, and the intake
--- with the most credit provides the job and pays the sum of all weights. Remaining credit is kept in `credit`, so that
--- the shares hold even if there is room for only one job at a time. A batch's own intake is forgotten once it is empty.
+-- with the most credit provides the job and pays the sum of all weights. A weight counts 16, 4 or 1 times by priority,
+-- as in `claim`: that of the list, or for a batch that of the last job that left its intake, `normal` before the first.
+-- Otherwise the ready `high` jobs would run out while lower ones fill the window. Remaining credit is kept in `credit`,
+-- with that priority, so that the shares hold even if there is room for only one job at a time. A batch's own intake is
+-- forgotten once it is empty.
 -- A pack counts as its sources, in the shares and in the maximum number, of which the last one may be beyond it. They
 -- are counted by what each of them has in its text, so that no JSON has to be read.
 -- Nothing is moved from the intakes while the queue drains.
@@ -59,13 +62,19 @@ local function size(job)
   local objects = occurrences(job, '"source"', at)
   return math.max(objects > 0 and objects or occurrences(job, '://', at), 1)
 end
+local priorityWeights = {high = 16, normal = 4, bulk = 1}
+local publicPriorities = {'high', 'normal', 'bulk'}
 local open, total = {}, 0
 for k = publicIntake, #KEYS do
   local at = position(k)
   local weight = tonumber(ARGV[at + 1])
   if weight > 0 and redis.call('EXISTS', KEYS[k]) == 1 then
-    local intake = {key = KEYS[k], batch = ARGV[at], weight = weight, isPublic = k <= publicIntake + 2}
-    intake.credit = tonumber(redis.call('HGET', creditKey, intake.batch) or '0')
+    local intake = {key = KEYS[k], batch = ARGV[at], share = weight, isPublic = k <= publicIntake + 2}
+    local credit, priority = string.match(redis.call('HGET', creditKey, intake.batch) or '', '^(-?%d+) ?(%l*)$')
+    intake.credit = tonumber(credit or '0')
+    if intake.isPublic then priority = publicPriorities[k - publicIntake + 1] end
+    intake.priority = priorityWeights[priority] and priority or 'normal'
+    intake.weight = weight * priorityWeights[intake.priority]
     open[#open + 1] = intake
     total = total + intake.weight
   end
@@ -85,8 +94,10 @@ while want > 0 and #open > 0 and moved < 1048576 do
   if jobs then
     intake.credit = intake.credit - total
     local before, sources = moved, 0
+    local priority
     for _, job in ipairs(jobs) do
       moved, sources = moved + #job, sources + size(job)
+      priority = #job <= 1048576 and string.match(job, '"priority":"(%l+)"') or 'normal'
       if #job > 1048576 then job = '\1' .. string.sub(job, 1, 1024) end
       taken[#taken + 1] = intake.batch .. '\0' .. job
     end
@@ -96,6 +107,11 @@ while want > 0 and #open > 0 and moved < 1048576 do
       for _, other in ipairs(open) do other.credit = other.credit + (sources - 1) * other.weight end
       intake.credit = intake.credit - (sources - 1) * total
     end
+    if not intake.isPublic and priorityWeights[priority] and priority ~= intake.priority then
+      total = total - intake.weight
+      intake.priority, intake.weight = priority, intake.share * priorityWeights[priority]
+      total = total + intake.weight
+    end
     page = (moved - before) / #jobs < 8192 and math.min(page * 2, 8) or 1
   else
     total = total - intake.weight
@@ -103,7 +119,9 @@ while want > 0 and #open > 0 and moved < 1048576 do
   end
 end
 callForAll('RPUSH', stageKey, taken)
-for i = 1, #open do redis.call('HSET', creditKey, open[i].batch, open[i].credit) end
+for _, intake in ipairs(open) do
+  redis.call('HSET', creditKey, intake.batch, string.format('%.0f %s', intake.credit, intake.priority))
+end
 for k = publicIntake, #KEYS do
   local batch = ARGV[position(k)]
   if redis.call('EXISTS', KEYS[k]) == 0 then
