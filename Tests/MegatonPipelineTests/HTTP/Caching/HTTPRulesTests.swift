@@ -323,7 +323,9 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
     @Test func readsDataURLs() throws {
         #expect(try DataURL.decode(URL(string: "data:,a%20b")!) == Data("a b".utf8))
         #expect(try DataURL.decode(URL(string: "data:image/png;base64,AAEC")!) == Data([0, 1, 2]))
-        for bad in ["data:image/png;base64", "data:;base64,%%%"] {
+        let spaced = try #require(URL(string: "data:;BASE64,AA%20%0AE%43"))
+        #expect(try DataURL.decode(spaced) == Data([0, 1, 2]), "white space is left out")
+        for bad in ["data:image/png;base64", "data:;base64,%%%", "data:;base64,AA-_", "data:,%FF"] {
             guard let url = URL(string: bad) else { continue }
             #expect(throws: ImagePipeline.Error.self) { try DataURL.decode(url) }
         }
