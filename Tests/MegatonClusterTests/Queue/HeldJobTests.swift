@@ -149,9 +149,35 @@ import Testing
             try await fixture.admit()
             try await fixture.queue.sweep(leads: true)
             try await fixture.queue.sweep(leads: true)
-            #expect(try await fixture.held().isEmpty)
+            // Fault: all became ready at once, filled the window, and no other job was admitted until they had failed.
+            #expect(try await fixture.count("LLEN", fixture.keys.ready(.normal)) == 32)
             #expect(try await fixture.claim(1).map(\.id) == ["f"])
-            #expect(try await fixture.claim(1000).count == 300)
+            var number = 0
+            for _ in 0..<300 where number < 300 {
+                try await reachTurn(fixture)
+                number += try await fixture.claim(64).count
+            }
+            #expect(number == 300)
+            #expect(try await fixture.held().isEmpty)
+        }
+    }
+
+    @Test func theJobsOfAHostThatWasGivenUpFailBesideABacklogToo() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for index in 0..<20 { try await fixture.push(job("s\(index)")) }
+            try await fixture.admitAll(20)
+            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
+            #expect(try await fixture.claim(300).isEmpty)
+            for index in 0..<200 { try await fixture.push(job("f\(index)", on: "fast.example")) }
+            try await fixture.admitAll(200)
+            try await fixture.queue.giveUp(slow)
+            try await fixture.queue.sweep(leads: true)
+            #expect(try await fixture.held().count == 20, "they wait for a claim")
+            for round in 1...3 {
+                try await reachTurn(fixture)
+                #expect(try await fixture.claim(2).allSatisfy { $0.id.hasPrefix("f") })
+                #expect(try await fixture.held().count == 20 - round)
+            }
         }
     }
 

@@ -47,7 +47,7 @@ local t = now()
 local reply, bytes, known = {0, 0}, 0, {}
 local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey)
 local tickLimit = math.ceil(limit / 2)
-local made = tick(frontier, delayKey, metaKey, readyKeys, t, tickLimit)
+local made = tick(frontier, delayKey, metaKey, readyKeys, t, tickLimit, 1)
 if redis.call('HGET', controlKey, 'paused') == '1' then return reply end
 local leaseEnd = string.format('%.0f', t + leaseTime)
 local function read(ids)

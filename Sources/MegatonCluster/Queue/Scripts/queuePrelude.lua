@@ -207,8 +207,9 @@ end
 
 -- Makes jobs ready whose time has come: delayed ones that are due, the earliest in front, and of each host whose turn
 -- it is as many as fit into the time since, at most 256 (`turnOf`). A host that has no jobs left is forgotten. Of each
--- kind at most `limit`. Returns the number of jobs that were made ready.
-local function tick(frontier, delayKey, metaKey, readyKeys, t, limit)
+-- kind at most `limit`. Of hosts that were given up only as many as keep 32 jobs ready, or `leastGivenUp`: more would
+-- fill the window, and no intake would be read until they have failed. Returns the number of jobs that were made ready.
+local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, leastGivenUp)
   local due = redis.call('ZRANGEBYSCORE', delayKey, '-inf', t, 'LIMIT', 0, limit)
   local made, packed, lists = 0, 0, {{}, {}, {}}
   if #due > 0 then
@@ -234,24 +235,34 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit)
     local first = redis.call('ZRANGE', frontier.holding, 0, 0)[1]
     if first then redis.call('ZADD', frontier.held, t, string.match(first, '^[^%z]*')) end
   end
-  local released = 0
+  local released, roomForGivenUp = 0, nil
   local hosts = redis.call('ZRANGEBYSCORE', frontier.held, '-inf', t, 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #hosts, 2 do
     if released >= limit then break end
     local host, turn = hosts[i], tonumber(hosts[i + 1])
     local pace = tonumber(redis.call('HGET', frontier.pace, host) or '0')
     local isGivenUp, step = pace < 0, math.max(pace / 1000, 1)
-    local number = isGivenUp and 256 or math.min(256, 1 + math.floor(math.min(t - turn, 1000) / step))
+    local number = math.min(256, 1 + math.floor(math.min(t - turn, 1000) / step))
+    if isGivenUp then
+      if not roomForGivenUp then
+        local ready = 0
+        for k = 1, 3 do ready = ready + redis.call('LLEN', readyKeys[k]) end
+        roomForGivenUp = math.max(32 - ready, leastGivenUp)
+      end
+      number = roomForGivenUp
+    end
     number = math.min(number, limit - released)
-    local entries = turnOf(frontier, host, number)
+    local entries = number > 0 and turnOf(frontier, host, number) or {}
     released = released + releaseHeld(frontier, metaKey, readyKeys, host, entries, isGivenUp)
+    if isGivenUp then roomForGivenUp = roomForGivenUp - #entries end
     if #entries < number then
       redis.call('ZREM', frontier.held, host)
       redis.call('HDEL', frontier.pace, host, host .. '\0')
       frontier.turns[host] = 0
     else
       local following = t - turn > 1000 and t + step or turn + number * step
-      if isGivenUp then following = t end
+      -- Behind other hosts, if it is to wait until fewer jobs are ready.
+      if isGivenUp then following = number > 0 and t or t + 50 end
       redis.call('ZADD', frontier.held, following, host)
       frontier.turns[host] = following
     end
