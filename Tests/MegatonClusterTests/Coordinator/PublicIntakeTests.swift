@@ -133,8 +133,8 @@ import Testing
         }
     }
 
-    /// Fault: the intakes of batches counted as `normal`, so that `bulk` jobs got a third of the fleet beside a batch of
-    /// `high` ones.
+    /// Fault: the intakes of batches counted as `normal`, so that `bulk` jobs got a third of the fleet beside a batch
+    /// of `high` ones.
     @Test func batchesShareByThePrioritiesOfTheirJobs() async throws {
         try await QueueFixture.run { (fixture) async throws in
             for priority in Job.Priority.allCases {

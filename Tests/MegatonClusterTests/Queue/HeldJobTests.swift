@@ -51,7 +51,7 @@ import Testing
             for index in 0..<3 { try await fixture.push(job("s\(index)")) }
             try await fixture.admitAll(3)
             let first = try await fixture.claim()[0]
-            _ = try await hold(first, turn(), fixture)
+            _ = try await hold(first, turn(interval: 60), fixture)
             #expect(try await fixture.claim(10).isEmpty)
             try await reachTurn(fixture)
             let second = try await fixture.claim(10)
