@@ -231,13 +231,21 @@ package struct InputReader {
 
     /// Nil for a blank line or a comment.
     private mutating func input(_ line: String, _ format: ListFormat, _ location: LineLocation) throws -> Input? {
-        let text = line.trimmingCharacters(in: .whitespacesAndNewlines)
+        let text = Self.trimmed(line)
         if text.isEmpty { return nil }
         switch format {
         case .ledger: return repeated(text, location)
         case .jobs: return .job(line: Data(text.utf8), location: location)
         case .sources: return try source(text, location)
         }
+    }
+
+    /// Foundation's function copies and converts the whole text, which costs 10 ms for a `data:` URL of 700 KB.
+    private static func trimmed(_ line: String) -> String {
+        let spaces = CharacterSet.whitespacesAndNewlines
+        let (first, last) = (line.unicodeScalars.first, line.unicodeScalars.last)
+        guard let first, let last, spaces.contains(first) || spaces.contains(last) else { return line }
+        return line.trimmingCharacters(in: spaces)
     }
 
     /// Nil for a line whose job is not repeated.

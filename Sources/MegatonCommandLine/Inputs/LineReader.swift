@@ -17,6 +17,8 @@ package struct LineReader {
     private let descriptor: Int32
     private let name: String
     private var buffer = Data()
+    /// Number of bytes at the beginning of the buffer that have no line end.
+    private var searched = 0
     private var isAtEnd = false
     private var number = 0
     /// The beginning of a line above the limit whose end has not been read yet.
@@ -45,19 +47,20 @@ package struct LineReader {
     /// - Throws: `CLIError` if the file cannot be read.
     package mutating func next(waiting milliseconds: Int32) throws -> ReadResult {
         while true {
-            if let end = buffer.firstIndex(of: 10) {
+            if let end = lineEnd() {
                 let line = buffer[buffer.startIndex..<end]
                 buffer = buffer[(end + 1)...]
+                searched = 0
                 return result(line)
             }
             if isAtEnd {
                 guard !buffer.isEmpty || beginning != nil else { return .end }
-                defer { buffer = Data() }
+                defer { clear() }
                 return result(buffer)
             }
             if buffer.count > Self.lineLimit {
                 beginning = beginning ?? Data(buffer.prefix(Self.beginningSize))
-                buffer = Data()
+                clear()
                 // A caller with a time limit may have to stop meanwhile.
                 if milliseconds >= 0 { return .nothingYet }
             }
@@ -77,6 +80,21 @@ package struct LineReader {
             case .end: return nil
             }
         }
+    }
+
+    /// The index of the next line end. Bytes are searched once: a long line comes in several blocks.
+    private mutating func lineEnd() -> Data.Index? {
+        let found = buffer.withUnsafeBytes { bytes -> Int? in
+            guard let start = bytes.baseAddress, searched < bytes.count else { return nil }
+            return memchr(start + searched, 10, bytes.count - searched).map { UnsafeRawPointer($0) - start }
+        }
+        searched = buffer.count
+        return found.map { buffer.startIndex + $0 }
+    }
+
+    private mutating func clear() {
+        buffer = Data()
+        searched = 0
     }
 
     private mutating func result(_ line: Data) -> ReadResult {
