@@ -33,17 +33,20 @@ struct AdmissionWindow: Sendable {
 
     var size: Int { min(limit, max(Self.smallest, 2 * slots, Int(Self.seconds * rate))) }
 
-    /// Jobs that may become ready in addition to the present ones; a pack is as many as its sources.
+    /// Jobs that may become ready in addition to the present ones; a pack is as many as its sources, and one if it
+    /// runs: it has its place already, and leaves it to ready jobs.
     ///
     /// A pack is in one worker, which uses all of its free places for it. So there may be two for each worker, even if
     /// few packs fill the window: otherwise they would be in some of the workers, and the others idle.
     ///
     /// - Parameters:
     ///   - jobs: number of jobs that are ready or running.
-    ///   - sources: number of their sources.
-    func room(jobs: Int, sources: Int, workers: Int) -> Int {
+    ///   - running: number of those that run.
+    ///   - sources: number of the sources of all. Packs that run are taken to be as large as the others.
+    func room(jobs: Int, running: Int, sources: Int, workers: Int) -> Int {
         let average = sources / max(jobs, 1)
-        return max(size, average > 1 ? min(limit, 2 * workers) * average : 0) - sources
+        let further = max(0, sources - jobs) * max(0, jobs - running) / max(jobs, 1)
+        return max(size, average > 1 ? min(limit, 2 * workers) * average : 0) - jobs - further
     }
 
     /// Free room at which a round is worth its cost. If the limit leaves little more than one job for each place, it is

@@ -125,9 +125,10 @@ struct Intake: Sendable {
                 ["HGET", .string(keys.control), .string(JobQueue.PauseMode.drain.rawValue)],
                 ["HMGET", .string(keys.stat), "done", "failed", "cancelled", "packed"], ["GET", .string(keys.round)],
                 ["ZCARD", .string(keys.holding)], ["HMGET", .string(keys.heldBytes), "bytes", "packed"],
+                ["ZCARD", .string(keys.lease)],
             ])
         for case .error(let text) in replies { throw RedisError(reply: text) }
-        guard replies.count == 9, let alive = replies[0].int, let delayed = replies[1].int,
+        guard replies.count == 10, let alive = replies[0].int, let delayed = replies[1].int,
             let workers = replies[2].int, let held = replies[7].int
         else { throw JobQueue.unexpected("HLEN") }
         let statistics = (replies[5].array ?? []).map { $0.int ?? 0 }
@@ -148,7 +149,12 @@ struct Intake: Sendable {
         let readsPublicLists = step == nil || step == .largeBatches
         return State(
             // Jobs that wait do not fill the window: a slow host must not stop the others.
-            room: window.room(jobs: alive - waiting, sources: alive - waiting + max(0, packed), workers: workers),
+            room: window.room(
+                jobs: alive - waiting,
+                running: replies[9].int ?? 0,
+                sources: alive - waiting + max(0, packed),
+                workers: workers
+            ),
             workers: workers,
             round: replies[6].int ?? 0,
             isDraining: replies[4].string == "1",

@@ -22,11 +22,13 @@ struct AdmissionWindowTests {
     @Test func packsLeaveRoomForTwoInEachWorker() {
         var window = AdmissionWindow(limit: 1000)
         window.observe(slots: 100)
-        #expect(window.room(jobs: 150, sources: 150, workers: 50) == 50)
-        #expect(window.room(jobs: 0, sources: 0, workers: 50) == 200)
-        #expect(window.room(jobs: 4, sources: 256, workers: 1) == -56, "more than two in a worker")
-        #expect(window.room(jobs: 4, sources: 256, workers: 50) == 96 * 64)
-        #expect(window.room(jobs: 190, sources: 190 + 63, workers: 50) == -53, "one pack among many jobs")
+        #expect(window.room(jobs: 150, running: 0, sources: 150, workers: 50) == 50)
+        #expect(window.room(jobs: 0, running: 0, sources: 0, workers: 50) == 200)
+        #expect(window.room(jobs: 4, running: 0, sources: 256, workers: 1) == -56, "more than two in a worker")
+        // Fault: packs of a dead host in all places closed the intakes until they had failed.
+        #expect(window.room(jobs: 4, running: 3, sources: 256, workers: 1) == 200 - 4 - 63, "those that run count once")
+        #expect(window.room(jobs: 4, running: 0, sources: 256, workers: 50) == 96 * 64)
+        #expect(window.room(jobs: 190, running: 0, sources: 190 + 63, workers: 50) == -53, "one pack among many jobs")
     }
 
     @Test func knowsWhetherJobsEnd() {
