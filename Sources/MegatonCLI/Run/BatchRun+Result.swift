@@ -24,11 +24,12 @@ extension BatchRun {
         /// The exit code.
         var code: Int32 {
             if missing != nil { return 69 }
-            return summary.exitCode(
+            let code = summary.exitCode(
                 interrupted: wasInterrupted,
                 ranOutOfTime: ranOutOfTime,
                 leavesOut: !notRetried.isEmpty
             )
+            return code == 0 && openJobs > 0 ? 69 : code
         }
     }
 

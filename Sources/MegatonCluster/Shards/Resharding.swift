@@ -219,10 +219,10 @@ package struct Resharding: Sendable {
         }
         try await requireLost(number, change)
         if change.acceptsLoss { return false }
+        let found = text.map { "\"\($0.prefix(64))\" in the place of it" } ?? "nothing of it"
         throw refusal(
             "Shard \(number) of the queue \"\(address.queue)\" cannot be removed, as \(shard.redis.configuration) has "
-                + "\(text == nil ? "nothing of it" : "\"\(text?.prefix(64) ?? "")\" of it"): nobody knows whether it is "
-                + "empty. \(ShardLayout.namingRemedy) Only if its server has lost its data, add --accept-loss."
+                + "\(found): nobody knows whether it is empty. \(ShardLayout.namingRemedy) Only if its server has lost its data, add --accept-loss."
         )
     }
 
