@@ -237,5 +237,13 @@ package struct QueueAddress: Sendable, Equatable {
                 "The control Redis \(server) is named twice; name each server once."
             )
         }
+        for server in servers where servers.count > 1 {
+            guard case .cluster = server.address else { continue }
+            throw RedisError(
+                .invalidConfiguration,
+                "The Redis Cluster \(server) is named beside another control Redis; name it alone. It spreads the "
+                    + "shards of a queue over its masters itself."
+            )
+        }
     }
 }
