@@ -68,6 +68,7 @@ package struct RedisConfiguration: Sendable, Equatable {
             guard let host = url.host, !host.isEmpty else {
                 throw RedisError(.invalidConfiguration, "The Redis URL \(scheme)://… has no host.")
             }
+            try Self.checkPort(of: text)
             let bare = host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host
             self.init(address: .tcp(host: bare, port: url.port ?? 6379))
             usesTLS = scheme == "rediss"
@@ -97,6 +98,21 @@ package struct RedisConfiguration: Sendable, Equatable {
         }
         username = url.user.flatMap { $0.isEmpty ? nil : $0 }
         password = url.password
+    }
+
+    /// Checks the port as it was written: a number that is too large has no port in `URLComponents`, or another one in
+    /// the address of a socket.
+    private static func checkPort(of text: String) throws(RedisError) {
+        let hosts = text.drop { $0 != ":" }.dropFirst(3).prefix { !"/?#".contains($0) }
+        let host = hosts.split(separator: "@", omittingEmptySubsequences: false).last ?? hosts
+        let name = host.first == "[" ? host.drop { $0 != "]" }.dropFirst() : host
+        guard let colon = name.firstIndex(of: ":") else { return }
+        let port = name[colon...].dropFirst()
+        if port.isEmpty || UInt16(port).map({ $0 > 0 }) == true { return }
+        throw RedisError(
+            .invalidConfiguration,
+            "The port in the Redis URL is \(port.prefix(20)); it must be 1 to 65535."
+        )
     }
 
     static func database(_ text: String) throws(RedisError) -> Int {

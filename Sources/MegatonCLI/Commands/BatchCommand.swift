@@ -135,7 +135,9 @@ struct BatchCancelCommand: AsyncParsableCommand {
             try await InspectorSession.queue(redis) { queue in
                 _ = try await BatchReport.of(name, queue)
                 try await queue.cancel(batch: name)
-                try await Terminal.output(BatchReport.of(name, queue).row)
+                let report = try await BatchReport.of(name, queue)
+                report.noteLoss()
+                try Terminal.output(report.row)
             }
         }
     }

@@ -13,7 +13,8 @@ struct BatchCloseCommand: AsyncParsableCommand {
         discussion: """
             For a batch whose submitter has died, and for one whose jobs were pushed to the public list. Its jobs \
             continue; megaton batch cancel ends them. Jobs that are still in the public list belong to no batch: give \
-            their number with --jobs, or wait until the list is empty.
+            their number with --jobs, or wait until the list is empty. A batch that has ended stays as it is, whatever \
+            --jobs says; jobs that are pushed to it later run and are counted in it.
             """
     )
 
@@ -44,7 +45,9 @@ struct BatchCloseCommand: AsyncParsableCommand {
                             + "end before them: --jobs N names the number of its jobs."
                     )
                 }
-                try await Terminal.output(BatchReport.of(name, queue).row)
+                let report = try await BatchReport.of(name, queue)
+                report.noteLoss()
+                try Terminal.output(report.row)
             }
         }
     }

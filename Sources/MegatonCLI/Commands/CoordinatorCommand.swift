@@ -30,11 +30,17 @@ struct CoordinatorCommand: AsyncParsableCommand {
 
     @Option(
         name: .customLong("keep-batches"),
-        help: ArgumentHelp("How long batches and their outcomes are kept after their end.", valueName: "days")
+        help: ArgumentHelp(
+            "How long batches and their outcomes are kept after their end; at least 0.01.",
+            valueName: "days"
+        )
     )
     var keepBatches = 7.0
 
-    @Option(name: .customLong("keep-dead"), help: ArgumentHelp("How long dead jobs are kept.", valueName: "days"))
+    @Option(
+        name: .customLong("keep-dead"),
+        help: ArgumentHelp("How long dead jobs are kept; at least 0.01.", valueName: "days")
+    )
     var keepDead = 30.0
 
     @Option(

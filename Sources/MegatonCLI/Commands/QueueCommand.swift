@@ -11,6 +11,15 @@ struct QueueCommand: AsyncParsableCommand {
             QueuePauseCommand.self, QueueDrainCommand.self, QueueResumeCommand.self, QueueReshardCommand.self,
         ]
     )
+
+    /// Prints the state of a queue that was changed. If that is impossible, the error has it: the change is made.
+    static func report(_ state: String) throws {
+        do throws(CLIError) {
+            try Terminal.output(state)
+        } catch {
+            throw CLIError.output("\(error.message) The queue was changed all the same: \(state).")
+        }
+    }
 }
 
 /// `megaton queue pause`
@@ -26,7 +35,7 @@ struct QueuePauseCommand: AsyncParsableCommand {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
                 try await queue.set(.paused, to: true)
-                try Terminal.output("paused: no job starts until megaton queue resume")
+                try QueueCommand.report("paused: no job starts until megaton queue resume")
             }
         }
     }
@@ -57,7 +66,7 @@ struct QueueDrainCommand: AsyncParsableCommand {
                 try await queue.set(.drain, to: true)
                 var alive = try await queue.alive()
                 guard wait else {
-                    try Terminal.output("draining: \(Counted.of(alive, "admitted job")) left")
+                    try QueueCommand.report("draining: \(Counted.of(alive, "admitted job")) left")
                     return
                 }
                 try await timeout.wait(orElse: { "\(Counted.jobs(alive)) \(alive == 1 ? "has" : "have") not ended" }) {
@@ -83,7 +92,7 @@ struct QueueResumeCommand: AsyncParsableCommand {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
                 for mode in JobQueue.PauseMode.allCases { try await queue.set(mode, to: false) }
-                try Terminal.output("resumed")
+                try QueueCommand.report("resumed")
             }
         }
     }

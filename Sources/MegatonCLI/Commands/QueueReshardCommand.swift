@@ -13,8 +13,13 @@ struct QueueReshardCommand: AsyncParsableCommand {
         discussion: """
             Each shard has its own keys and its own leader. In a Redis Cluster its hash tag, such as {default:1}, \
             decides on which master it is; of several --redis, shard K is on the server K modulo their number. No job \
-            moves: more shards share the jobs of new batches. To have fewer, wait until the others are empty; \
-            otherwise the command says what they have.
+            moves: more shards share the jobs of new batches. To have fewer, name all servers of the queue as before, \
+            and wait until the others are empty; otherwise the command says what they have. Afterwards all processes \
+            name only the first servers, as many as there are shards.
+
+            A shard stays on its server: more servers can be added at once only if each of the present ones has one \
+            shard. Otherwise let the queue run empty, run the command with 1 and the present servers, and then with \
+            the new number and all servers, the first one first.
 
             Workers and coordinators notice the change within a minute, finish their jobs, and exit with 69, so \
             that their service manager starts them again. They read the number from Redis. If the command is \
@@ -33,7 +38,7 @@ struct QueueReshardCommand: AsyncParsableCommand {
 
     @Flag(
         name: .customLong("accept-loss"),
-        help: "Use servers again, empty, that have lost the data of their shards."
+        help: "Use servers again, empty, that have lost the data of their shards, or remove these shards."
     )
     var acceptLoss = false
 
@@ -56,12 +61,18 @@ struct QueueReshardCommand: AsyncParsableCommand {
                 if let reason = try await EvictionPolicyCheck.run(server) { Terminal.note("megaton: \(reason)") }
             }
             let before = try await all[0].layout()
-            let old = try await Resharding(address) { all[$0] }.change(to: shards, acceptsLoss: acceptLoss)
+            let old = try await Resharding(address) { all[$0] }.change(to: shards, acceptsLoss: acceptLoss) { loss in
+                Terminal.error("megaton: \(loss)")
+            }
             let had = old == shards ? "" : ", and had \(old)"
             // Also the same number again, if that has undone a change or repaired a loss.
             let consequence =
                 try await all[0].layout() == before
                 ? "" : ". Workers and coordinators end within a minute and have to start again."
+            let unused = address.servers.dropFirst(shards).map(\.description).joined(separator: ", ")
+            if !unused.isEmpty {
+                Terminal.note("megaton: the queue has no shard any more on \(unused): leave it out of --redis now.")
+            }
             try Terminal.output(
                 "the queue \"\(redis.queue)\" has \(Counted.of(shards, "shard"))\(had)\(consequence)"
             )

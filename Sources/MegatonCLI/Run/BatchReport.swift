@@ -74,6 +74,16 @@ struct BatchReport: Encodable {
         )
     }
 
+    /// Reports that a batch cannot finish, to a caller that has just ended it.
+    func noteLoss() {
+        guard let shardsLost else { return }
+        Terminal.error(
+            "megaton: the batch \(batch) cannot finish, as \(Counted.of(shardsLost, "shard")) of the queue lost "
+                + "\(shardsLost == 1 ? "its part" : "their parts") of it. It is forgotten some days after its other "
+                + "jobs have ended, as --keep-batches of the coordinator says."
+        )
+    }
+
     var row: String {
         "\(batch)  \(state)  \(done) done, \(failed) failed, \(cancelled) cancelled, \(deduplicated) deduplicated of "
             + "\(submitted)"

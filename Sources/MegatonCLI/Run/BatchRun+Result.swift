@@ -3,6 +3,27 @@ import MegatonCluster
 import MegatonCommandLine
 
 extension BatchRun {
+    /// State of a batch while it is followed.
+    struct Progress {
+        /// Whether a push was tried, perhaps in vain.
+        var wasTried = false
+        /// Whether Redis has the batch, and has it as ours.
+        var hasBegun = false
+        var submitted = 0
+        var ended = 0
+        var isComplete = false
+        /// Whether no more jobs will be pushed.
+        var isStopped = false
+        var ranOutOfTime = false
+        /// Whether the rest was cancelled without a worker that ends it.
+        var wasAbandoned = false
+        var skipped = 0
+        var excluded = 0
+        var notRetried = RetryLedger.NotRetried()
+        /// The outcomes that were read, when the batch has ended.
+        var history: OutcomeHistories?
+    }
+
     /// Result of a batch.
     struct Result: Sendable {
         let summary: RunSummary
@@ -24,11 +45,12 @@ extension BatchRun {
         /// The exit code.
         var code: Int32 {
             if missing != nil { return 69 }
-            return summary.exitCode(
+            let code = summary.exitCode(
                 interrupted: wasInterrupted,
                 ranOutOfTime: ranOutOfTime,
                 leavesOut: !notRetried.isEmpty
             )
+            return code == 0 && openJobs > 0 ? 69 : code
         }
     }
 

@@ -36,26 +36,6 @@ final class BatchRun: Sendable {
     /// Signaled when the batch has begun, or will not begin.
     private let changed = AsyncSignal()
 
-    private struct Progress {
-        /// Whether a push was tried, perhaps in vain.
-        var wasTried = false
-        /// Whether Redis has the batch, and has it as ours.
-        var hasBegun = false
-        var submitted = 0
-        var ended = 0
-        var isComplete = false
-        /// Whether no more jobs will be pushed.
-        var isStopped = false
-        var ranOutOfTime = false
-        /// Whether the rest was cancelled without a worker that ends it.
-        var wasAbandoned = false
-        var skipped = 0
-        var excluded = 0
-        var notRetried = RetryLedger.NotRetried()
-        /// The outcomes that were read, when the batch has ended.
-        var history: OutcomeHistories?
-    }
-
     /// Maximum number of jobs that are submitted and have not ended: how far reading runs ahead of the workers.
     private static let outstandingLimit = 20_000
     private static let readAtOnce = 500
@@ -104,6 +84,7 @@ final class BatchRun: Sendable {
             queue: queue,
             batch: batch,
             policy: options.policy(keepsLedger: keepsOutcomes),
+            stopsWaiting: { shutdown.level > .none },
             onDelay: { Terminal.error("megaton: waiting for Redis, for up to a minute: \($0.message)") },
             onRestore: { Self.reportRestored($0, batch) }
         )
@@ -278,7 +259,16 @@ final class BatchRun: Sendable {
 
     // MARK: - In
 
+    /// Pushes all jobs. Returns at the first signal, which also ends a wait for a Redis that is full or unreachable.
     private func submit(unbounded: Bool = false) async throws {
+        do {
+            try await pushAll(unbounded: unbounded)
+        } catch let error as RedisError {
+            guard shutdown.level > .none && error.isTransient else { throw error }
+        }
+    }
+
+    private func pushAll(unbounded: Bool) async throws {
         let reader = try ReadingThread(selection, builder)
         defer { reader.stop() }
         // A batch that compares its jobs has packs split anyway.

@@ -38,6 +38,12 @@ struct FailureCauses {
         var text = message
         // The message of a file may contain its path, whose spaces would be taken for ends of words.
         let path = source.hasPrefix("file://") ? String(source.dropFirst(7)).removingPercentEncoding ?? "" : ""
+        // The first bytes of images differ even if their formats are the same.
+        if let start = text.range(of: " (they begin "),
+            let end = text.range(of: "); ", range: start.upperBound..<text.endIndex)
+        {
+            text.removeSubrange(start.lowerBound..<end.lowerBound)
+        }
         for name in [source, path] where name.utf8.count > 1 { text = text.replacingOccurrences(of: name, with: "…") }
         var isQuoted = false
         return text.split(separator: " ").map { word in

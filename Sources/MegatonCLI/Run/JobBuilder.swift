@@ -69,11 +69,12 @@ struct JobBuilder: Sendable {
 
     /// Creates the jobs of inputs that were read together.
     mutating func build(_ inputs: [Input]) -> [BuiltJob] {
-        guardian.note(inputs.lazy.compactMap(OutputGuard.source))
-        return inputs.map { build($0) }
+        guardian.note(inputs.lazy.flatMap(OutputGuard.sources))
+        return inputs.flatMap { build($0) }
     }
 
-    private mutating func build(_ input: Input) -> BuiltJob {
+    /// - Returns: one job, or one for each source of a pack.
+    private mutating func build(_ input: Input) -> [BuiltJob] {
         count += 1
         switch input {
         case .source(let url, let path):
@@ -83,27 +84,50 @@ struct JobBuilder: Sendable {
             job.credential = Self.isRemote(url) ? settings.credential : nil
             guardian.admit(&job, isOwn: false)
             Self.refuseUser(&job)
-            return .job(job, hasUniqueID: true)
+            return [.job(job, hasUniqueID: true)]
         case .job(let line, let location): return build(line, location)
         case .refused(let line, let reason, let location):
             invalidLines.add(location, "is refused: \(reason)")
             var job = job(String(line.prefix(JobOutcome.maximumSource)))
             job.refused = "\(location): \(reason)"
-            return .job(job, hasUniqueID: true)
+            return [.job(job, hasUniqueID: true)]
         }
     }
 
-    private mutating func build(_ line: Data, _ location: LineLocation) -> BuiltJob {
-        var job: Job
+    private mutating func build(_ line: Data, _ location: LineLocation) -> [BuiltJob] {
+        let id = "\(settings.batch).\(count)"
         do throws(JobError) {
-            job = try Job(json: line)
+            var job = try Job(json: line)
+            let hasUniqueID = job.id == nil
+            if hasUniqueID { job.id = id }
+            return [finished(job, hasUniqueID: hasUniqueID, location)]
         } catch {
-            invalidLines.add(location, error)
-            return .line(line)
+            guard let pack = Pack.line(line, id: id) else {
+                invalidLines.add(location, error)
+                return [.line(line)]
+            }
+            // One job for each source: each has an output and a line in the ledger, and `PackBuilder` forms packs.
+            return pack.jobs.map { finished($0, hasUniqueID: pack.hasMadeIDs, location) }
+                + refused(pack, location)
         }
+    }
+
+    /// The sources of a pack that cannot be used. A message for all is reported once.
+    private mutating func refused(_ pack: Pack.Line, _ location: LineLocation) -> [BuiltJob] {
+        var last: String?
+        return pack.refused.map { refused in
+            if refused.message != last { invalidLines.add(location, "is refused: \(refused.message)") }
+            last = refused.message
+            var job = job(refused.source)
+            job.id = refused.id
+            job.refused = "\(location): \(refused.message)"
+            return .job(job, hasUniqueID: pack.hasMadeIDs)
+        }
+    }
+
+    private mutating func finished(_ line: Job, hasUniqueID: Bool, _ location: LineLocation) -> BuiltJob {
+        var job = line
         job.batch = settings.batch
-        let hasUniqueID = job.id == nil
-        if hasUniqueID { job.id = "\(settings.batch).\(count)" }
         if settings.reloads { job.reload = true }
         job.notBefore = job.notBefore ?? settings.notBefore
         let isOwn = job.output != nil

@@ -101,7 +101,7 @@ struct LedgerReading: Sendable {
         let read = try await queue.readCounts(of: batch)
         // Outcomes that were deleted to make room count as read, and are not in the ledger.
         let others = read.reduce(0, +) - counters["results_dropped"]
-        if stored == 0 && others > 0 { reportOtherReader(others) }
+        if stored == 0 && others > 0 { reportOtherReader(others, counters) }
         known.limit(to: stored - others)
         return Start(
             histories: read.map { OutcomeHistory(after: $0) },
@@ -111,11 +111,16 @@ struct LedgerReading: Sendable {
         )
     }
 
-    private func reportOtherReader(_ read: Int) {
-        Terminal.error(
-            "megaton: the first \(Counted.of(read, "outcome")) of the batch \(read == 1 ? "was" : "were") read by "
-                + "another reader and deleted; the others follow."
-        )
+    private func reportOtherReader(_ read: Int, _ counters: BatchCounters) {
+        Terminal.error("megaton: \(Self.otherReader(read, counters))")
+    }
+
+    /// The sentence about outcomes that another reader has.
+    static func otherReader(_ read: Int, _ counters: BatchCounters) -> String {
+        let hasMore = !counters.isFinished || counters["outcomes"] > read
+        return "the first \(Counted.of(read, "outcome")) of the batch \(read == 1 ? "was" : "were") read by another "
+            + "reader, such as a megaton submit --wait with its ledger, and deleted; "
+            + "\(hasMore ? "the others follow" : "there are no others")."
     }
 
     private func startOfOneShard(_ counters: BatchCounters) async throws -> Start {
@@ -127,13 +132,17 @@ struct LedgerReading: Sendable {
                         + "\(Counted.of(stored.number, "line")): it is continued behind its last line."
                 )
             }
-            return Start(histories: [OutcomeHistory(after: from - 1)], skipped: from - 1, stored: 0)
+            // As without a number: another reader has these, and they are not missing.
+            let read = counters["read"]
+            if read >= from { reportOtherReader(read, counters) }
+            let skipped = max(read, from - 1)
+            return Start(histories: [OutcomeHistory(after: skipped)], skipped: skipped, stored: 0)
         }
         let read = counters["read"]
         guard stored.number == 0, read > 0 else {
             return Start(histories: [stored], skipped: 0, stored: stored.number)
         }
-        reportOtherReader(read)
+        reportOtherReader(read, counters)
         return Start(histories: [OutcomeHistory(after: read)], skipped: read, stored: 0)
     }
 

@@ -126,7 +126,7 @@ struct OutputGuard: Sendable {
         do {
             var reader = try InputReader(selection.repeatable, isReporting: false)
             while !reader.isAtEnd && !isOverfull {
-                for case let source? in try reader.next(1000).map(Self.source) {
+                for source in try reader.next(1000).flatMap(Self.sources) {
                     found.formUnion(Self.path(ofSource: source).map(FileID.all) ?? [])
                 }
                 if found.count > Self.limit { isOverfull = true }
@@ -139,11 +139,14 @@ struct OutputGuard: Sendable {
         return found
     }
 
-    static func source(of input: Input) -> String? {
+    static func sources(of input: Input) -> [String] {
         switch input {
-        case .source(let url, _): url
-        case .job(let line, _): try? Job(json: line).source  // Not a job: the coordinator reports why.
-        case .refused: nil
+        case .source(let url, _): return [url]
+        case .job(let line, _):
+            // Not a job: the coordinator reports why.
+            if let job = try? Job(json: line) { return [job.source] }
+            return Pack.line(line, id: "")?.jobs.map(\.source) ?? []
+        case .refused: return []
         }
     }
 

@@ -9,6 +9,7 @@ package actor BatchSubmitter {
     private let queue: JobQueue
     private let batch: String
     private let policy: BatchPolicy
+    private let stopsWaiting: @Sendable () -> Bool
     private let onDelay: @Sendable (RedisError) -> Void
     private let onRestore: @Sendable (Int) -> Void
     /// Distinguishes this batch from one of the same name by another submitter.
@@ -55,6 +56,7 @@ package actor BatchSubmitter {
     ///   - keptLimit: maximum number of bytes of acknowledged jobs that are kept, to push them again if Redis loses
     ///     them.
     ///   - shards: number of shards of the queue. With several, the batch begins in all (`begin`) before its first job.
+    ///   - stopsWaiting: whether a push that fails is not retried any more, as the process is to end.
     ///   - onDelay: called once for each push that has to wait because Redis is unreachable or full.
     ///   - onRestore: called with the number of jobs that Redis has lost and that will be pushed again.
     package init(
@@ -63,10 +65,12 @@ package actor BatchSubmitter {
         policy: BatchPolicy = BatchPolicy(),
         keptLimit: Int = keptBytes,
         shards: Int = 1,
+        stopsWaiting: @escaping @Sendable () -> Bool = { false },
         onDelay: @escaping @Sendable (RedisError) -> Void = { _ in },
         onRestore: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
         self.shards = shards
+        self.stopsWaiting = stopsWaiting
         self.onDelay = onDelay
         self.onRestore = onRestore
         self.keptLimit = keptLimit
@@ -192,7 +196,7 @@ package actor BatchSubmitter {
         var backoff = Backoff()
         var isDelayed = false
         wasTried = true
-        try await retrying(until: ContinuousClock.now >= deadline) { () throws(RedisError) in
+        try await retrying(until: ContinuousClock.now >= deadline || stopsWaiting()) { () throws(RedisError) in
             try await pushChunkOnce(isLast: isLast)
         } pauseAfter: { error in
             guard error.isTransient else { return nil }

@@ -27,6 +27,7 @@ package actor ShardedSubmitter {
         policy: BatchPolicy = BatchPolicy(),
         keptLimit: Int = BatchSubmitter.keptBytes,
         rememberedIDs: Int = rememberedIDs,
+        stopsWaiting: @escaping @Sendable () -> Bool = { false },
         onDelay: @escaping @Sendable (RedisError) -> Void = { _ in },
         onRestore: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
@@ -39,6 +40,7 @@ package actor ShardedSubmitter {
                 policy: policy,
                 keptLimit: keptLimit / queue.shards.count,
                 shards: queue.shards.count,
+                stopsWaiting: stopsWaiting,
                 onDelay: onDelay,
                 onRestore: onRestore
             )

@@ -138,7 +138,7 @@ extension Job: Decodable {
         guard let notBefore else { return nil }
         let latest = Date().timeIntervalSince1970 + Self.maximumDelay
         guard notBefore.isFinite, (0...latest).contains(notBefore) else {
-            return FieldProblem("notBefore", "is \(notBefore); allowed \(JobTime.allowed)")
+            return FieldProblem("notBefore", "is \(JobTime.text(notBefore)); allowed \(JobTime.allowed)")
         }
         return nil
     }

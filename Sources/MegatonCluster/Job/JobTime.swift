@@ -15,11 +15,21 @@ struct JobTime: Decodable {
         } else if let time = (try? value.decode(String.self)).flatMap(Self.seconds) {
             seconds = time
         } else {
+            let text = try? value.decode(String.self)
+            let lacksZone = text.flatMap { Self.seconds($0 + "Z") } != nil
             throw FieldProblem.error(
                 at: decoder.codingPath,
-                "is \(FieldProblem.value(of: decoder)); allowed \(Self.allowed)"
+                "is \(FieldProblem.value(of: decoder))\(lacksZone ? ", which has no zone, such as Z for UTC" : ""); "
+                    + "allowed \(Self.allowed)"
             )
         }
+    }
+
+    /// The time as a text, for messages: the job may have had it in either form.
+    static func text(_ seconds: Double) -> String {
+        // Those that have four digits for the year.
+        guard (0...253_402_300_799).contains(seconds) else { return "\(seconds)" }
+        return "\(Int(seconds)) (\(Date(timeIntervalSince1970: seconds).formatted(.iso8601)))"
     }
 
     private static func seconds(_ text: String) -> Double? {

@@ -18,17 +18,20 @@ package struct Resharding: Sendable {
 
     /// Changes the number of shards.
     ///
-    /// - Parameter acceptsLoss: whether shards that have lost their data are used again, empty.
+    /// All servers of the queue must be named, also those of shards that are removed: the first ones are those of the
+    /// shards that remain.
+    ///
+    /// - Parameters:
+    ///   - acceptsLoss: whether shards that have lost their data are used again, empty, or removed.
+    ///   - onLoss: called before the change with a sentence for each shard that is given up.
     /// - Returns: the previous number of shards.
     /// - Throws: `.shardMismatch` if the servers are not those of the queue, a shard that would be removed is not
     ///   empty, or a shard that would be added is in use. The queue is then as before.
-    package func change(to count: Int, acceptsLoss: Bool = false) async throws(RedisError) -> Int {
-        guard address.servers.count <= count else {
-            throw refusal(
-                "\(address.servers.count) servers are named, and a queue of \(Self.shards(count)) uses "
-                    + "\(count == 1 ? "one" : "at most \(count)"). Name as many, or choose more shards."
-            )
-        }
+    package func change(
+        to count: Int,
+        acceptsLoss: Bool = false,
+        onLoss: @Sendable (String) -> Void = { _ in }
+    ) async throws(RedisError) -> Int {
         let first = shard(0)
         let stored = try await first.layout()
         if stored == nil {
@@ -37,11 +40,27 @@ package struct Resharding: Sendable {
             }
         }
         let old = try await layout(stored, of: first, count, acceptsLoss: acceptsLoss)
+        guard address.servers.count <= max(count, old.count) else {
+            throw refusal(
+                "\(address.servers.count) servers are named, and a queue of \(Self.shards(count)) uses "
+                    + "\(count == 1 ? "one" : "at most \(count)"). Name the servers of the queue"
+                    + "\(old.isStored ? ", which has \(old.summary)" : ""), or choose more shards."
+            )
+        }
+        if old.isStored {
+            try requirePlaces(old, count, acceptsLoss: acceptsLoss)
+        } else if !acceptsLoss {
+            try await requireNoOtherShards()
+        }
         // Shard 0 has lost its copy if the layout is that of shard 1.
         if stored != nil || !old.isStored, try await isDone(old, count) { return old.count }
         let pending = old.target
-        var new = ShardLayout(count: count, id: String(UInt64.random(in: .min ... .max), radix: 16))
-        if let pending, pending.count == count { new.id = pending.id }
+        let servers = min(address.servers.count, count)
+        var new = ShardLayout(count: count, id: ShardLayout.makeID(servers: servers))
+        if let pending, pending.count == count {
+            let begun = ShardLayout(count: count, id: pending.id)
+            if begun.servers ?? servers == servers { new = begun }
+        }
         var changing = old
         changing.target = ShardLayout.Target(count: count, id: new.id)
         let change = Change(
@@ -53,7 +72,7 @@ package struct Resharding: Sendable {
             acceptsLoss: acceptsLoss
         )
         // Before the change is announced: a refusal, or a server that does not answer, must not end the processes.
-        _ = try await examine(change)
+        _ = try await examine(change, onLoss: onLoss)
         // From here on no process starts, and those that work end when they look.
         try await replace(stored, by: change.announcement, in: first, change)
         do throws(RedisError) {
@@ -122,11 +141,104 @@ package struct Resharding: Sendable {
     /// Checks all shards except the first.
     ///
     /// - Returns: the copies of those that the queue will have.
-    private func examine(_ change: Change) async throws(RedisError) -> [String?] {
+    private func examine(
+        _ change: Change,
+        onLoss: @Sendable (String) -> Void = { _ in }
+    ) async throws(RedisError) -> [String?] {
         var copies: [String?] = []
-        for number in 1..<change.new.count { copies.append(try await requireOwn(shard(number), change)) }
-        for number in change.removed { try await requireEmpty(shard(number), change.new.count) }
+        if change.stored == nil && change.old.isStored { onLoss(givenUp(shard(0))) }
+        for number in 1..<change.new.count {
+            let copy = try await requireOwn(shard(number), change)
+            if copy == nil && number < change.old.count { onLoss(givenUp(shard(number))) }
+            copies.append(copy)
+        }
+        for number in change.removed {
+            if try await !isPresent(shard(number), change) { onLoss(givenUp(shard(number))) }
+            try await requireEmpty(shard(number), change.new.count)
+        }
         return copies
+    }
+
+    private func givenUp(_ shard: JobQueue) -> String {
+        "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" is given up, with its jobs, outcomes and dead "
+            + "letters: \(shard.redis.configuration) has nothing of it."
+    }
+
+    /// Checks that shards which remain are still on their servers, and those that are removed can be looked at.
+    private func requirePlaces(_ old: ShardLayout, _ count: Int, acceptsLoss: Bool) throws(RedisError) {
+        let servers = address.servers.count
+        let state = "The queue \"\(address.queue)\" has \(old.summary), \(ShardLayout.named(servers))"
+        if let moved = old.misplaced(in: 0..<min(old.count, count), servers: servers) {
+            throw refusal(
+                "\(state): shard \(moved) would be on another server than its jobs. \(ShardLayout.namingRemedy) To "
+                    + "use other servers, let the queue run empty, run megaton queue reshard 1 with those that it has, "
+                    + "and then megaton queue reshard \(count) with the others, beginning with the same one."
+            )
+        }
+        if !acceptsLoss, let unseen = old.misplaced(in: min(old.count, count)..<old.count, servers: servers) {
+            throw refusal(
+                "\(state): it is unknown whether shard \(unseen), which would be removed, is empty. Name all servers "
+                    + "of the queue, in their order; those of the shards that remain come first. Only if the other "
+                    + "servers are lost for good, add --accept-loss."
+            )
+        }
+    }
+
+    /// Checks that no server has a shard of a queue that seems to be undivided: one that is not named may have shard 0.
+    private func requireNoOtherShards() async throws(RedisError) {
+        for number in address.servers.indices {
+            // In a Redis Cluster, shard 1 was looked up.
+            if case .cluster = address.server(number).address { continue }
+            let others = ShardLayout.counts.dropLast()
+            let replies = try await shard(number).redis.pipeline(
+                others.map { ["GET", .string(address.keys($0).layout)] }
+            )
+            for (other, reply) in zip(others, replies) {
+                guard let text = reply.string, let (found, layout) = ShardLayout.parse(text), found == other else {
+                    continue
+                }
+                throw refusal(
+                    "The Redis \(address.server(number)) has shard \(other) of the queue \"\(address.queue)\", which "
+                        + "had \(layout.summary), but \(address.server(0)) does not have its shard 0, "
+                        + "\(ShardLayout.named(address.servers.count)). \(ShardLayout.namingRemedy) Only if the others "
+                        + "have lost their data, add --accept-loss."
+                )
+            }
+        }
+    }
+
+    /// Whether a shard that is removed has its copy of the layout. Without it, nobody knows whether it is empty.
+    private func isPresent(_ shard: JobQueue, _ change: Change) async throws(RedisError) -> Bool {
+        let number = shard.keys.shard
+        guard number < change.old.count else { return true }
+        let text = try await shard.layout()
+        if let found = text.flatMap(ShardLayout.parse), found.shard == number,
+            [change.old.id, change.old.target?.id].contains(found.layout.id)
+        {
+            return true
+        }
+        try await requireLost(number, change)
+        if change.acceptsLoss { return false }
+        let found = text.map { "\"\($0.prefix(64))\" in the place of it" } ?? "nothing of it"
+        throw refusal(
+            "Shard \(number) of the queue \"\(address.queue)\" cannot be removed, as \(shard.redis.configuration) has "
+                + "\(found): nobody knows whether it is empty. \(ShardLayout.namingRemedy) Only if its server has lost its data, add --accept-loss."
+        )
+    }
+
+    /// Checks that no server which is named has a shard that its own server does not have.
+    private func requireLost(_ number: Int, _ change: Change) async throws(RedisError) {
+        let place = address.server(number)
+        for index in address.servers.indices where address.server(index) != place {
+            let text = try await JobQueue(shard(index).redis, keys: address.keys(number)).layout()
+            guard let found = text.flatMap(ShardLayout.parse), found.shard == number,
+                found.layout.id == change.old.id
+            else { continue }
+            throw refusal(
+                "Shard \(number) of the queue \"\(address.queue)\" is on \(address.server(index)), and would be on "
+                    + "\(place) with these servers: nothing is lost. \(ShardLayout.namingRemedy)"
+            )
+        }
     }
 
     /// The layout of shard 0; if it has lost its copy, that of shard 1.
@@ -138,13 +250,9 @@ package struct Resharding: Sendable {
     ) async throws(RedisError) -> ShardLayout {
         guard let text else {
             guard let lost = try await ShardLayout.lost(shard(1), needsAnswer: count > 1) else { return ShardLayout() }
-            guard acceptsLoss && count == lost.count else {
-                throw refusal(
-                    "Shard 1 of the queue \"\(address.queue)\" exists, but shard 0 on \(address.server(0)) has no "
-                        + "layout: it has lost its data, or is not the Redis of the queue. If it has lost its data, "
-                        + "run megaton queue reshard \(lost.count) --accept-loss: there were "
-                        + "\(Self.shards(lost.count))."
-                )
+            let isPlaced = lost.misplaced(in: 0..<lost.count, servers: address.servers.count) == nil
+            guard isPlaced && acceptsLoss && count == lost.count else {
+                throw lost.withoutFirst(at: first, servers: address.servers.count)
             }
             return lost
         }
@@ -187,10 +295,12 @@ package struct Resharding: Sendable {
             return text
         }
         if number < change.old.count {
+            try await requireLost(number, change)
             if change.acceptsLoss { return nil }
             throw refusal(
-                "\(place) has nothing of the queue: it has lost its data, or the servers are named in another order "
-                    + "than before. If it has lost its data, add --accept-loss."
+                "\(place) has nothing of the queue: a server is missing, was added or is named in another place than "
+                    + "before, or has lost its data. \(ShardLayout.namingRemedy) Only if it has lost its data, add "
+                    + "--accept-loss."
             )
         }
         if try await isUsed(shard) {
@@ -285,7 +395,7 @@ package struct Resharding: Sendable {
         )
     }
 
-    private static func shards(_ count: Int) -> String { count == 1 ? "one shard" : "\(count) shards" }
+    private static func shards(_ count: Int) -> String { ShardLayout.shards(count) }
 
     private func refusal(_ message: String) -> RedisError { RedisError(.shardMismatch, message) }
 }

@@ -6,7 +6,7 @@ package import MegatonRedis
 package struct ShardLayout: Sendable, Equatable {
     /// Number of shards.
     package var count = 1
-    /// Differs between any two layouts of a queue.
+    /// Differs between any two layouts of a queue, and ends with the number of its servers: `<random>.<servers>`.
     var id = undivided
     /// The layout that a change which has begun leads to; nil if there is none.
     var target: Target?
@@ -15,6 +15,38 @@ package struct ShardLayout: Sendable, Equatable {
     static let undivided = "-"
     /// Whether the queue has copies of this layout.
     var isStored: Bool { id != Self.undivided }
+    /// Number of servers that the shards are on: shard k is on the server k modulo this number. Nil if unknown.
+    var servers: Int? {
+        let words = id.split(separator: ".")
+        return words.count == 2 ? Int(words[1]).flatMap { (1...count).contains($0) ? $0 : nil } : nil
+    }
+
+    /// A new id for a layout on this number of servers.
+    static func makeID(servers: Int) -> String {
+        "\(String(UInt64.random(in: .min ... .max), radix: 16)).\(servers)"
+    }
+
+    /// The first of some shards that is not on its server if this number of servers is named; nil if there is none, or
+    /// if it is unknown how many there were.
+    func misplaced(in shards: Range<Int>, servers: Int) -> Int? {
+        guard let had = self.servers else { return nil }
+        return shards.first { $0 % had != $0 % servers }
+    }
+
+    /// "3 shards on 2 servers", as far as known.
+    var summary: String {
+        let shards = Self.shards(count)
+        return servers.map { "\(shards) on \($0 == 1 ? "one server" : "\($0) servers")" } ?? shards
+    }
+
+    static func shards(_ count: Int) -> String { count == 1 ? "one shard" : "\(count) shards" }
+
+    /// "and 2 are named", for messages.
+    static func named(_ servers: Int) -> String { "and \(servers == 1 ? "one is" : "\(servers) are") named" }
+
+    static let namingRemedy =
+        "Name the servers of the queue as its other processes do, all of them and in the same order: --redis URL "
+        + "--redis URL, or MEGATON_REDIS with spaces in between."
 
     /// The layout after a change.
     struct Target: Sendable, Equatable {
@@ -80,22 +112,17 @@ extension ShardLayout {
     ///
     /// - Parameters:
     ///   - next: shard 1, which has a copy if shard 0 has lost its own.
-    ///   - needsNext: whether shard 1 must answer.
+    ///   - servers: number of servers that were named.
     /// - Throws: `.shardMismatch` if the queue cannot be used, with the remedy.
     static func read(
         from first: JobQueue,
         next: JobQueue,
-        needsNext: Bool
+        servers: Int
     ) async throws(RedisError) -> ShardLayout {
         let name = first.keys.queue
         guard let text = try await first.layout() else {
-            if let lost = try await lost(next, needsAnswer: needsNext) {
-                throw RedisError(
-                    .shardMismatch,
-                    "The Redis \(first.redis.configuration) has lost the layout of the queue \"\(name)\", and probably "
-                        + "its other data: shard 1 says that there were \(lost.count) shards. Run megaton queue "
-                        + "reshard \(lost.count) --accept-loss to use the others again."
-                )
+            if let lost = try await lost(next, needsAnswer: servers > 1) {
+                throw lost.withoutFirst(at: first, servers: servers)
             }
             return ShardLayout()
         }
@@ -123,6 +150,23 @@ extension ShardLayout {
             )
         }
         return layout
+    }
+
+    /// The error of a queue whose shard 0 has no copy of this layout.
+    ///
+    /// - Parameter servers: number of servers that were named.
+    func withoutFirst(at first: JobQueue, servers: Int) -> RedisError {
+        let isPlaced = misplaced(in: 0..<count, servers: servers) == nil
+        // With another number of servers, one of them is missing from the command, or was added to it.
+        let loss =
+            isPlaced
+            ? " Only if it has lost its data, megaton queue reshard \(count) --accept-loss uses the others again." : ""
+        return RedisError(
+            .shardMismatch,
+            "The Redis \(first.redis.configuration) is not the first one of the queue \"\(first.keys.queue)\", or has "
+                + "lost the layout of it and probably its other data: shard 1 says that there were \(summary)"
+                + "\(isPlaced ? "" : ", \(Self.named(servers))"). \(Self.namingRemedy)\(loss)"
+        )
     }
 
     /// The layout of which shard 1 has a copy, for a queue whose shard 0 has none.
@@ -162,24 +206,23 @@ extension ShardLayout {
         let (shard, expected) = (queue.keys.shard, text(of: queue.keys.shard))
         let text = try await queue.layout()
         if text == expected { return }
-        let remedy =
-            "Name the servers of the queue as its other processes do, all of them and in the same order: --redis URL "
-            + "--redis URL, or MEGATON_REDIS with spaces in between. \(servers == 1 ? "One was" : "\(servers) were") "
-            + "named."
         let found = text.flatMap(Self.parse)
-        let state =
-            if let found {
-                found.layout.id == id
-                    ? "has shard \(found.shard) of the queue \"\(queue.keys.queue)\""
-                    : "has a shard of another queue, or of this one before a change"
-            } else {
-                "has nothing of it"
-            }
+        var state = "has nothing of it"
+        // The command looks for the shard at all servers that are named before it gives anything up.
+        var remedy =
+            " Only if this server has lost its data, megaton queue reshard \(count) --accept-loss uses it again."
+        if let found, found.layout.id == id {
+            (state, remedy) = ("has shard \(found.shard) of the queue \"\(queue.keys.queue)\"", "")
+        } else if let found {
+            state = "has a shard of another queue, or of this one with \(found.layout.summary)"
+            // A server has returned to an earlier state, or has its copy from a process that did not know the change.
+            let most = max(count, found.layout.count)
+            remedy = " If they are named so, megaton queue reshard \(most) makes the copies the same again."
+        }
         throw RedisError(
             .shardMismatch,
             "Shard \(shard) of \(count) of the queue \"\(queue.keys.queue)\" should be on "
-                + "\(queue.redis.configuration), which \(state). \(remedy) If this server has lost its data, megaton "
-                + "queue reshard \(count) --accept-loss uses it again."
+                + "\(queue.redis.configuration), which \(state), \(Self.named(servers)). \(Self.namingRemedy)\(remedy)"
         )
     }
 }

@@ -203,15 +203,22 @@ package struct QueueAddress: Sendable, Equatable {
         let layout = try await ShardLayout.read(
             from: first,
             next: JobQueue(others.first ?? first.redis, keys: keys(1)),
-            needsNext: !others.isEmpty
+            servers: servers.count
         )
         if !layout.isStored {
             for other in others { try await ShardLayout.requireNone(at: JobQueue(other, keys: keys(0))) }
         }
+        if layout.count > 1, layout.misplaced(in: 0..<layout.count, servers: servers.count) != nil {
+            throw RedisError(
+                .shardMismatch,
+                "The queue \"\(queue)\" has \(layout.summary), \(ShardLayout.named(servers.count)). "
+                    + "\(ShardLayout.namingRemedy) To use more servers, see megaton queue reshard --help."
+            )
+        }
         guard servers.count <= layout.count else {
             throw RedisError(
                 .shardMismatch,
-                "The queue \"\(queue)\" has \(layout.count == 1 ? "one shard" : "\(layout.count) shards"), and "
+                "The queue \"\(queue)\" has \(ShardLayout.shards(layout.count)), and "
                     + "\(servers.count) servers are named for it. Name as many as it uses, or divide it with megaton "
                     + "queue reshard \(servers.count)."
             )
@@ -228,6 +235,14 @@ package struct QueueAddress: Sendable, Equatable {
             throw RedisError(
                 .invalidConfiguration,
                 "The control Redis \(server) is named twice; name each server once."
+            )
+        }
+        for server in servers where servers.count > 1 {
+            guard case .cluster = server.address else { continue }
+            throw RedisError(
+                .invalidConfiguration,
+                "The Redis Cluster \(server) is named beside another control Redis; name it alone. It spreads the "
+                    + "shards of a queue over its masters itself."
             )
         }
     }

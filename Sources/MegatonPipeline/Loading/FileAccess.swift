@@ -144,11 +144,26 @@ public struct FileAccess: Sendable {
                 let isFull = (error as? CocoaError)?.code == .fileWriteOutOfSpace
                 throw ImageError(
                     isFull ? .diskFull : .outputFailed,
-                    "The directory \(directory) cannot be created: \(error)"
+                    "The directory \(directory) cannot be created: \(Self.reason(error, beneath: base))."
                 )
             }
         }
         return (directory, name)
+    }
+
+    /// Why a directory cannot be created.
+    ///
+    /// - Parameter base: the part of its path that exists.
+    package static func reason(_ error: any Error, beneath base: String) -> String {
+        var info = stat()
+        if stat(base.isEmpty ? "/" : base, &info) == 0, info.st_mode & S_IFMT != S_IFDIR {
+            return "\(base) is not a directory"
+        }
+        if let code = ((error as? CocoaError)?.underlying as? POSIXError)?.code {
+            return String(cString: strerror(code.rawValue))
+        }
+        let text = error.localizedDescription
+        return text.hasSuffix(".") ? String(text.dropLast()) : text
     }
 
     /// An output's directory beneath an allowed root. Files created through its descriptor are in it, even if the path

@@ -12,10 +12,14 @@ extension Set<AssetType> {
         let type = AssetType(data)
         guard let type, contains(type) else {
             let known = map(\.description).sorted().joined(separator: ", ")
+            // Types that a caller can add, as the command line does with --allow-type.
+            let addable: Set<AssetType> = [.tiff, .svg, .jxl]
+            var remedy = ""
+            if let type, addable.contains(type) { remedy = "; \(type) needs VipsRuntime.allow([.\(type)])" }
             var error = ImageError(
                 .unsupportedFormat,
                 "the bytes are \(type?.description ?? "of an unknown format") (they begin \(Excerpt.of(data))); "
-                    + "these formats are read: \(known)."
+                    + "these formats are read: \(known)\(remedy)."
             )
             error.excerpt = Excerpt.of(data)
             throw error

@@ -53,6 +53,30 @@ import Testing
         }
     }
 
+    /// Fault: a signal did not end the wait for a full Redis, which lasts a minute.
+    @Test func aStopEndsTheWaitForAFullRedis() async throws {
+        try await QueueFixture.run(.init(settings: ["maxmemory-policy noeviction"])) { (fixture) async throws in
+            try await fixture.redis.send(["CONFIG", "SET", "maxmemory", "1"])
+            let isStopped = Mutex(false)
+            let submitter = BatchSubmitter(
+                queue: fixture.queue,
+                batch: "b",
+                stopsWaiting: { isStopped.withLock { $0 } },
+                onDelay: { _ in isStopped.withLock { $0 = true } }
+            )
+            try await submitter.add(jobs(0..<1)[0])
+            let start = ContinuousClock.now
+            await #expect { try await submitter.flush() } throws: { ($0 as? RedisError)?.code == .outOfMemory }
+            #expect(start.duration(to: .now) < .seconds(30))
+            #expect(await submitter.submitted == 0)
+            // Nothing is lost by it.
+            isStopped.withLock { $0 = false }
+            try await fixture.redis.send(["CONFIG", "SET", "maxmemory", "0"])
+            try await submitter.close()
+            #expect(await submitter.submitted == 1)
+        }
+    }
+
     @Test func packsCountAsTheirSourcesAndAreRestored() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let restored = Mutex(0)

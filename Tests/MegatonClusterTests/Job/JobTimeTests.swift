@@ -22,7 +22,8 @@ import Testing
 
     @Test(arguments: [
         (#""notBefore":"tomorrow""#, "notBefore"), (#""notBefore":-1"#, "notBefore"),
-        (#""notBefore":true"#, "notBefore"),
+        (#""notBefore":true"#, "notBefore"), (#""notBefore":"2027-01-31T08:00:00""#, "no zone"),
+        (#""notBefore":4102444800"#, "2100-01-01T00:00:00Z"),
         (#""notBefore":99999999999"#, "366 days"), (#""key":"""#, "1 to 128 bytes"), (#""key":7"#, "key"),
         (#""keyTTL":60"#, "keyTTL goes with a key only"), (#""key":"k","keyTTL":0"#, "1 to 604800"),
         (#""key":"k","keyTTL":604801"#, "1 to 604800"),

@@ -149,7 +149,7 @@ import Testing
                             JobQueue(setup.shards[1 - number].redis, keys: swapped.keys(number))
                         }.change(to: 2)
                     }
-                    await expectMismatch("add --accept-loss") {
+                    await expectMismatch("on 2 servers, and one is named") {
                         _ = try await Resharding(QueueAddress([a], queue: "q")) { number in
                             JobQueue(setup.shards[0].redis, keys: QueueKeys(queue: "q", shard: number))
                         }.change(to: 3)

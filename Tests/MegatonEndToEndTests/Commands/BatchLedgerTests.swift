@@ -52,6 +52,14 @@ import Testing
             let some = try await megaton(["batch", "results", "b", "--from", "4"], cluster)
             let expected = all.output.split(separator: "\n").suffix(2)
             #expect(some.code == 0 && some.output.split(separator: "\n") == Array(expected), "\(some.errors)")
+            // Fault: outcomes that another reader had were missing with a number, and not without one.
+            let ledger = cluster.directory.path + "/b.jsonl"
+            #expect(try await megaton(["batch", "results", "b", "--ledger", ledger], cluster).code == 0)
+            for arguments in [[], ["--from", "2"]] {
+                let read = try await megaton(["batch", "results", "b"] + arguments, cluster)
+                #expect(read.code == 0 && read.output.isEmpty, "\(read.errors)")
+                #expect(read.errors.contains("deleted; there are no others."), "\(read.errors)")
+            }
             let none = try await megaton(["submit", list, "--batch", "c"], cluster)
             #expect(none.code == 0)
             let refused = try await megaton(["batch", "results", "c"], cluster)

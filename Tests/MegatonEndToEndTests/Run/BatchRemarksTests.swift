@@ -8,7 +8,11 @@ import Testing
 
 /// Remarks about jobs and ledgers that the summary of a batch does not explain.
 @Suite(.timeLimit(.minutes(2))) struct BatchRemarksTests {
-    private func result(_ fields: [String: String], isReadWhole: Bool = true) -> BatchRun.Result {
+    private func result(
+        _ fields: [String: String],
+        isReadWhole: Bool = true,
+        wasInterrupted: Bool = true
+    ) -> BatchRun.Result {
         let summary = RunSummary(
             batch: "b",
             counters: BatchCounters(fields),
@@ -22,7 +26,7 @@ import Testing
             skipped: 0,
             excluded: 0,
             notRetried: RetryLedger.NotRetried(),
-            wasInterrupted: true,
+            wasInterrupted: wasInterrupted,
             ranOutOfTime: false,
             openJobs: summary.open,
             isReadWhole: isReadWhole
@@ -41,6 +45,14 @@ import Testing
         #expect(interrupted.remarks == [remark])
         let whole = result(["submitted": "60", "done": "50", "failed": "3", "cancelled": "5", "deduplicated": "2"])
         #expect(whole.remarks.isEmpty && !whole.summary.line.contains("not ended"))
+    }
+
+    /// Fault: the exit code was 0 although jobs had not ended.
+    @Test func jobsWithoutAnEndAreNoSuccess() {
+        #expect(result(["submitted": "60", "done": "59"], wasInterrupted: false).code == 69)
+        #expect(result(["submitted": "60", "done": "60"], wasInterrupted: false).code == 0)
+        #expect(result(["submitted": "60", "done": "50", "failed": "9"], wasInterrupted: false).code == 2)
+        #expect(result(["submitted": "60", "done": "59"]).code == 130)
     }
 
     /// Fault: an interrupted run of a long list showed the number of jobs read so far as the number of all.

@@ -199,6 +199,16 @@ import Testing
         #expect(rows.count { $0.contains("forbidden") } >= 1, "\(rows)")
     }
 
+    /// Fault: images of one format had several rows, as their first bytes differ.
+    @Test func imagesOfOneFormatHaveOneCause() {
+        var causes = FailureCauses()
+        for bytes in ["\"II*\\0\"", "4d 4d 00 2a"] {
+            let message = "the bytes are tiff (they begin \(bytes)); these formats are read: gif, jpeg."
+            causes.add(.init(code: "unsupported_format", message: message, retryable: false), source: "")
+        }
+        #expect(causes.rows.count == 1 && causes.rows[0].contains("2  unsupported_format"), "\(causes.rows)")
+    }
+
     @Test func causesAreMessagesWithoutTheirNames() {
         var causes = FailureCauses()
         func add(_ code: String, _ message: String, _ source: String = "") {

@@ -121,6 +121,13 @@ import Testing
             TestPipeline.thrownCode { _ = try access.prepareOutput(at: directory.path + "/../x.jpg") } == .forbidden
         )
         #expect(!FileManager.default.fileExists(atPath: "/nowhere"))
+        // Fault: the message had the description of a Foundation error.
+        let file = try directory.write(Data(), to: "file")
+        #expect {
+            _ = try access.prepareOutput(at: file + "/a/x.jpg")
+        } throws: { error in
+            (error as? ImagePipeline.Error)?.message.hasSuffix("cannot be created: \(file) is not a directory.") == true
+        }
     }
 
     /// Fault: the output was opened by path again after the check, and went wherever the path led by then.

@@ -36,10 +36,21 @@ import Testing
 
     @Test(arguments: [
         "", "redis:", "redis://", "http://h", "unix://", "unix:relative", "redis://h/x", "redis://h/-1",
+        "redis://h:0", "redis://h:65536", "redis://h:99999", "rediss://u:p@h:99999999999999999999", "redis://[::1]:0/1",
         "redis://h?ca=/ca.pem", "rediss://h?cert=/c.pem", "rediss://h?key=/k.pem",
     ])
     func refusesWhatIsNone(_ url: String) {
         #expect { try RedisConfiguration(url: url) } throws: { ($0 as? RedisError)?.code == .invalidConfiguration }
+    }
+
+    /// Fault: a port above 65535 was that of another server.
+    @Test func readsPortsAsTheyAreWritten() throws {
+        #expect(try RedisConfiguration(url: "redis://h:65535").address == .tcp(host: "h", port: 65_535))
+        #expect(try RedisConfiguration(url: "redis://h:").address == .tcp(host: "h", port: 6379))
+        #expect(try RedisConfiguration(url: "redis://u:99999@[::1]/2").address == .tcp(host: "::1", port: 6379))
+        #expect { try RedisConfiguration(url: "redis://u:99998@h:99999") } throws: { error in
+            "\(error)".contains("99999") && !"\(error)".contains("99998")
+        }
     }
 
     @Test func describesItselfWithoutThePassword() throws {

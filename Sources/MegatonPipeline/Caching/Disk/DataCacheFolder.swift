@@ -206,7 +206,7 @@ struct DataCacheFolder: Sendable {
                 attributes: [.posixPermissions: 0o700]
             )
         } catch {
-            throw DataCacheFault("make directory", path, reason: error.localizedDescription)
+            throw DataCacheFault("make directory", path, reason: FileAccess.reason(error, beneath: path))
         }
     }
 }

@@ -108,6 +108,9 @@ import Testing
         #expect { try Set([AssetType.jxl]).sniff(off, allowed: AssetType.supported) } throws: {
             "\($0)".contains("VipsRuntime.allow([.jxl])")
         }
+        #expect { try Set([AssetType.jpeg]).sniff(off, allowed: AssetType.supported) } throws: {
+            "\($0)".contains("jxl needs VipsRuntime.allow([.jxl]).")
+        }
     }
 
     /// Fault: libvips passed these to ImageMagick's loader, which is blocked, and the message was about that.
