@@ -367,6 +367,13 @@ import Testing
         }
     }
 
+    /// How often the layout, or another string, was read: once for each look of a client.
+    private func gets(_ redis: RedisClient) async throws -> Int {
+        let text = try await redis.send(["INFO", "commandstats"]).string ?? ""
+        let calls = text.firstMatch(of: #/cmdstat_get:calls=(\d+)/#)?.1
+        return calls.flatMap { Int($0) } ?? 0
+    }
+
     /// Fault: a call during a change threw `invalid_configuration`, which no caller retries.
     @Test func aClientWaitsForTheEndOfAChange() async throws {
         try await RedisServerProcess.run { (server) async throws in
@@ -378,8 +385,10 @@ import Testing
                 try await redis.send(["SET", key, .string(layout.text(of: 0))])
                 let client = try ClusterClient(redis: server.url, queue: "q", idleTimeout: .seconds(30), logger: logger)
                 defer { client.close() }
+                let before = try await gets(redis)
+                // Safe without a parent: the test awaits it, and the client ends its waits when it is closed.
                 let running = Task { try await client.batch("b").counters() }
-                try await Task.sleep(for: .milliseconds(300))
+                while try await gets(redis) < before + 2 { try await Task.sleep(for: .milliseconds(10)) }
                 #expect(try await setup.resharding.change(to: 3) == 2)
                 #expect(try await !running.value.isKnown)
                 // A change that died ends the call after the idle time-out.
