@@ -165,10 +165,9 @@ import Testing
     @Test func packsThatWaitForTheirHostAreNoPartOfTheWindow() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let (active, pack) = try await claimed(100, fixture)
-            try await fixture.push(QueueFixture.job("single"))
-            #expect(try await fixture.admit(window: 64) == .full)
             let hold = PackSettlement(rest: .hold(pack, HostTurn(host: host, wait: 60, interval: 1)))
             #expect(try await settle(hold, of: active, known: 100, fixture) == .ok)
+            try await fixture.push(QueueFixture.job("single"))
             #expect(try await fixture.admit(window: 64) == .admitted(.init(admitted: 1)))
             func waiting() async throws -> [String?] {
                 let key = RedisArgument.string(fixture.keys.heldBytes)
