@@ -21,6 +21,8 @@ extension JobQueue {
         var jobs: [ActiveJob] = []
         /// Ready jobs that were left to other workers although the caller had places for them.
         var left = 0
+        /// Whether the queue has no job that is not running, so that the next one is announced by a token.
+        var isQueueEmpty = false
         /// Whether the caller is to start a process for suspects.
         var wantsIsolation = false
     }
@@ -28,7 +30,7 @@ extension JobQueue {
     /// Claims jobs; see the script `claim`.
     ///
     /// - Parameters:
-    ///   - running: jobs that the worker holds already.
+    ///   - running: jobs of the worker whose work is not done.
     ///   - places: jobs that it can hold.
     ///   - ignoresShare: whether to take also the jobs that it left to other workers and that none of them took.
     ///   - validUntil: time until which the worker holds the leases.
@@ -44,23 +46,30 @@ extension JobQueue {
     ) async throws(RedisError) -> Claim {
         let reply = try await redis.run(
             QueueScripts.claim,
-            keys: keys.ready + [
-                keys.lease, keys.delay, keys.body, keys.meta, keys.control, keys.cancelled, keys.workers,
-                keys.workerInfo, keys.crashes, keys.suspects, keys.isolating, keys.places, keys.holding, keys.held,
-                keys.pace, keys.heldBytes, keys.credit, keys.wake,
-            ],
+            keys: claimKeys,
             arguments: [
                 .string(worker), .int(lease.wholeMilliseconds), .int(limit), .int(running), .int(places),
                 ignoresShare ? "1" : "0", .string(suspects.rawValue),
             ]
         )
-        guard let parts = reply.array, parts.count >= 2, let left = parts[0].int else { throw Self.unexpected("claim") }
+        guard let parts = reply.array else { throw Self.unexpected("claim") }
+        if parts.isEmpty { return Claim(isQueueEmpty: true) }
+        guard parts.count >= 2, let left = parts[0].int else { throw Self.unexpected("claim") }
         var claim = Claim(left: left, wantsIsolation: parts[1].int == 1)
         for entry in parts.dropFirst(2) {
             guard let job = ActiveJob(entry, validUntil: validUntil) else { throw Self.unexpected("claim") }
             claim.jobs.append(job)
         }
         return claim
+    }
+
+    /// The keys of the script `claim`.
+    static func claimKeys(_ keys: QueueKeys) -> [String] {
+        keys.ready + [
+            keys.lease, keys.delay, keys.body, keys.meta, keys.control, keys.cancelled, keys.workers, keys.workerInfo,
+            keys.crashes, keys.suspects, keys.isolating, keys.places, keys.holding, keys.held, keys.pace,
+            keys.heldBytes, keys.credit, keys.wake,
+        ]
     }
 
     /// Wakes another worker, if one sleeps.

@@ -7,10 +7,18 @@ internal import NIOCore
 package struct JobQueue: Sendable {
     package let keys: QueueKeys
     package let redis: RedisClient
+    // The names of keys are composed at each use. These two scripts run for every job.
+    let claimKeys: [String]
+    let settleKeys: [String]
 
     package init(_ redis: RedisClient, keys: QueueKeys) {
         self.redis = redis
         self.keys = keys
+        claimKeys = Self.claimKeys(keys)
+        settleKeys = [
+            keys.lease, keys.body, keys.meta, keys.stat, keys.dead, keys.deadInfo, keys.crashes, keys.isolating,
+            keys.ended,
+        ]
     }
 
     // MARK: - Claimed jobs
@@ -28,10 +36,7 @@ package struct JobQueue: Sendable {
         let entryNumber = Dictionary(uniqueKeysWithValues: entries.enumerated().map { ($1, $0 + 1) })
         let reply = try await redis.run(
             QueueScripts.settle,
-            keys: [
-                keys.lease, keys.body, keys.meta, keys.stat, keys.dead, keys.deadInfo, keys.crashes, keys.isolating,
-                keys.ended,
-            ]
+            keys: settleKeys
                 + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] }
                 + entries.map(keys.once),
             arguments: completions.reduce(

@@ -24,6 +24,8 @@ final class ClaimLoop: Sendable {
     private let listeningSince = Mutex<ContinuousClock.Instant?>(nil)
     /// Whether a wake token has arrived since the last claim.
     private let hasWakeToken = Atomic(false)
+    /// Whether `listen()` waits for a token, or is about to.
+    private let isListening = Atomic(false)
 
     /// Longest sleep of an idle worker of a small fleet with one shard. It then looks for jobs by itself, so that a
     /// lost token costs no more.
@@ -102,14 +104,14 @@ final class ClaimLoop: Sendable {
                         let claim = try await claimFree(&throttle)
                         if claim == nil { try await passTokenOn(wasNotified) }
                         if claim != nil { failures.reset() }
-                        let claimed = claim ?? []
+                        let claimed = claim?.jobs ?? []
                         for job in claimed { jobs.addTask { await self.handler.handle(job) } }
                         if claim != nil && claimed.isEmpty && free > 0 {
                             if takesOnlySuspects { return nil }
                             // Jobs that were left to other workers are asked for again soon.
-                            if !throttle.hasLeftJobs { await idle() }
+                            if !throttle.hasLeftJobs { await idle(signal, claim?.isQueueEmpty == true) }
                         } else if claimed.isEmpty {
-                            await idle()
+                            await idle(signal, false)
                         }
                         return .zero
                     } catch  where signal.level > .none || Task.isCancelled {
@@ -165,7 +167,7 @@ final class ClaimLoop: Sendable {
     /// Claims jobs for the free places.
     ///
     /// - Returns: nil if no place is free, or another shard is first.
-    private func claimFree(_ throttle: inout ClaimThrottle) async throws(RedisError) -> [ActiveJob]? {
+    private func claimFree(_ throttle: inout ClaimThrottle) async throws(RedisError) -> JobQueue.Claim? {
         let free = places.reserve(for: member)
         guard free > 0 else { return nil }
         defer { places.end(for: member) }
@@ -173,7 +175,7 @@ final class ClaimLoop: Sendable {
         let validUntil = now + LeaseHeartbeat.validity(of: lease)
         let claim = try await queue.claim(
             free,
-            running: running.count,
+            running: running.activeCount,
             places: concurrency,
             ignoresShare: throttle.ignoresShare(at: now),
             suspects: suspectHandling,
@@ -184,7 +186,7 @@ final class ClaimLoop: Sendable {
         throttle.claimed(claim.jobs.count, left: claim.left, at: now)
         if claim.wantsIsolation { isolated?.requestProcess() }
         for job in claim.jobs { running.insert(job) }
-        return claim.jobs
+        return claim
     }
 
     private var suspectHandling: JobQueue.SuspectHandling {
@@ -195,12 +197,21 @@ final class ClaimLoop: Sendable {
 
     /// Sleeps until there may be a job to claim: a wake token has arrived, or a job of this worker has ended, which
     /// increases the worker's share of the ready jobs.
-    private func idle() async {
-        if places.hasPlace(member) {
+    ///
+    /// - Parameter isQueueEmpty: whether there were no jobs to share. The ends of this worker's jobs then do not wake it
+    ///   while it waits for a token: in a large fleet with short jobs, most claims would be in vain.
+    private func idle(_ signal: ShutdownSignal, _ isQueueEmpty: Bool) async {
+        let waitsForToken = places.hasPlace(member)
+        if waitsForToken {
             listeningSince.withLock { $0 = .now }
+            isListening.store(true, ordering: .releasing)
             listening.signal()
         }
-        await running.changed.wait()
+        repeat {
+            await running.changed.wait()
+        } while waitsForToken && isQueueEmpty && isListening.load(ordering: .acquiring)
+            // A token that arrived before this call began, and after the claim.
+            && !hasWakeToken.load(ordering: .acquiring) && signal.level == .none && !Task.isCancelled
         listeningSince.withLock { $0 = nil }
     }
 
@@ -210,7 +221,9 @@ final class ClaimLoop: Sendable {
         await every(Self.checkInterval) {
             guard let since = listeningSince.withLock({ $0 }) else { return }
             let slept = since.duration(to: .now) - Self.replyTime
-            if pace.isOver(Self.idleInterval, after: slept) { running.changed.signal() }
+            guard pace.isOver(Self.idleInterval, after: slept) else { return }
+            isListening.store(false, ordering: .releasing)
+            running.changed.signal()
         }
     }
 
@@ -231,6 +244,7 @@ final class ClaimLoop: Sendable {
             // The claim that follows meets the same failure and logs it.
             failures.next(after: error)
         } done: {
+            isListening.store(false, ordering: .releasing)
             running.changed.signal()
         }
     }

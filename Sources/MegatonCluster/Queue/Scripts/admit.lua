@@ -307,6 +307,8 @@ for _, batch in ipairs(batches) do
   end
 end
 local tokens = math.min(result[1] - packed - #later - #delayedIds, maximumTokens)
-for _ = 1, tokens do redis.call('LPUSH', wakeKey, '1') end
+local announced = {}
+for i = 1, tokens do announced[i] = '1' end
+callForAll('LPUSH', wakeKey, announced)
 if tokens > 0 then redis.call('LTRIM', wakeKey, 0, maximumTokens - 1) end
 return result

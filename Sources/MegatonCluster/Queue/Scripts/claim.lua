@@ -5,10 +5,11 @@
 -- KEYS 1-3 ready: high, normal, bulk · 4 lease · 5 delay · 6 body · 7 meta · 8 control · 9 cancelled · 10 workers ·
 --      11 workerinfo · 12 crashes · 13 suspects · 14 isolating · 15 places · 16 holding · 17 held · 18 pace ·
 --      19 heldbytes · 20 credit · 21 wake
--- ARGV 1 worker · 2 lease, ms · 3 maximum number of jobs · 4 number of jobs that the worker holds · 5 its places ·
+-- ARGV 1 worker · 2 lease, ms · 3 maximum number of jobs · 4 number of jobs that it works on · 5 its places ·
 --      6 `1` to ignore its share · 7 suspects: `none`, `ask` (for a process of their own), `one` (among the others),
 --      `only`
--- Returns a list: number of jobs that were left to other workers · `1` if the caller is to start a process for
+-- Returns a list, empty if the queue has no job that is not running: until a token announces one, further claims find
+--      nothing. Otherwise: number of jobs that were left to other workers · `1` if the caller is to start a process for
 --      suspects · then for each job {id, attempt, stalls, json, batch, `1` if the batch was cancelled, number of free
 --      attempts, deaths its source is suspected of, 0 or the bytes of a JSON that is too large to be handed out and is
 --      left out, 0 or the number of sources of a pack}.
@@ -41,13 +42,15 @@ local places, ignoresShare, mode = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
 -- An idle fleet costs one read for each claim: there is nothing to hand out, to make ready or to repair.
 if redis.call('EXISTS', delayKey, suspectsKey, holdingKey, heldKey, heldBytesKey, unpack(readyKeys)) == 0 then
-  return {0, 0}
+  return {}
 end
 local t = now()
 local reply, bytes, known = {0, 0}, 0, {}
-local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey)
-local tickLimit = math.ceil(limit / 2)
-local made = tick(frontier, delayKey, metaKey, readyKeys, t, tickLimit, 1)
+-- Most queues have only ready jobs.
+local waits = redis.call('EXISTS', delayKey, holdingKey, heldKey, heldBytesKey) > 0
+local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey, not waits)
+local tickLimit, made = math.ceil(limit / 2), 0
+if waits then made = tick(frontier, delayKey, metaKey, readyKeys, t, tickLimit, 1) end
 if redis.call('HGET', controlKey, 'paused') == '1' then return reply end
 local leaseEnd = string.format('%.0f', t + leaseTime)
 local function read(ids)
@@ -148,10 +151,14 @@ local function allPlaces()
   redis.call('SET', placesKey, string.format('%d|%d|%.0f', total, workers, t), 'PX', 60000)
   return total
 end
-local ready = 0
-for k = 1, 3 do ready = ready + redis.call('LLEN', readyKeys[k]) end
+local ready, lengths = 0, {}
+for k = 1, 3 do
+  lengths[k] = redis.call('LLEN', readyKeys[k])
+  ready = ready + lengths[k]
+end
 local want = math.max(math.min(limit, ready), 0)
-if want > 0 and ignoresShare ~= '1' then
+-- The share of a worker is at least one job.
+if want > 0 and ignoresShare ~= '1' and held + want > 1 then
   local leased = redis.call('ZCARD', leaseKey)
   local total = math.max(allPlaces(), places)
   if ready < total - leased then
@@ -164,7 +171,7 @@ end
 local function shares(wanted)
   local lists, number, weights = {}, {0, 0, 0}, {16, 4, 1}
   for k = 1, 3 do
-    if redis.call('EXISTS', readyKeys[k]) == 1 then lists[#lists + 1] = k end
+    if lengths[k] > 0 then lists[#lists + 1] = k end
   end
   if #lists == 0 then return number end
   if #lists == 1 then
@@ -222,8 +229,8 @@ if want > 0 then
   for k = 1, 3 do take(k, want) end
 end
 if passed >= maximumPassed then reply[1] = math.max(reply[1], 1) end
-if #reply > 2 and (want == 0 or isFull) and redis.call('LLEN', wakeKey) == 0 and
-   (made >= tickLimit or redis.call('EXISTS', unpack(readyKeys)) > 0) then
+if #reply > 2 and (want == 0 or isFull) and
+   (made >= tickLimit or redis.call('EXISTS', unpack(readyKeys)) > 0) and redis.call('LLEN', wakeKey) == 0 then
   redis.call('LPUSH', wakeKey, '1')
 end
 if mode == 'ask' and open > 0 then

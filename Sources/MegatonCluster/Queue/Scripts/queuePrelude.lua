@@ -75,10 +75,11 @@ end
 -- the ms of its next turn · `pace`, a hash: host to the µs from one turn to the next, -1 if the host was given up, and
 -- `<host>\0` to the credits of its priorities (`turnOf`) · `heldbytes`, a hash with the `bytes` of JSON of the jobs in
 -- `holding` and `delay`, and the sources of the packs among them beyond one for each (`packed`) · and `body`.
-local function openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey)
+-- `isEmpty` is true if the caller knows that no host holds jobs.
+local function openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey, isEmpty)
   return {
     holding = holdingKey, held = heldKey, pace = paceKey, bytes = heldBytesKey, body = bodyKey, turns = {},
-    number = 0, isEmpty = redis.call('EXISTS', heldKey) == 0
+    number = 0, isEmpty = isEmpty or redis.call('EXISTS', heldKey) == 0
   }
 end
 
