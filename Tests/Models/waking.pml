@@ -68,6 +68,7 @@ bool isDraining[WORKERS];
 bool isAsleep[WORKERS];
 bool listens[WORKERS];    /* BLPOP is in flight, perhaps longer than the worker sleeps. */
 byte sleep[WORKERS];
+bool isDeaf[WORKERS];     /* Its last claim found no job that is not running: only a token wakes it. */
 
 byte faults = FAULTS;
 byte drains = DRAINS;
@@ -91,14 +92,24 @@ hidden byte i, made, moved;
     state[2] == HELD && HOST(2) == h)
 #define FETCHES(h) ((state[0] == FETCHING && !isLost[0] && HOST(0) == h) + \
     (state[1] == FETCHING && !isLost[1] && HOST(1) == h) + (state[2] == FETCHING && !isLost[2] && HOST(2) == h))
+#define WAITSANYWHERE(j) (state[j] == READY || state[j] == HELD || state[j] == DELAYED)
+#define ISEMPTY (!WAITSANYWHERE(0) && !WAITSANYWHERE(1) && !WAITSANYWHERE(2))
 #define ALLENDED (state[0] == ENDED && state[1] == ENDED && state[2] == ENDED)
 
 #include "waking-scripts.pml"
 
-/* The end of a job wakes its worker, whose BLPOP goes on. */
 inline rouse(w) {
     isAsleep[w] = false;
+    isDeaf[w] = false;
     sleep[w] = 0
+}
+
+/* The end of a job wakes its worker, whose BLPOP goes on, unless the queue was empty. */
+inline rouseByEnd(w) {
+    if
+    :: isDeaf[w] && listens[w]
+    :: else -> rouse(w)
+    fi
 }
 
 inline settle(w, j) {
@@ -107,7 +118,7 @@ inline settle(w, j) {
     timer[j] = 0;
     used[j] = 0;
     failures[j] = 0;
-    rouse(w)
+    rouseByEnd(w)
 }
 
 /* Jobs of a worker that no longer knows of them, from a state on; their permits expire. */
@@ -148,7 +159,7 @@ inline step(w, j) {
         :: state[j] == FETCHING -> timer[j] = 2
         :: state[j] != FETCHING
         fi
-    :: state[j] == REFUSED -> d_step { hold(j, timer[j]); rouse(w) }
+    :: state[j] == REFUSED -> d_step { hold(j, timer[j]); rouseByEnd(w) }
     :: state[j] == UNREACHABLE || state[j] == ANSWERED -> d_step { settle(w, j) }
     :: state[j] == FETCHING ->
         d_step {
@@ -181,7 +192,7 @@ inline step(w, j) {
                 state[j] = DELAYED;
                 owner[j] = NOWORKER;
                 timer[j] = 1;
-                rouse(w)
+                rouseByEnd(w)
             fi
         }
     fi
@@ -209,9 +220,9 @@ end:
             }
             if
 #ifdef NO_MORE
-            :: got == 0 -> isAsleep[me] = true; listens[me] = true
+            :: got == 0 -> isAsleep[me] = true; listens[me] = true; isDeaf[me] = ISEMPTY
 #else
-            :: got == 0 && !isLeft -> isAsleep[me] = true; listens[me] = true
+            :: got == 0 && !isLeft -> isAsleep[me] = true; listens[me] = true; isDeaf[me] = ISEMPTY
             :: got == 0 && isLeft  /* `claim` says so, and the worker asks again at once. */
 #endif
             :: got > 0

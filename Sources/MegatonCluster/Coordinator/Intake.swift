@@ -62,6 +62,9 @@ struct Intake: Sendable {
 
     /// Runs one round: admits the validated jobs and stages more, while it validates those that were staged before.
     ///
+    /// Both are one round trip, with the state for the next round: if Redis has many clients, each round trip waits for
+    /// the commands of all of them.
+    ///
     /// - Parameters:
     ///   - window: limit on ready and running jobs; it observes how many jobs have ended.
     ///   - staged: jobs of this epoch that earlier rounds have left.
@@ -72,12 +75,15 @@ struct Intake: Sendable {
         staged: inout StagedJobs,
         chunk: Int
     ) async throws(RedisError) -> Round {
-        let state = try await state(window: &window)
+        let known = staged.state.take()
+        let state: State
+        if let known { state = known } else { state = try await self.state(window: &window) }
         if staged.isEmpty {
             guard state.room >= window.leastRoom else { return .full }
-            staged.round = state.round
+            if known == nil { staged.round = state.round }
             // Also while the queue drains: an earlier leader, or an earlier round, may have left jobs in the stage.
-            try await stage(state, epoch: epoch, limit: min(state.room, chunk), into: &staged)
+            let call = stageCall(state, epoch: epoch, limit: min(state.room, chunk), staged)
+            staged.add(try await queue.redis.run(QueueScripts.stage, keys: call.keys, arguments: call.arguments))
             if staged.isEmpty { return state.isDraining ? .draining : state.leavesIntakes ? .full : .empty }
         }
         if staged.validated.isEmpty {
@@ -90,8 +96,7 @@ struct Intake: Sendable {
         let more = state.isDraining || room < window.leastRoom ? 0 : min(room, chunk)
         let waiting = staged.raw
         async let validated = validate(waiting[...])
-        let counts = try await admit(&staged, epoch: epoch, workers: state.workers)
-        if more > 0 { try await stage(state, epoch: epoch, limit: more, into: &staged) }
+        let counts = try await admit(&staged, epoch: epoch, state, more: more, window: &window)
         staged.raw.removeFirst(waiting.count)
         staged.validated += await validated
         return .admitted(counts)
@@ -102,7 +107,7 @@ struct Intake: Sendable {
     }
 
     /// State of the queue that decides how many jobs a round may take, and from which intakes.
-    private struct State {
+    struct State {
         /// Jobs that may be ready or running in addition to the present ones.
         let room: Int
         let workers: Int
@@ -116,17 +121,24 @@ struct Intake: Sendable {
     }
 
     private func state(window: inout AdmissionWindow) async throws(RedisError) -> State {
+        try await state(try await queue.redis.pipeline(stateCommands), window: &window)
+    }
+
+    private var stateCommands: [RedisCommand] {
         let keys = queue.keys
-        let replies = try await queue.redis.pipeline(
-            [
-                ["HLEN", .string(keys.body)], ["ZCARD", .string(keys.delay)], ["ZCARD", .string(keys.workers)],
-                // At random, so that none of many batches is left out for long.
-                ["ZRANDMEMBER", .string(keys.intakes), .int(Self.intakesAtOnce), "WITHSCORES"],
-                ["HGET", .string(keys.control), .string(JobQueue.PauseMode.drain.rawValue)],
-                ["HMGET", .string(keys.stat), "done", "failed", "cancelled", "packed"], ["GET", .string(keys.round)],
-                ["ZCARD", .string(keys.holding)], ["HMGET", .string(keys.heldBytes), "bytes", "packed"],
-                ["ZCARD", .string(keys.lease)],
-            ])
+        return [
+            ["HLEN", .string(keys.body)], ["ZCARD", .string(keys.delay)], ["ZCARD", .string(keys.workers)],
+            // At random, so that none of many batches is left out for long.
+            ["ZRANDMEMBER", .string(keys.intakes), .int(Self.intakesAtOnce), "WITHSCORES"],
+            ["HGET", .string(keys.control), .string(JobQueue.PauseMode.drain.rawValue)],
+            ["HMGET", .string(keys.stat), "done", "failed", "cancelled", "packed"], ["GET", .string(keys.round)],
+            ["ZCARD", .string(keys.holding)], ["HMGET", .string(keys.heldBytes), "bytes", "packed"],
+            ["ZCARD", .string(keys.lease)],
+        ]
+    }
+
+    /// - Parameter replies: to `stateCommands`.
+    private func state(_ replies: [RedisValue], window: inout AdmissionWindow) async throws(RedisError) -> State {
         for case .error(let text) in replies { throw RedisError(reply: text) }
         guard replies.count == 10, let alive = replies[0].int, let delayed = replies[1].int,
             let workers = replies[2].int, let held = replies[7].int
@@ -170,32 +182,27 @@ struct Intake: Sendable {
         return infos.reduce(0) { $0 + (WorkerInfo(stored: $1.string ?? "")?.concurrency ?? 0) }
     }
 
-    private func stage(
+    /// A call of the script `stage`, behind the jobs that are staged already.
+    private func stageCall(
         _ state: State,
         epoch: Int,
         limit: Int,
-        into staged: inout StagedJobs
-    ) async throws(RedisError) {
+        _ staged: StagedJobs
+    ) -> (keys: [String], arguments: [RedisArgument]) {
         let (keys, weights) = (queue.keys, state.weights)
         let batches = weights.keys.sorted()
-        let reply = try await queue.redis.run(
-            QueueScripts.stage,
-            keys: [
+        return (
+            [
                 keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.stages, keys.intakes, keys.credit,
                 keys.control, keys.round,
             ]
                 + Job.Priority.allCases.map(keys.jobs) + batches.map(keys.jobs(batch:)),
-            arguments: [.string(name), .int(epoch), .int(limit), .int(staged.count), .int(staged.round)]
+            [.string(name), .int(epoch), .int(limit), .int(staged.count), .int(staged.round)]
                 + Job.Priority.allCases.flatMap {
                     [.string(PublicIntake.name(of: $0)), .int(state.readsPublicLists ? 1 : 0)]
                 }
                 + batches.flatMap { [.string($0), .int(Self.weight(weights[$0]))] }
         )
-        staged.round += 1
-        staged.raw += (reply.array ?? []).compactMap { entry in
-            guard let bytes = entry.buffer?.readableBytesView, let end = bytes.firstIndex(of: 0) else { return nil }
-            return (String(decoding: bytes[..<end], as: UTF8.self), Data(bytes[(end + 1)...]))
-        }
     }
 
     /// The batches that have fewer than `limit` unfinished jobs.
@@ -239,11 +246,13 @@ struct Intake: Sendable {
         for case .error(let text) in replies where !text.hasPrefix("WRONGTYPE ") { throw RedisError(reply: text) }
     }
 
-    /// Admits the validated jobs.
+    /// Admits the validated jobs, and stages up to `more` behind the others.
     private func admit(
         _ staged: inout StagedJobs,
         epoch: Int,
-        workers: Int
+        _ state: State,
+        more: Int,
+        window: inout AdmissionWindow
     ) async throws(RedisError) -> Counts {
         let keys = queue.keys
         let batches = Array(Set(staged.validated.map(\.batch).filter { !$0.isEmpty })).sorted()
@@ -262,7 +271,7 @@ struct Intake: Sendable {
         let digests = Array(Set(entries.compactMap { $0?.digest })).sorted()
         let entryNumber = Dictionary(uniqueKeysWithValues: digests.enumerated().map { ($1, $0 + 1) })
         var arguments: [RedisArgument] = [
-            .string(name), .int(epoch), .int(max(1, workers)), .int(staged.round), .int(batches.count),
+            .string(name), .int(epoch), .int(max(1, state.workers)), .int(staged.round), .int(batches.count),
             .int(digests.count), .int(entryCount),
         ]
         arguments += batches.map { .string($0) }
@@ -300,21 +309,42 @@ struct Intake: Sendable {
                 .int(candidate.notBefore),
             ]
         }
-        let reply = try await queue.redis.run(
-            QueueScripts.admit,
-            keys: [
-                keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.body, keys.meta,
-            ] + keys.ready + [
+        let admitKeys =
+            [keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.body, keys.meta] + keys.ready + [
                 keys.wake, keys.dead, keys.deadInfo, keys.stat, keys.batches, keys.cancelled, keys.round,
                 keys.holding, keys.held, keys.pace, keys.heldBytes, keys.ended, keys.delay,
-            ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] } + digests.map(keys.once),
-            arguments: arguments
+            ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] } + digests.map(keys.once)
+        var next = staged
+        next.round += 1
+        next.validated.removeFirst(entryCount)
+        let stageCall = stageCall(state, epoch: epoch, limit: more, next)
+        let replies = try await queue.redis.run(
+            QueueScripts.stage,
+            after: [QueueScripts.admit.call(keys: admitKeys, arguments: arguments)] + stateCommands,
+            calls: more > 0 ? [stageCall] : []
         )
+        var reply = replies.commands[0]
+        var isCurrent = true
+        if case .error(let text) = reply {
+            guard text.hasPrefix("NOSCRIPT") else { throw RedisError(reply: text) }
+            // It was not executed.
+            reply = try await queue.redis.run(QueueScripts.admit, keys: admitKeys, arguments: arguments)
+            isCurrent = false
+        }
         guard let counts = reply.array?.compactMap(\.int), counts.count == 4 else {
             throw JobQueue.unexpected("admit")
         }
-        staged.round += 1
-        staged.validated.removeFirst(entryCount)
+        staged = next
+        if var reply = replies.calls.first {
+            // Refused, as it came before `admit`: Redis did not know that script, or sent it to another node.
+            if case .error(let text) = reply, text.hasPrefix("STALEROUND") {
+                let (keys, arguments) = stageCall
+                reply = try await queue.redis.run(QueueScripts.stage, keys: keys, arguments: arguments)
+            }
+            if case .error(let text) = reply { throw RedisError(reply: text) }
+            staged.add(reply)
+        }
+        if isCurrent { staged.state = try await self.state(Array(replies.commands.dropFirst()), window: &window) }
         repeats?.note(
             candidates.flatMap { candidate in
                 switch candidate.verdict {
@@ -338,11 +368,22 @@ struct StagedJobs: Sendable {
     var raw: [Raw] = []
     /// How often the stage in Redis has changed. If Redis has another number, its stage is not this one.
     var round = 0
+    /// The state of the queue after the last round; nil if it has to be read.
+    var state: Intake.State?
 
     var count: Int { validated.count + raw.count }
     /// Number of the sources of the validated jobs, and of the others.
     var sourceCount: Int { validated.reduce(raw.count) { $0 + $1.sourceCount } }
     var isEmpty: Bool { count == 0 }
+
+    /// Adds the reply of the script `stage`.
+    mutating func add(_ reply: RedisValue) {
+        round += 1
+        raw += (reply.array ?? []).compactMap { entry in
+            guard let bytes = entry.buffer?.readableBytesView, let end = bytes.firstIndex(of: 0) else { return nil }
+            return (String(decoding: bytes[..<end], as: UTF8.self), Data(bytes[(end + 1)...]))
+        }
+    }
 }
 
 /// The names that the public intakes have among those of batches in the stage. No batch has one of them.
