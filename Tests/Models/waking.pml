@@ -68,7 +68,7 @@ bool isDraining[WORKERS];
 bool isAsleep[WORKERS];
 bool listens[WORKERS];    /* BLPOP is in flight, perhaps longer than the worker sleeps. */
 byte sleep[WORKERS];
-bool isDeaf[WORKERS];     /* Its last claim found no job that is not running: only a token wakes it. */
+bool isDeaf[WORKERS];     /* Its last claim has left only running jobs: only a token wakes it. */
 
 byte faults = FAULTS;
 byte drains = DRAINS;
@@ -104,11 +104,12 @@ inline rouse(w) {
     sleep[w] = 0
 }
 
-/* The end of a job wakes its worker, whose BLPOP goes on, unless the queue was empty. */
+/* The end of a job wakes its worker, whose BLPOP goes on. If the queue was empty, the worker waits for a token first. */
 inline rouseByEnd(w) {
     if
+    :: isDeaf[w] && !listens[w] -> listens[w] = true; sleep[w] = IDLE
     :: isDeaf[w] && listens[w]
-    :: else -> rouse(w)
+    :: !isDeaf[w] -> rouse(w)
     fi
 }
 
@@ -225,7 +226,11 @@ end:
             :: got == 0 && !isLeft -> isAsleep[me] = true; listens[me] = true; isDeaf[me] = ISEMPTY
             :: got == 0 && isLeft  /* `claim` says so, and the worker asks again at once. */
 #endif
-            :: got > 0
+            :: got > 0 ->
+                if
+                :: ISEMPTY -> isAsleep[me] = true; isDeaf[me] = true; listens[me] = listens[me] || FREE(me)
+                :: else
+                fi
             :: got > 0 && faults > 0 -> d_step { faults--; wasHurt = true; lose(me, CLAIMED) }
             fi;
             got = 0; isReversed = false; isLeft = false

@@ -21,7 +21,7 @@ extension JobQueue {
         var jobs: [ActiveJob] = []
         /// Ready jobs that were left to other workers although the caller had places for them.
         var left = 0
-        /// Whether the queue has no job that is not running, so that the next one is announced by a token.
+        /// Whether the queue has only running jobs now, so that the next one is announced by a token.
         var isQueueEmpty = false
         /// Whether the caller is to start a process for suspects.
         var wantsIsolation = false
@@ -52,11 +52,9 @@ extension JobQueue {
                 ignoresShare ? "1" : "0", .string(suspects.rawValue),
             ]
         )
-        guard let parts = reply.array else { throw Self.unexpected("claim") }
-        if parts.isEmpty { return Claim(isQueueEmpty: true) }
-        guard parts.count >= 2, let left = parts[0].int else { throw Self.unexpected("claim") }
-        var claim = Claim(left: left, wantsIsolation: parts[1].int == 1)
-        for entry in parts.dropFirst(2) {
+        guard let parts = reply.array, parts.count >= 3, let left = parts[0].int else { throw Self.unexpected("claim") }
+        var claim = Claim(left: left, isQueueEmpty: parts[2].int == 1, wantsIsolation: parts[1].int == 1)
+        for entry in parts.dropFirst(3) {
             guard let job = ActiveJob(entry, validUntil: validUntil) else { throw Self.unexpected("claim") }
             claim.jobs.append(job)
         }

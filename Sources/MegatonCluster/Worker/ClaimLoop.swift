@@ -93,9 +93,14 @@ final class ClaimLoop: Sendable {
             await withDiscardingTaskGroup { jobs in
                 var failures = Backoff()
                 var throttle = ClaimThrottle(concurrency: concurrency)
-                var isFailing = false
+                var (isFailing, isQueueEmpty) = (false, false)
                 await repeating {
                     if signal.level > .none { return nil }
+                    if isQueueEmpty && free > 0 {
+                        isQueueEmpty = false
+                        await idle(signal, isQueueEmpty: true)
+                        return .zero
+                    }
                     do {
                         if isFailing && places.isShared { try await waitForAnswer() }
                         isFailing = false
@@ -104,14 +109,15 @@ final class ClaimLoop: Sendable {
                         let claim = try await claimFree(&throttle)
                         if claim == nil { try await passTokenOn(wasNotified) }
                         if claim != nil { failures.reset() }
+                        isQueueEmpty = claim?.isQueueEmpty ?? isQueueEmpty
                         let claimed = claim?.jobs ?? []
                         for job in claimed { jobs.addTask { await self.handler.handle(job) } }
                         if claim != nil && claimed.isEmpty && free > 0 {
                             if takesOnlySuspects { return nil }
                             // Jobs that were left to other workers are asked for again soon.
-                            if !throttle.hasLeftJobs { await idle(signal, claim?.isQueueEmpty == true) }
+                            if !throttle.hasLeftJobs && !isQueueEmpty { await idle(signal) }
                         } else if claimed.isEmpty {
-                            await idle(signal, false)
+                            await idle(signal)
                         }
                         return .zero
                     } catch  where signal.level > .none || Task.isCancelled {
@@ -198,20 +204,21 @@ final class ClaimLoop: Sendable {
     /// Sleeps until there may be a job to claim: a wake token has arrived, or a job of this worker has ended, which
     /// increases the worker's share of the ready jobs.
     ///
-    /// - Parameter isQueueEmpty: whether there were no jobs to share. The ends of this worker's jobs then do not wake it
-    ///   while it waits for a token: in a large fleet with short jobs, most claims would be in vain.
-    private func idle(_ signal: ShutdownSignal, _ isQueueEmpty: Bool) async {
+    /// - Parameter isQueueEmpty: whether the last claim has left only running jobs. The ends of this worker's jobs then
+    ///   do not wake it while it waits for a token: in a large fleet with short jobs, most claims would be in vain.
+    private func idle(_ signal: ShutdownSignal, isQueueEmpty: Bool = false) async {
         let waitsForToken = places.hasPlace(member)
         if waitsForToken {
             listeningSince.withLock { $0 = .now }
             isListening.store(true, ordering: .releasing)
             listening.signal()
         }
-        repeat {
+        // A token may have arrived before this call began, and after the claim.
+        while !(waitsForToken && isQueueEmpty && hasWakeToken.load(ordering: .acquiring)) {
             await running.changed.wait()
-        } while waitsForToken && isQueueEmpty && isListening.load(ordering: .acquiring)
-            // A token that arrived before this call began, and after the claim.
-            && !hasWakeToken.load(ordering: .acquiring) && signal.level == .none && !Task.isCancelled
+            let goesOn = waitsForToken && isQueueEmpty && isListening.load(ordering: .acquiring)
+            if !goesOn || signal.level > .none || Task.isCancelled { break }
+        }
         listeningSince.withLock { $0 = nil }
     }
 

@@ -8,9 +8,9 @@
 -- ARGV 1 worker · 2 lease, ms · 3 maximum number of jobs · 4 number of jobs that it works on · 5 its places ·
 --      6 `1` to ignore its share · 7 suspects: `none`, `ask` (for a process of their own), `one` (among the others),
 --      `only`
--- Returns a list, empty if the queue has no job that is not running: until a token announces one, further claims find
---      nothing. Otherwise: number of jobs that were left to other workers · `1` if the caller is to start a process for
---      suspects · then for each job {id, attempt, stalls, json, batch, `1` if the batch was cancelled, number of free
+-- Returns a list: number of jobs that were left to other workers · `1` if the caller is to start a process for suspects ·
+--      `1` if the queue has only running jobs now, so that further claims find nothing until a token announces a job ·
+--      then for each job {id, attempt, stalls, json, batch, `1` if the batch was cancelled, number of free
 --      attempts, deaths its source is suspected of, 0 or the bytes of a JSON that is too large to be handed out and is
 --      left out, 0 or the number of sources of a pack}.
 -- After: each of the jobs is in `lease` and in none of the ready lists, and its attempt number is one higher. Every
@@ -42,10 +42,10 @@ local places, ignoresShare, mode = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
 -- An idle fleet costs one read for each claim: there is nothing to hand out, to make ready or to repair.
 if redis.call('EXISTS', delayKey, suspectsKey, holdingKey, heldKey, heldBytesKey, unpack(readyKeys)) == 0 then
-  return {}
+  return {0, 0, 1}
 end
 local t = now()
-local reply, bytes, known = {0, 0}, 0, {}
+local reply, bytes, known = {0, 0, 0}, 0, {}
 -- Most queues have only ready jobs.
 local waits = redis.call('EXISTS', delayKey, holdingKey, heldKey, heldBytesKey) > 0
 local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey, not waits)
@@ -123,7 +123,7 @@ if ids then
     elseif not mayRun(j.d) then
       -- Behind the others: many jobs of one source must not hide those of another.
       redis.call('LPUSH', suspectsKey, j.id)
-    elseif (mode == 'one' or mode == 'only') and #reply == 2 then
+    elseif (mode == 'one' or mode == 'only') and #reply == 3 then
       fits(j)
       handOut({j})
       redis.call('ZADD', isolatingKey, leaseEnd, j.d)
@@ -229,7 +229,9 @@ if want > 0 then
   for k = 1, 3 do take(k, want) end
 end
 if passed >= maximumPassed then reply[1] = math.max(reply[1], 1) end
-if #reply > 2 and (want == 0 or isFull) and
+if not waits and not ids and #reply - 3 == ready then
+  reply[3] = 1
+elseif #reply > 3 and (want == 0 or isFull) and
    (made >= tickLimit or redis.call('EXISTS', unpack(readyKeys)) > 0) and redis.call('LLEN', wakeKey) == 0 then
   redis.call('LPUSH', wakeKey, '1')
 end
