@@ -8,11 +8,11 @@
 -- ARGV 1 worker · 2 lease, ms · 3 maximum number of jobs · 4 number of jobs that it works on · 5 its places ·
 --      6 `1` to ignore its share · 7 suspects: `none`, `ask` (for a process of their own), `one` (among the others),
 --      `only`
--- Returns a list: number of jobs that were left to other workers · `1` if the caller is to start a process for suspects ·
---      `1` if the queue has only running jobs now, so that further claims find nothing until a token announces a job ·
---      then for each job {id, attempt, stalls, json, batch, `1` if the batch was cancelled, number of free
---      attempts, deaths its source is suspected of, 0 or the bytes of a JSON that is too large to be handed out and is
---      left out, 0 or the number of sources of a pack}.
+-- Returns a list: number of jobs that were left to other workers · `1` if the caller is to start a process for
+--      suspects · `1` if the queue has only running jobs now, so that further claims find nothing until a token
+--      announces a job · then for each job {id, attempt, stalls, json, batch, `1` if the batch was cancelled, number of
+--      free attempts, deaths its source is suspected of, 0 or the bytes of a JSON that is too large to be handed out
+--      and is left out, 0 or the number of sources of a pack}.
 -- After: each of the jobs is in `lease` and in none of the ready lists, and its attempt number is one higher. Every
 -- later write about the job must carry that number: it is the fencing token. Jobs whose time has come (`tick`) go
 -- first, but of each kind only up to half of the requested number, so that fresh jobs get their turn.
