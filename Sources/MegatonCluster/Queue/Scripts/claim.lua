@@ -41,13 +41,15 @@ local worker, leaseTime, limit, held = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV
 local places, ignoresShare, mode = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
 -- An idle fleet costs one read for each claim: there is nothing to hand out, to make ready or to repair.
-if redis.call('EXISTS', delayKey, suspectsKey, holdingKey, heldKey, heldBytesKey, unpack(readyKeys)) == 0 then
-  return {0, 0, 1}
-end
+local existing = redis.call('EXISTS', delayKey, suspectsKey, holdingKey, heldKey, heldBytesKey, crashesKey,
+                            unpack(readyKeys))
+if existing == 0 then return {0, 0, 1} end
+-- Most other queues have nothing but the list of normal jobs.
+local lengths = {0, redis.call('LLEN', readyKeys[2]), 0}
+local special = existing > 1 or lengths[2] == 0
 local t = now()
 local reply, bytes, known = {0, 0, 0}, 0, {}
--- Most queues have only ready jobs.
-local waits = redis.call('EXISTS', delayKey, holdingKey, heldKey, heldBytesKey) > 0
+local waits = special and redis.call('EXISTS', delayKey, holdingKey, heldKey, heldBytesKey) > 0
 local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey, not waits)
 local tickLimit, made = math.ceil(limit / 2), 0
 if waits then made = tick(frontier, delayKey, metaKey, readyKeys, t, tickLimit, 1) end
@@ -64,7 +66,7 @@ local function read(ids)
       if d ~= '' then digests[#digests + 1] = d end
     end
   end
-  local counts = deathCounts(crashesKey, digests, t)
+  local counts = special and deathCounts(crashesKey, digests, t) or {}
   for _, j in ipairs(jobs) do
     j.deaths = counts[j.d] or 0
     j.isCancelled = j.b ~= '' and redis.call('SISMEMBER', cancelledKey, j.b) == 1
@@ -112,7 +114,7 @@ local function mayRun(d)
   end
   return isOpen[d]
 end
-local ids = redis.call('RPOP', suspectsKey, 256)
+local ids = special and redis.call('RPOP', suspectsKey, 256)
 if ids then
   redis.call('ZREMRANGEBYSCORE', isolatingKey, '-inf', t)
   local kept = {}
@@ -151,11 +153,10 @@ local function allPlaces()
   redis.call('SET', placesKey, string.format('%d|%d|%.0f', total, workers, t), 'PX', 60000)
   return total
 end
-local ready, lengths = 0, {}
-for k = 1, 3 do
-  lengths[k] = redis.call('LLEN', readyKeys[k])
-  ready = ready + lengths[k]
+if special then
+  for k = 1, 3 do lengths[k] = redis.call('LLEN', readyKeys[k]) end
 end
+local ready = lengths[1] + lengths[2] + lengths[3]
 local want = math.max(math.min(limit, ready), 0)
 -- The share of a worker is at least one job.
 if want > 0 and ignoresShare ~= '1' and held + want > 1 then
@@ -231,8 +232,8 @@ end
 if passed >= maximumPassed then reply[1] = math.max(reply[1], 1) end
 if not waits and not ids and #reply - 3 == ready then
   reply[3] = 1
-elseif #reply > 3 and (want == 0 or isFull) and
-   (made >= tickLimit or redis.call('EXISTS', unpack(readyKeys)) > 0) and redis.call('LLEN', wakeKey) == 0 then
+elseif #reply > 3 and (want == 0 or isFull) and redis.call('LLEN', wakeKey) == 0 and
+   (made >= tickLimit or not special or redis.call('EXISTS', unpack(readyKeys)) > 0) then
   redis.call('LPUSH', wakeKey, '1')
 end
 if mode == 'ask' and open > 0 then
