@@ -33,7 +33,7 @@ def slow_hosts(stage, result):
         if code != 0:
             raise Broken(f"{batch.name} was not pushed: exit {code}: {batch.process.errors[-200:]}")
     requests, start = stage.requests("limited"), time.monotonic()
-    beside = _beside(stage, result)
+    beside, slowest = _beside(stage, result)
     seconds = time.monotonic() - start
     asked = (stage.requests("limited") - requests) / seconds
     retried = stage.status().get("retried", 0)
@@ -44,7 +44,8 @@ def slow_hosts(stage, result):
     result.pace(jobs / alone, jobs / beside, jobs / after)
     result.note(f"healthy batch of {jobs}: alone {alone:.1f} s, beside {beside:.1f} s, after {after:.1f} s; "
                 f"limited host {asked:.1f} requests/s; {retried} retries")
-    result.bound("time of the healthy batch beside them / alone", beside / alone, "<=", 1.2)
+    result.bound("time of a healthy batch beside them / alone, median of the last three", beside / alone, "<=", 1.2)
+    result.bound("time of the slowest healthy batch beside them / alone", slowest / alone, "<=", 2)
     result.bound("time of the healthy batch after a cancel / alone", after / alone, "<=", 1.2)
     result.bound("requests per second of the limited host", asked, "<=", RATE * 1.1)
     result.bound("requests per second of the limited host", asked, ">=", RATE * 0.8)
@@ -53,7 +54,8 @@ def slow_hosts(stage, result):
 def _beside(stage, result):
     """The healthy batch again and again, as a queue fills with jobs that wait only in the course of minutes.
 
-    Returns the median of the last three, or infinity once one does not end in 75 s.
+    Returns the median of the last three and the slowest, or infinity once one does not end in 75 s: while the jobs of
+    the dead host are given up, the batches may be slower for a moment.
     """
     times, start = [], time.monotonic()
     while time.monotonic() - start < SECONDS and float("inf") not in times:
@@ -62,7 +64,7 @@ def _beside(stage, result):
         status = stage.status()
         waiting = ", ".join(f"{status[name]} {name}" for name in ("ready", "delayed", "held") if name in status)
         result.note(f"{time.monotonic() - start:.0f} s: a healthy batch took {times[-1]:.1f} s; {waiting}")
-    return times[-1] if times[-1] == float("inf") else statistics.median(times[-3:])
+    return (times[-1] if times[-1] == float("inf") else statistics.median(times[-3:])), max(times)
 
 
 SCENARIOS = {"slow-hosts": slow_hosts}
