@@ -152,10 +152,16 @@ package struct Pack: Sendable, Equatable {
 
     /// Reads the wire form.
     ///
-    /// - Parameter makeID: makes the id of a pack that has none.
+    /// - Parameters:
+    ///   - wasValidated: whether a coordinator has validated its sources.
+    ///   - makeID: makes the id of a pack that has none.
     /// - Returns: nil if the JSON has no field `sources`.
     /// - Throws: `JobError` if the pack cannot be accepted as a whole.
-    static func read(_ json: Data, makeID: () -> String) throws(JobError) -> Pushed? {
+    static func read(
+        _ json: Data,
+        wasValidated: Bool = false,
+        makeID: () -> String
+    ) throws(JobError) -> Pushed? {
         guard json.count <= Job.maximumSize, mentionsSources(json) else { return nil }
         var fields: [Data] = []
         var list: Data?
@@ -196,7 +202,7 @@ package struct Pack: Sendable, Equatable {
         for (index, element) in elements.enumerated() {
             let ownID = sourceID(index + 1, of: id)
             do throws(JobError) {
-                var source = try Self.source(element, at: index, id: ownID)
+                var source = try Self.source(element, at: index, id: ownID, wasValidated: wasValidated)
                 source.labels = source.labels ?? labels
                 if source.id != ownID { pushed.hasMadeIDs = false }
                 pushed.pack.sources.append(source)
@@ -292,7 +298,12 @@ package struct Pack: Sendable, Equatable {
         var key: String?
     }
 
-    private static func source(_ json: Data, at index: Int, id: String) throws(JobError) -> Source {
+    private static func source(
+        _ json: Data,
+        at index: Int,
+        id: String,
+        wasValidated: Bool
+    ) throws(JobError) -> Source {
         let path = "sources[\(index)]"
         let found: Source
         if let plain = plainSource(json, id: id) {
@@ -300,6 +311,7 @@ package struct Pack: Sendable, Equatable {
         } else {
             found = try decodedSource(json, path, id: id)
         }
+        if wasValidated { return found }
         var job = Job(id: found.id, source: found.source, output: found.output, labels: found.labels)
         job.idempotencyKey = found.idempotencyKey
         if let problem = job.problem { throw JobError("\(path).\(problem)") }
@@ -364,7 +376,7 @@ package struct Pack: Sendable, Equatable {
 extension Pack {
     /// Reads a pack that a coordinator has admitted.
     package init(json: Data) throws(JobError) {
-        guard let pushed = try Self.read(json, makeID: { "" }), pushed.invalid.isEmpty else {
+        guard let pushed = try Self.read(json, wasValidated: true, makeID: { "" }), pushed.invalid.isEmpty else {
             throw JobError("the pack cannot be read")
         }
         self = pushed.pack
