@@ -62,8 +62,8 @@ struct Intake: Sendable {
 
     /// Runs one round: admits the validated jobs and stages more, while it validates those that were staged before.
     ///
-    /// Both are one round trip, with the state for the next round: if Redis has many clients, each round trip waits for
-    /// the commands of all of them.
+    /// Both are one round trip, with the state for the next round, and another one reads the settings of batches: if Redis
+    /// has many clients, each round trip waits for the commands of all of them.
     ///
     /// - Parameters:
     ///   - window: limit on ready and running jobs; it observes how many jobs have ended.
@@ -324,27 +324,15 @@ struct Intake: Sendable {
             calls: more > 0 ? [stageCall] : []
         )
         var reply = replies.commands[0]
-        var isCurrent = true
         if case .error(let text) = reply {
             guard text.hasPrefix("NOSCRIPT") else { throw RedisError(reply: text) }
             // It was not executed.
             reply = try await queue.redis.run(QueueScripts.admit, keys: admitKeys, arguments: arguments)
-            isCurrent = false
         }
         guard let counts = reply.array?.compactMap(\.int), counts.count == 4 else {
             throw JobQueue.unexpected("admit")
         }
         staged = next
-        if var reply = replies.calls.first {
-            // Refused, as it came before `admit`: Redis did not know that script, or sent it to another node.
-            if case .error(let text) = reply, text.hasPrefix("STALEROUND") {
-                let (keys, arguments) = stageCall
-                reply = try await queue.redis.run(QueueScripts.stage, keys: keys, arguments: arguments)
-            }
-            if case .error(let text) = reply { throw RedisError(reply: text) }
-            staged.add(reply)
-        }
-        if isCurrent { staged.state = try await self.state(Array(replies.commands.dropFirst()), window: &window) }
         repeats?.note(
             candidates.flatMap { candidate in
                 switch candidate.verdict {
@@ -354,6 +342,18 @@ struct Intake: Sendable {
                 }
             }
         )
+        if var reply = replies.calls.first {
+            // Refused, as it came before `admit`: Redis did not know that script, or sent it to another node.
+            if case .error(let text) = reply, text.hasPrefix("STALEROUND") {
+                let (keys, arguments) = stageCall
+                reply = try await queue.redis.run(QueueScripts.stage, keys: keys, arguments: arguments)
+            }
+            if case .error(let text) = reply { throw RedisError(reply: text) }
+            staged.add(reply)
+        }
+        let following = try await self.state(Array(replies.commands.dropFirst()), window: &window)
+        // Otherwise it was read before `admit` ran.
+        if following.round == next.round { staged.state = following }
         return Counts(admitted: counts[0], invalid: counts[1], duplicates: counts[2], cancelled: counts[3])
     }
 }
@@ -368,7 +368,7 @@ struct StagedJobs: Sendable {
     var raw: [Raw] = []
     /// How often the stage in Redis has changed. If Redis has another number, its stage is not this one.
     var round = 0
-    /// The state of the queue after the last round; nil if it has to be read.
+    /// The state of the queue after the last `admit`, without the jobs staged since; nil if it has to be read.
     var state: Intake.State?
 
     var count: Int { validated.count + raw.count }

@@ -98,6 +98,8 @@ final class ClaimLoop: Sendable {
                     if signal.level > .none { return nil }
                     if isQueueEmpty && free > 0 {
                         isQueueEmpty = false
+                        // It waits for a token now, not for a place: its turn is another shard's.
+                        places.leave(member)
                         await idle(signal, isQueueEmpty: true)
                         return .zero
                     }
@@ -162,10 +164,9 @@ final class ClaimLoop: Sendable {
         return wasNotified
     }
 
-    /// Passes on a wake token for which there is no place any more: another shard has claimed for it in between, and
-    /// the other workers may sleep.
+    /// Passes on a wake token for which there is no place any more: this worker has claimed for it in between, and the
+    /// other workers may sleep.
     private func passTokenOn(_ wasNotified: Bool) async throws(RedisError) {
-        guard places.isShared else { return }
         let isNotified = hasWakeToken.exchange(false, ordering: .acquiringAndReleasing)
         if wasNotified || isNotified { try await queue.passTokenOn() }
     }
@@ -204,8 +205,9 @@ final class ClaimLoop: Sendable {
     /// Sleeps until there may be a job to claim: a wake token has arrived, or a job of this worker has ended, which
     /// increases the worker's share of the ready jobs.
     ///
-    /// - Parameter isQueueEmpty: whether the last claim has left only running jobs. The ends of this worker's jobs then
-    ///   do not wake it while it waits for a token: in a large fleet with short jobs, most claims would be in vain.
+    /// - Parameter isQueueEmpty: whether the queue had only running jobs after the last claim. The ends of this worker's
+    ///   jobs then do not wake it while it waits for a token: in a large fleet with short jobs, most claims would be in
+    ///   vain.
     private func idle(_ signal: ShutdownSignal, isQueueEmpty: Bool = false) async {
         let waitsForToken = places.hasPlace(member)
         if waitsForToken {
@@ -229,9 +231,14 @@ final class ClaimLoop: Sendable {
             guard let since = listeningSince.withLock({ $0 }) else { return }
             let slept = since.duration(to: .now) - Self.replyTime
             guard pace.isOver(Self.idleInterval, after: slept) else { return }
-            isListening.store(false, ordering: .releasing)
-            running.changed.signal()
+            look()
         }
+    }
+
+    /// Looks for jobs, also while the worker waits for a token.
+    func look() {
+        isListening.store(false, ordering: .releasing)
+        running.changed.signal()
     }
 
     /// Pops a wake token whenever the worker is idle, on its own connection, so that the end of a job can wake the
@@ -240,19 +247,21 @@ final class ClaimLoop: Sendable {
         var failures = Backoff()
         await listening.serve {
             if try await waitForToken() {
-                // A job has been claimed since the worker was idle. The token belongs to a worker with a free place.
-                let isPassedOn = free <= 0
-                if isPassedOn { try await queue.passTokenOn() }
-                // With one shard, the next claim need not wait. With several, the token would be passed on twice.
-                if !isPassedOn || !places.isShared { hasWakeToken.store(true, ordering: .releasing) }
+                // A job has been claimed since the worker was idle. The token belongs to a worker with a free place. If
+                // the place is gone when the claim begins, `passTokenOn` passes the token on.
+                if free <= 0 {
+                    try await queue.passTokenOn()
+                } else {
+                    hasWakeToken.store(true, ordering: .releasing)
+                }
             }
             failures.reset()
         } pauseAfter: { error in
             // The claim that follows meets the same failure and logs it.
-            failures.next(after: error)
-        } done: {
             isListening.store(false, ordering: .releasing)
-            running.changed.signal()
+            return failures.next(after: error)
+        } done: {
+            look()
         }
     }
 

@@ -22,7 +22,8 @@ final class RunningJobs: Sendable {
 
     private let state = Mutex(State())
     private let lastRenewal = Mutex<ContinuousClock.Instant?>(nil)
-    /// Fired each time a job ends, and whenever the claim loop should look again for another reason.
+    /// Fired each time a job ends, and whenever the claim loop should look again for another reason; a loop that waits
+    /// for a token does not look then (`ClaimLoop.look`).
     let changed = AsyncSignal()
     /// Nil without a claim loop.
     private let siblings = Mutex<Siblings?>(nil)

@@ -231,7 +231,7 @@ public final class Worker: Sendable {
                 group.addTask {
                     await withTaskGroup(of: Void.self) { process in
                         process.addTask {
-                            await isolated.run { for shard in shards { shard.running.changed.signal() } }
+                            await isolated.run { for shard in shards { shard.claims.look() } }
                         }
                         process.addTask { await signal.wait(for: .drain) }
                         await process.next()

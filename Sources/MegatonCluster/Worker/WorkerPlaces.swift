@@ -163,7 +163,7 @@ final class WorkerPlaces: Sendable {
         wakeNext(after: member)
     }
 
-    /// Ends the work of a shard, which no longer claims.
+    /// Gives up the turn of a shard, which does not claim now.
     func leave(_ member: Int) {
         state.withLock { state in
             state.waiting.removeAll { $0 == member }

@@ -59,7 +59,8 @@ struct SmallBehindLarge: Scenario {
         func push(_ numbers: Range<Int>) async throws {
             for number in numbers {
                 try Task.checkCancellation()
-                try await submitter.add(templates[number % templates.count].json(number))
+                let job = templates[number % templates.count].json(number)
+                try await submitter.add(job)
             }
         }
 

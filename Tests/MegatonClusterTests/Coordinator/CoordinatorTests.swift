@@ -146,6 +146,20 @@ import Testing
         }
     }
 
+    /// `stage` goes along with `admit`, and is refused if Redis did not know that script.
+    @Test func aRoundGoesOnAfterRedisHasForgottenTheScripts() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for id in ids { try await fixture.push(QueueFixture.job(id)) }
+            var (staged, admitted) = (StagedJobs(), [Int]())
+            while case .admitted(let counts) = try await fixture.round(&staged) {
+                admitted.append(counts.admitted)
+                try await fixture.redis.send(["SCRIPT", "FLUSH"])
+            }
+            #expect(admitted == [20, 20, 40, 20])
+            #expect(try await fixture.claim(1000).map(\.id) == ids)
+        }
+    }
+
     @Test func stagedJobsAreAdmittedAlthoughTheQueueIsPaused() async throws {
         try await QueueFixture.run { (fixture) async throws in
             for id in ids { try await fixture.push(QueueFixture.job(id)) }

@@ -145,4 +145,38 @@ import Testing
             #expect(try await fixture.count("EXISTS", fixture.keys.batch("b")) == 0)
         }
     }
+
+    /// A worker that hears so asks no more until a token arrives: it must be true.
+    @Test func aClaimReportsThatOnlyRunningJobsAreLeft() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            func claims() async throws -> [Bool] {
+                var all: [Bool] = []
+                for _ in 0..<2 { all.append(try await claim(1, fixture).isQueueEmpty) }
+                return all
+            }
+            #expect(try await claims() == [true, true])
+            for id in ["a", "b"] { try await fixture.push(QueueFixture.job(id)) }
+            try await fixture.admitAll(2)
+            #expect(try await claims() == [false, true], "one is left after the first claim, none after the second")
+            try await fixture.push(QueueFixture.job("high", priority: .high))
+            try await fixture.admitAll(1)
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.crashes), "99999999999999", "digest"])
+            #expect(try await claims() == [true, true])
+            try await fixture.push(QueueFixture.job("c"), QueueFixture.job("d"))
+            try await fixture.admitAll(2)
+            let job = try #require(try await fixture.claim(1).first)
+            let queue = fixture.queue
+            _ = try await queue.retry(job, worker: "w1", after: .seconds(60), countsAttempt: true, counters: [:])
+            #expect(try await claims() == [false, false], "a delayed job is left")
+            try await fixture.redis.send(["DEL", .string(fixture.keys.delay), .string(fixture.keys.heldBytes)])
+            try await fixture.redis.send(["LPUSH", .string(fixture.keys.suspects), "unknown"])
+            #expect(try await claims() == [false, true], "it looked at the suspects, and dropped one that is no job")
+            try await fixture.redis.send(["LPUSH", .string(fixture.keys.ready(.normal)), "unknown"])
+            #expect(try await claims() == [false, true])
+            try await fixture.push(QueueFixture.job("e"))
+            try await fixture.admitAll(1)
+            try await fixture.queue.set(.paused, to: true)
+            #expect(try await claims() == [false, false])
+        }
+    }
 }

@@ -49,6 +49,22 @@ import Testing
         places.end(for: a, at: start)
     }
 
+    /// Fault: a worker that had been full waited for its turn and not for a token, which nobody gives without jobs.
+    @Test func aShardThatGivesItsTurnUpHasAPlace() throws {
+        let places = WorkerPlaces(count: 1, waitsForSettlements: false)
+        let running = RunningJobs()
+        let member = places.add(running)
+        #expect(places.reserve(for: member) == 1)
+        let job = try job("1")
+        running.insert(job)
+        places.end(for: member)
+        #expect(places.reserve(for: member) == 0 && places.isWaiting(member))
+        running.remove(job)
+        #expect(!places.hasPlace(member))
+        places.leave(member)
+        #expect(places.hasPlace(member))
+    }
+
     /// Fault: a pack that filled the worker gave its place up for ready jobs of its own shard alone.
     @Test func aPackLearnsOfReadyJobsInShardsThatWait() async throws {
         let places = WorkerPlaces(count: 1, waitsForSettlements: false)

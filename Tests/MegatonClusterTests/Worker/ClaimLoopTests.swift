@@ -1,0 +1,116 @@
+import Logging
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import NIOPosix
+import Testing
+
+@testable import MegatonCluster
+
+/// When a worker claims, and when it waits for a token instead, on a real Redis.
+@Suite(.timeLimit(.minutes(2))) struct ClaimLoopTests {
+    /// Reports each job that starts, and ends it when the test says so.
+    private struct Runner: JobRunning {
+        let started: AsyncStream<String>.Continuation
+        let end = AsyncSignal()
+
+        func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> JobRunner.Result {
+            started.yield(job.id ?? "")
+            await end.wait()
+            return .done([])
+        }
+    }
+
+    /// Runs the loop of a worker with one place.
+    private func run(
+        _ fixture: QueueFixture,
+        _ body: (inout AsyncStream<String>.Iterator, AsyncSignal) async throws -> Void
+    ) async throws {
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let (stream, continuation) = AsyncStream.makeStream(of: String.self)
+        let (runner, running) = (Runner(started: continuation), RunningJobs())
+        var configuration = Worker.Configuration(control: fixture.server.configuration)
+        configuration.concurrency = 1
+        let handler = JobHandler(
+            queue: fixture.queue,
+            completions: CompletionBatcher(fixture.queue, worker: "w1"),
+            runner: runner,
+            running: running,
+            statistics: StatisticsRecorder(),
+            retry: RetryPolicy(),
+            maximumStalls: 3,
+            worker: "w1",
+            history: History(file: nil, logger: logger),
+            logger: logger
+        )
+        let group = MultiThreadedEventLoopGroup.singleton
+        let wake = RedisClient(fixture.server.configuration, role: "wake", group: group, logger: logger)
+        defer { wake.close() }
+        let loop = ClaimLoop(
+            configuration,
+            queue: fixture.queue,
+            wake: wake,
+            handler: handler,
+            running: running,
+            logger: logger
+        )
+        let signal = ShutdownSignal()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await loop.run(until: signal) }
+            var jobs = stream.makeAsyncIterator()
+            do {
+                try await body(&jobs, runner.end)
+            } catch {
+                signal.raise(to: .abort)
+                throw error
+            }
+            signal.raise(to: .abort)
+            try await group.waitForAll()
+        }
+    }
+
+    /// Fault: each job of a worker with one place caused 2.6 claims that found nothing.
+    @Test func theEndOfAJobCausesNoClaimOfAnEmptyQueue() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            func admit(_ id: String) async throws -> Int {
+                let before = try await fixture.redis.calls("evalsha")
+                try await fixture.push(QueueFixture.job(id))
+                try await fixture.admit()
+                return try await fixture.redis.calls("evalsha") - before
+            }
+            let admission = try await admit("a")
+            try await run(fixture) { jobs, end in
+                #expect(await jobs.next() == "a")
+                // The worker has claimed the job without its token.
+                try await fixture.redis.send(["DEL", .string(fixture.keys.wake)])
+                let before = try await fixture.redis.calls("evalsha")
+                end.signal()
+                // The job has been settled when its worker waits for a token.
+                func isSettled() async throws -> Bool {
+                    let isWaiting = try await fixture.redis.calls("blpop") > 0
+                    return try await fixture.count("ZCARD", fixture.keys.lease) == 0 && isWaiting
+                }
+                while try await !isSettled() { await Task.yield() }
+                _ = try await admit("b")
+                #expect(await jobs.next() == "b")
+                let calls = try await fixture.redis.calls("evalsha") - before
+                #expect(calls == admission + 2, "a settlement, and the claim of the next job")
+            }
+        }
+    }
+
+    /// Fault: a token that arrived while the worker claimed was lost, and its job waited for an idle interval.
+    @Test func theTokenOfAFullWorkerIsPassedOn() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a"))
+            try await fixture.admit()
+            try await run(fixture) { jobs, end in
+                #expect(await jobs.next() == "a")
+                try await fixture.push(QueueFixture.job("b"))
+                try await fixture.admit()
+                end.signal()
+                #expect(await jobs.next() == "b")
+            }
+        }
+    }
+}
