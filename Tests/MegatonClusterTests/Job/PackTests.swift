@@ -155,4 +155,24 @@ import Testing
         let tooLarge = "{\"sources\":[\"http://a.example/1\",\"\(data)\(data)\"]}"
         #expect(sizes(candidates(tooLarge)) == [-1])
     }
+
+    /// The host is read once for sources that begin alike: no other source may pass for one of them.
+    @Test(arguments: [
+        (["http://a.example/1", "http://a.example/2", "http://a.example/1"], "a.example:80"),
+        (["http://a.example/1", "HTTP://A.example/2", "http://a.example:80/3"], "a.example:80"),
+        (["http://a.example/1?u=http://b.example/", "http://a.example/x://b.example/"], "a.example:80"),
+        (["http://a.example/1", "http://a.example@b.example/2"], nil),
+        (["http://a.example/1", "https://a.example/2"], nil),
+        (["http://a.example/1", "http://a.example:81/2"], nil),
+        (["http://a.example/1", "http://a.example?x", "http://b.example?x"], nil),
+        (["file:///a/1", "file:///a/2"], nil),
+    ])
+    func theHostIsThatOfAllSources(_ sources: [String], _ host: String?) {
+        let pack = Pack(
+            sharing: Job(id: "p", source: ""),
+            sources: sources.enumerated().map { Pack.Source(id: "p.\($0)", source: $1) }
+        )
+        #expect(pack.host == host)
+        #expect(pack.hasOneHost == (host != nil || sources[0].hasPrefix("file:")))
+    }
 }
