@@ -85,7 +85,8 @@ package struct Pack: Sendable, Equatable {
             return nil
         }
         let authority = bytes[scheme...].dropFirst(3)
-        guard let end = authority.firstIndex(where: { "/?#\\".utf8.contains($0) }), bytes[end] == UInt8(ascii: "/") else {
+        guard let end = authority.firstIndex(where: { "/?#\\".utf8.contains($0) }), bytes[end] == UInt8(ascii: "/")
+        else {
             return nil
         }
         return source[..<end]
