@@ -80,6 +80,7 @@ MUTATIONS = [
     ("idle workers trust the tokens alone", "waking", "FAULTS=1 NO_FALLBACK", False),
     ("`claim` leaves ready jobs without a token", "waking", "NO_CHAIN", False),
     ("`claim` ends at its bound and the worker sleeps", "waking", "CIRCUIT CONCURRENCY=2 EARLY NO_MORE", False),
+    ("a worker that was full does not wait for a token", "waking", "NO_LISTENING", False),
     ("a full worker swallows a token", "waking", "NO_PASSING", False),
     ("a draining worker keeps a token", "waking", "DRAINS=1 NO_FAREWELL", False),
     ("`hold` counts the attempt", "waking", "HOLD_COUNTS", False),

@@ -13,7 +13,7 @@
  * process died or lost a reply; no host gets more requests than CONCURRENCY at a time, one in RATE units of time, none
  * while its circuit is open, one after; a held job uses no attempt; every job ends.
  * Mutations: NO_TURN, NO_TICK, NO_TOKEN, NO_TOKEN_OF_RELEASE, NO_FALLBACK, NO_CHAIN, NO_MORE, NO_PASSING, NO_FAREWELL,
- * HOLD_COUNTS, NO_CONCURRENCY, NO_RATE, NO_PROBE.
+ * HOLD_COUNTS, NO_LISTENING, NO_CONCURRENCY, NO_RATE, NO_PROBE.
  */
 
 #define JOBS 3
@@ -68,6 +68,7 @@ bool isDraining[WORKERS];
 bool isAsleep[WORKERS];
 bool listens[WORKERS];    /* BLPOP is in flight, perhaps longer than the worker sleeps. */
 byte sleep[WORKERS];
+bool isBroken[WORKERS];   /* It waits for the reply to a BLPOP that never comes, until its sleep is over. */
 bool isDeaf[WORKERS];     /* Its last claim has left only running jobs: only a token wakes it. */
 
 byte faults = FAULTS;
@@ -101,14 +102,19 @@ hidden byte i, made, moved;
 inline rouse(w) {
     isAsleep[w] = false;
     isDeaf[w] = false;
+    isBroken[w] = false;
     sleep[w] = 0
 }
 
 /* The end of a job wakes its worker, whose BLPOP goes on. If the queue was empty, the worker waits for a token first. */
 inline rouseByEnd(w) {
     if
-    :: isDeaf[w] && !listens[w] -> listens[w] = true; sleep[w] = IDLE
-    :: isDeaf[w] && listens[w]
+    :: isDeaf[w] && !listens[w] && !isBroken[w] ->
+#ifndef NO_LISTENING
+        listens[w] = true;
+#endif
+        sleep[w] = IDLE
+    :: isDeaf[w] && (listens[w] || isBroken[w])
     :: !isDeaf[w] -> rouse(w)
     fi
 }
@@ -252,6 +258,7 @@ end:
             tokens > 0 && listens[me] && isAlive[me] && faults > 0;
             tokens--;
             listens[me] = false;
+            isBroken[me] = true;
             faults--;
             wasHurt = true
         }
