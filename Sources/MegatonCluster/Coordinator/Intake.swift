@@ -62,8 +62,8 @@ struct Intake: Sendable {
 
     /// Runs one round: admits the validated jobs and stages more, while it validates those that were staged before.
     ///
-    /// Both are one round trip, with the state for the next round, and another one reads the settings of batches: if Redis
-    /// has many clients, each round trip waits for the commands of all of them.
+    /// Both are one round trip, with the state for the next round, and another one reads the settings of batches: if
+    /// Redis has many clients, each round trip waits for the commands of all of them.
     ///
     /// - Parameters:
     ///   - window: limit on ready and running jobs; it observes how many jobs have ended.

@@ -69,7 +69,8 @@ package struct Pack: Sendable, Equatable {
     private var hosts: Set<String?> {
         var (job, last) = (shared, Substring?.none)
         return sources.reduce(into: []) { hosts, source in
-            // Most sources begin like the one before, and to read each URL takes longer than the rest of the validation.
+            // Most sources begin like the one before, and to read each URL takes longer than the rest of the
+            // validation.
             let beginning = Self.beginning(of: source.source)
             if let beginning, beginning == last { return }
             job.source = source.source

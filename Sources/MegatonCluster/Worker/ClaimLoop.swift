@@ -205,7 +205,8 @@ final class ClaimLoop: Sendable {
     /// Sleeps until there may be a job to claim: a wake token has arrived, or a job of this worker has ended, which
     /// increases the worker's share of the ready jobs.
     ///
-    /// - Parameter isQueueEmpty: whether the queue had only running jobs after the last claim. The ends of this worker's
+    /// - Parameter isQueueEmpty: whether the queue had only running jobs after the last claim. The ends of this
+    /// worker's
     ///   jobs then do not wake it while it waits for a token: in a large fleet with short jobs, most claims would be in
     ///   vain.
     private func idle(_ signal: ShutdownSignal, isQueueEmpty: Bool = false) async {
