@@ -133,7 +133,8 @@ final class BatchRun: Sendable {
             notRetried: progress.notRetried,
             wasInterrupted: shutdown.level > .none && !isWhole,
             ranOutOfTime: progress.ranOutOfTime && !isWhole,
-            openJobs: progress.wasAbandoned ? 0 : summary.open,
+            // Of a batch that was followed to its end, `missing` has them: a failover may have taken counts back.
+            openJobs: progress.wasAbandoned || isFollowed ? 0 : summary.open,
             isReadWhole: progress.isComplete,
             missing: missing
         )
