@@ -207,7 +207,8 @@ package struct Resharding: Sendable {
         }
     }
 
-    /// Whether a shard that is removed has its copy of the layout. Without it, nobody knows whether it is empty.
+    /// Whether a shard that is removed has its copy of the layout. Without it, the shard may have jobs elsewhere, which
+    /// the change would cut off.
     private func isPresent(_ shard: JobQueue, _ change: Change) async throws(RedisError) -> Bool {
         let number = shard.keys.shard
         guard number < change.old.count else { return true }
@@ -222,7 +223,8 @@ package struct Resharding: Sendable {
         let found = text.map { "\"\($0.prefix(64))\" in the place of it" } ?? "nothing of it"
         throw refusal(
             "Shard \(number) of the queue \"\(address.queue)\" cannot be removed, as \(shard.redis.configuration) has "
-                + "\(found): nobody knows whether it is empty. \(ShardLayout.namingRemedy) Only if its server has lost its data, add --accept-loss."
+                + "\(found): its jobs may be on another server. \(ShardLayout.namingRemedy) Only if its server has "
+                + "lost its data, add --accept-loss."
         )
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import MegatonPipeline
 import MegatonRedis
 import MegatonTestSupport
@@ -92,6 +93,32 @@ struct QueueFixture: Sendable {
         let outcome = JobOutcome(id: job.id, source: job.id, status: status)
         let end = JobCompletion(job: job, outcome: outcome, dead: dead, counters: ["renders": 1])
         return try await queue.settle([end], worker: worker)[0]
+    }
+
+    /// The handler of a worker "w1".
+    ///
+    /// - Parameter interval: time after which the sources of a pack that have ended are settled.
+    func handler(
+        _ runner: any JobRunning,
+        running: RunningJobs,
+        places: Int = 1,
+        interval: Duration = .seconds(60)
+    ) -> JobHandler {
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        return JobHandler(
+            queue: queue,
+            completions: CompletionBatcher(queue, worker: "w1"),
+            runner: runner,
+            running: running,
+            statistics: StatisticsRecorder(),
+            retry: RetryPolicy(),
+            maximumStalls: 3,
+            worker: "w1",
+            history: History(file: nil, logger: logger),
+            logger: logger,
+            places: places,
+            packInterval: interval
+        )
     }
 
     /// Expires a lease without a wait: only Redis' clock counts, and the score is compared with it.

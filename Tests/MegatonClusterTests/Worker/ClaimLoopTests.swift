@@ -31,18 +31,6 @@ import Testing
         let (runner, running) = (Runner(started: continuation), RunningJobs())
         var configuration = Worker.Configuration(control: fixture.server.configuration)
         configuration.concurrency = 1
-        let handler = JobHandler(
-            queue: fixture.queue,
-            completions: CompletionBatcher(fixture.queue, worker: "w1"),
-            runner: runner,
-            running: running,
-            statistics: StatisticsRecorder(),
-            retry: RetryPolicy(),
-            maximumStalls: 3,
-            worker: "w1",
-            history: History(file: nil, logger: logger),
-            logger: logger
-        )
         let group = MultiThreadedEventLoopGroup.singleton
         let wake = RedisClient(fixture.server.configuration, role: "wake", group: group, logger: logger)
         defer { wake.close() }
@@ -50,7 +38,7 @@ import Testing
             configuration,
             queue: fixture.queue,
             wake: wake,
-            handler: handler,
+            handler: fixture.handler(runner, running: running),
             running: running,
             logger: logger
         )

@@ -1,5 +1,4 @@
 import Foundation
-import Logging
 import MegatonPipeline
 import MegatonRedis
 import MegatonTestSupport
@@ -35,30 +34,6 @@ import Testing
         }
     }
 
-    private func handler(
-        _ runner: Runner,
-        _ fixture: QueueFixture,
-        running: RunningJobs,
-        places: Int = 1,
-        interval: Duration = .seconds(60)
-    ) -> JobHandler {
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        return JobHandler(
-            queue: fixture.queue,
-            completions: CompletionBatcher(fixture.queue, worker: "w1"),
-            runner: runner,
-            running: running,
-            statistics: StatisticsRecorder(),
-            retry: RetryPolicy(),
-            maximumStalls: 3,
-            worker: "w1",
-            history: History(file: nil, logger: logger),
-            logger: logger,
-            places: places,
-            packInterval: interval
-        )
-    }
-
     /// A claimed pack of a batch whose ids are unique.
     private func claimed(_ count: Int, _ fixture: QueueFixture, _ running: RunningJobs) async throws -> ActiveJob {
         let sources = (1...count).map { Pack.Source(id: "p.\($0)", source: "http://a.example/\($0)") }
@@ -87,7 +62,7 @@ import Testing
                 }, RunningJobs()
             )
             let active = try await claimed(40, fixture, running)
-            await handler(runner, fixture, running: running, places: places).handle(active)
+            await fixture.handler(runner, running: running, places: places).handle(active)
             let batch = try await fixture.batch("b")
             #expect(batch["done"] == 40 && batch.isFinished)
             let state = runner.state.withLock { $0 }
@@ -108,7 +83,7 @@ import Testing
             }
             let running = RunningJobs()
             let active = try await claimed(4, fixture, running)
-            await handler(runner, fixture, running: running).handle(active)
+            await fixture.handler(runner, running: running).handle(active)
             let batch = try await fixture.batch("b")
             #expect(batch["done"] == 2 && batch["failed"] == 1 && !batch.isFinished)
             #expect(try await fixture.places("p.2") == ["dead"])
@@ -131,7 +106,7 @@ import Testing
             }
             let running = RunningJobs()
             let active = try await claimed(5, fixture, running)
-            await handler(runner, fixture, running: running).handle(active)
+            await fixture.handler(runner, running: running).handle(active)
             #expect(runner.state.withLock { $0.ids } == ["p.1", "p.2"], "the others are not tried")
             #expect(try await fixture.places("p") == ["held"])
             #expect(try await fixture.batch("b")["done"] == 1)
@@ -153,7 +128,7 @@ import Testing
                 }
                 return .done([])
             }
-            await handler(runner, fixture, running: running).handle(active)
+            await fixture.handler(runner, running: running).handle(active)
             let batch = try await fixture.batch("b")
             switch reason {
             case .shutdown:
@@ -176,7 +151,7 @@ import Testing
                 if job.id == "p.2" { running.beginDraining() }
                 return .done([])
             }
-            await handler(runner, fixture, running: running).handle(active)
+            await fixture.handler(runner, running: running).handle(active)
             #expect(runner.state.withLock { $0.ids } == ["p.1", "p.2"])
             #expect(try await fixture.batch("b")["done"] == 2)
             let rest = try #require(try await fixture.claim(worker: "w2").first)
@@ -191,7 +166,7 @@ import Testing
             try await fixture.queue.sweep(dead: ["w1"])
             let again = try #require(try await fixture.claim().first)
             let runner = Runner { _ in .done([]) }
-            await handler(runner, fixture, running: running).handle(again)
+            await fixture.handler(runner, running: running).handle(again)
             #expect(runner.state.withLock { $0.ids }.isEmpty)
             let singles = try await fixture.claim(5)
             #expect(singles.map(\.id).sorted() == ["p.1", "p.2", "p.3"])
@@ -206,7 +181,7 @@ import Testing
             try await fixture.push(QueueFixture.job("single"))
             try await fixture.admit()
             let runner = Runner { _ in .done([]) }
-            await handler(runner, fixture, running: running, places: places, interval: .zero).handle(active)
+            await fixture.handler(runner, running: running, places: places, interval: .zero).handle(active)
             let batch = try await fixture.batch("b")
             if places > 1 {
                 #expect(batch["done"] == 5, "the other job has a place of its own")
@@ -233,7 +208,7 @@ import Testing
             let again = try #require(try await fixture.claim().first)
             running.insert(again)
             let before = try await settlements(fixture)
-            await handler(Runner { _ in .done([]) }, fixture, running: running).handle(again)
+            await fixture.handler(Runner { _ in .done([]) }, running: running).handle(again)
             #expect(try await settlements(fixture) - before >= 4)
             #expect(try await fixture.queue.alive() == 200)
             #expect(try await fixture.count("ZCARD", fixture.keys.lease) == 0)
@@ -257,7 +232,7 @@ import Testing
             let score = (try await fixture.queue.now() + 60_000) * 8 + 3
             try await fixture.redis.send(["ZADD", .string(fixture.keys.crashes), .int(Int(score)), .string(digest)])
             let runner = Runner { _ in .done([]) }
-            await handler(runner, fixture, running: running).handle(active)
+            await fixture.handler(runner, running: running).handle(active)
             #expect(runner.state.withLock { $0.ids } == ["p.1", "p.3"])
             let single = try #require(try await fixture.claim().first)
             #expect(single.id == "p.2" && single.isQuarantined)
