@@ -14,9 +14,9 @@
 -- After: a job is in exactly one of intake and stage. Jobs that the stage held already come first, so that after a
 -- failure between `stage` and `admit` a leader resumes with the same jobs.
 -- A job of more than 1 MiB is cut and marked with a first byte 1, so that validation rejects it. One call moves about
--- 1 MiB and returns at most 1 MiB, or one job: Redis serves no other client meanwhile, and a larger reply could not be
--- read. If a batch's own intake has large jobs behind small ones, it moves up to eight of them at once: submitters push
--- at most 1 MiB for each.
+-- 1 MiB, less what the stage had, and returns at most 2 MiB, or one job: Redis serves no other client meanwhile, and
+-- jobs that it moved but did not return would be ahead of all that are pushed later. If a batch's own intake has large
+-- jobs behind small ones, it moves up to eight of them at once: submitters push at most 1 MiB for each.
 -- Smooth weighted round robin, as in nginx: with each job, every intake that has jobs gains its weight, and the intake
 -- with the most credit provides the job and pays the sum of all weights. A weight counts 16, 4 or 1 times by priority,
 -- as in `claim`: that of the list, or for a batch that of the last job that left its intake, `normal` before the first.
@@ -41,8 +41,18 @@ if (redis.call('GET', roundKey) or '0') ~= round then
 end
 redis.call('INCR', roundKey)
 local stagedBefore = redis.call('LLEN', stageKey)
-local want = limit - math.max(stagedBefore - alreadyHeld, 0)
-if redis.call('HGET', controlKey, 'drain') == '1' then want = 0 end
+local maximumBytes = 1048576
+-- The jobs to return. First those that the stage had, if an earlier leader or call has left them; one by one, as they
+-- may be large.
+local staged, bytes = {}, 0
+for i = alreadyHeld, math.min(stagedBefore, alreadyHeld + limit) - 1 do
+  local job = redis.call('LRANGE', stageKey, i, i)[1]
+  bytes = bytes + #job
+  if #staged > 0 and bytes > maximumBytes then break end
+  staged[#staged + 1] = job
+end
+local want = limit - #staged
+if stagedBefore - alreadyHeld > #staged or redis.call('HGET', controlKey, 'drain') == '1' then want = 0 end
 -- The position of an intake in ARGV.
 local function position(k)
   return 6 + 2 * (k - publicIntake)
@@ -59,7 +69,7 @@ local function occurrences(text, part, at)
 end
 -- The number of sources of a job. Each source of a pack is an object with the field `source`, or a URL.
 local function size(job)
-  local at = #job <= 1048576 and string.find(job, '"sources"', 1, true)
+  local at = #job <= maximumBytes and string.find(job, '"sources"', 1, true)
   if not at then return 1 end
   local objects = occurrences(job, '"source"', at)
   return math.max(objects > 0 and objects or occurrences(job, '://', at), 1)
@@ -67,7 +77,7 @@ end
 -- The priority in a job's JSON. The search for a plain text comes first: a pattern is tried at each byte, which takes
 -- 10 ms for a job of 1 MiB.
 local function priorityOf(job)
-  local at = #job <= 1048576 and string.find(job, '"priority":"', 1, true)
+  local at = #job <= maximumBytes and string.find(job, '"priority":"', 1, true)
   return at and string.match(job, '^"priority":"(%l+)"', at) or 'normal'
 end
 local priorityWeights = {high = 16, normal = 4, bulk = 1}
@@ -89,8 +99,8 @@ for k = publicIntake, #KEYS do
 end
 -- Pages are small, so that a call reads little beyond the limit: large jobs one by one, and those of a public intake,
 -- whose size nothing limits.
-local moved, page, taken = 0, 1, {}
-while want > 0 and #open > 0 and moved < 1048576 do
+local last, page, taken = 0, 1, {}
+while want > 0 and #open > 0 and bytes + last <= maximumBytes do
   local best = 1
   for i = 1, #open do
     open[i].credit = open[i].credit + open[i].weight
@@ -101,13 +111,14 @@ while want > 0 and #open > 0 and moved < 1048576 do
   local jobs = redis.call('RPOP', intake.key, #open == 1 and not intake.isPublic and math.min(want, page) or 1)
   if jobs then
     intake.credit = intake.credit - total
-    local before, sources, cost = moved, 0, 0
+    local before, sources, cost = bytes, 0, 0
     local priority
     for _, job in ipairs(jobs) do
       local number = size(job)
-      moved, sources, cost = moved + #job, sources + number, cost + math.max(number, math.ceil(#job / 8192))
+      bytes, last = bytes + #job, #job
+      sources, cost = sources + number, cost + math.max(number, math.ceil(#job / 8192))
       priority = priorityOf(job)
-      if #job > 1048576 then job = '\1' .. string.sub(job, 1, 1024) end
+      if #job > maximumBytes then job = '\1' .. string.sub(job, 1, 1024) end
       taken[#taken + 1] = intake.batch .. '\0' .. job
     end
     want = want - sources
@@ -121,7 +132,7 @@ while want > 0 and #open > 0 and moved < 1048576 do
       intake.priority, intake.weight = priority, intake.share * priorityWeights[priority]
       total = total + intake.weight
     end
-    page = (moved - before) / #jobs < 8192 and math.min(page * 2, 8) or 1
+    page = (bytes - before) / #jobs < 8192 and math.min(page * 2, 8) or 1
   else
     total = total - intake.weight
     table.remove(open, best)
@@ -138,12 +149,11 @@ for k = publicIntake, #KEYS do
     if k > publicIntake + 2 then redis.call('ZREM', intakesKey, batch) end
   end
 end
--- Jobs that were in the stage before, if an earlier leader has left them, one by one, as they may be large.
-local staged, bytes = {}, 0
-for i = alreadyHeld, alreadyHeld + limit - 1 do
-  local job = i < stagedBefore and redis.call('LRANGE', stageKey, i, i)[1] or taken[i - stagedBefore + 1]
-  bytes = bytes + (job and #job or 0)
-  if not job or #staged > 0 and bytes > 1048576 then break end
+bytes = 0
+for _, job in ipairs(staged) do bytes = bytes + #job end
+for _, job in ipairs(taken) do
+  bytes = bytes + #job
+  if #staged > 0 and bytes > 2 * maximumBytes then break end
   staged[#staged + 1] = job
 end
 if #staged > 0 then redis.call('SADD', stagesKey, epoch) end
