@@ -154,7 +154,9 @@ extension Job {
     /// The host of the source as in host limits, `host:port`; nil if the source has none, or if only the workers know
     /// it, as with `s3:`.
     package var host: String? {
-        guard let url = URL(string: source), ["http", "https"].contains(url.scheme?.lowercased()) else { return nil }
+        // Before it is read as a URL, as a data: URL may have a megabyte.
+        let scheme = source.prefix("https:".count).prefix { $0 != ":" }.lowercased()
+        guard ["http", "https"].contains(scheme), let url = URL(string: source) else { return nil }
         return HostRateLimiter.name(of: url)
     }
 

@@ -77,9 +77,9 @@ package struct OutputTemplate: Sendable, Hashable {
     /// The absolute path for one rendition. Parts that derive from the source cannot lead out of the template's
     /// directory: they lose `..`, slashes and control characters.
     package func path(source: String, rendition: Rendition, size: PixelSize) -> String {
-        let url = URL(string: source)
         // The bytes of a data: URL are no path, and may be many.
-        let isData = url?.scheme == "data"
+        let isData = source.prefix(5).lowercased() == "data:"
+        let url = isData ? nil : URL(string: source)
         let components = isData ? [] : (url.map(Self.components) ?? []).map(Self.plain)
         let file = isData ? "data" : components.last ?? "index"
         let stem = file.lastIndex(of: ".").flatMap { $0 == file.startIndex ? nil : String(file[..<$0]) } ?? file

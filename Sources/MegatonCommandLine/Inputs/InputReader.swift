@@ -297,6 +297,8 @@ package struct InputReader {
     }
 
     private static func url(_ text: String) throws -> Input {
+        // Before it is read as a URL, as it may have many bytes.
+        if text.prefix(5).lowercased() == "data:" { return .source(url: text, path: "data-\(OutputPath.hash(text))") }
         guard let url = URL(string: text) else {
             // The worker reports its fault in the line of the ledger.
             return .source(url: text, path: OutputPath.hash(text))
@@ -304,7 +306,6 @@ package struct InputReader {
         switch url.scheme?.lowercased() {
         case "file":
             return .source(url: text, path: OutputPath.of(OutputTemplate.components(of: url)))
-        case "data": return .source(url: text, path: "data-\(OutputPath.hash(text))")
         default: return .source(url: text, path: OutputPath.of(url))
         }
     }

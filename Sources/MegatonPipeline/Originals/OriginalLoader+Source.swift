@@ -76,21 +76,23 @@ enum DataURL {
     ///
     /// - Throws: `.invalidURL`.
     static func decode(_ url: URL) throws(ImageError) -> Data {
-        let text = Array(url.absoluteString.utf8.dropFirst("data:".utf8.count))
+        // An array, as each byte of a `Data` costs a call of its iterator.
+        let text = Array(url.absoluteString.utf8)
         guard let comma = text.firstIndex(of: UInt8(ascii: ",")) else {
             throw ImageError(.invalidURL, "A data: URL needs a comma before its data.")
         }
-        var body = Data(text[(comma + 1)...])
+        var body = text[(comma + 1)...]
         if body.contains(UInt8(ascii: "%")) {
             guard let plain = String(decoding: body, as: UTF8.self).removingPercentEncoding else {
                 throw ImageError(.invalidURL, "The percent-encoding of a data: URL is invalid.")
             }
-            body = Data(plain.utf8)
+            body = Array(plain.utf8)[...]
         }
-        guard String(decoding: text[..<comma].suffix(7), as: UTF8.self).lowercased() == ";base64" else { return body }
+        let head = text[..<comma].dropFirst("data:".utf8.count)
+        guard String(decoding: head.suffix(7), as: UTF8.self).lowercased() == ";base64" else { return Data(body) }
         if body.contains(where: isWhitespace) { body.removeAll(where: isWhitespace) }
         // Strict (RFC 4648 section 3.3): invalid base64 is an error, and must not look like an empty image.
-        guard let data = Data(base64Encoded: body) else {
+        guard let data = Data(base64Encoded: Data(body)) else {
             throw ImageError(.invalidURL, "The base64 of a data: URL is invalid.")
         }
         return data

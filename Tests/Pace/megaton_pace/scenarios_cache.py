@@ -5,7 +5,7 @@ import time
 
 
 def full_cache(stage, result):
-    """D10: a full noeviction cache, and none, beside one that works (15 s, at most 310 s)"""
+    """D10: a full noeviction cache, and none, beside one that works (20 s, at most 310 s)"""
     stage.start([16, 16, 16, 16], cache=["maxmemory-policy noeviction"])
 
     def pace(name):
@@ -23,6 +23,8 @@ def full_cache(stage, result):
     stage.cache.client.send("CONFIG", "SET", "maxmemory", "1")
     full = pace("full")
     stage.cache.client.send("CONFIG", "SET", "maxmemory", "0")
+    # A worker takes the cache for full until 5 s after the last refusal.
+    time.sleep(6)
     again = pace("again")
     stage.cache.kill()
     time.sleep(5)
