@@ -201,8 +201,7 @@ struct JobBuilder: Sendable {
     }
 
     private static func path(of source: String) -> String {
-        // Before it is read as a URL, as it may have many bytes.
-        if source.prefix(5).lowercased() == "data:" { return "data-\(OutputPath.hash(source))" }
+        if OutputTemplate.isDataURL(source) { return "data-\(OutputPath.hash(source))" }
         guard let url = URL(string: source) else { return OutputPath.hash(source) }
         switch url.scheme?.lowercased() {
         case "http", "https", "s3": return OutputPath.of(url)

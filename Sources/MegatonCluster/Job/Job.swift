@@ -154,9 +154,9 @@ extension Job {
     /// The host of the source as in host limits, `host:port`; nil if the source has none, or if only the workers know
     /// it, as with `s3:`.
     package var host: String? {
-        // Before it is read as a URL, as a data: URL may have a megabyte.
-        let scheme = source.prefix("https:".count).prefix { $0 != ":" }.lowercased()
-        guard ["http", "https"].contains(scheme), let url = URL(string: source) else { return nil }
+        // Compared before the source is parsed as a URL: a data: URL may have a megabyte.
+        let beginning = String(decoding: source.utf8.prefix("https:".utf8.count), as: UTF8.self).lowercased()
+        guard beginning.hasPrefix("http:") || beginning == "https:", let url = URL(string: source) else { return nil }
         return HostRateLimiter.name(of: url)
     }
 

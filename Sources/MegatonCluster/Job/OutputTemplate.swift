@@ -74,11 +74,16 @@ package struct OutputTemplate: Sendable, Hashable {
         return Set(renditions.map(\.format.fileExtension)).count == renditions.count
     }
 
+    /// Whether a source is a `data:` URL; faster than to parse it, as it may have a megabyte.
+    package static func isDataURL(_ source: String) -> Bool {
+        String(decoding: source.utf8.prefix("data:".utf8.count), as: UTF8.self).lowercased() == "data:"
+    }
+
     /// The absolute path for one rendition. Parts that derive from the source cannot lead out of the template's
     /// directory: they lose `..`, slashes and control characters.
     package func path(source: String, rendition: Rendition, size: PixelSize) -> String {
         // The bytes of a data: URL are no path, and may be many.
-        let isData = source.prefix(5).lowercased() == "data:"
+        let isData = Self.isDataURL(source)
         let url = isData ? nil : URL(string: source)
         let components = isData ? [] : (url.map(Self.components) ?? []).map(Self.plain)
         let file = isData ? "data" : components.last ?? "index"

@@ -297,8 +297,7 @@ package struct InputReader {
     }
 
     private static func url(_ text: String) throws -> Input {
-        // Before it is read as a URL, as it may have many bytes.
-        if text.prefix(5).lowercased() == "data:" { return .source(url: text, path: "data-\(OutputPath.hash(text))") }
+        if OutputTemplate.isDataURL(text) { return .source(url: text, path: "data-\(OutputPath.hash(text))") }
         guard let url = URL(string: text) else {
             // The worker reports its fault in the line of the ledger.
             return .source(url: text, path: OutputPath.hash(text))

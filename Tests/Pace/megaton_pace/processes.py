@@ -1,5 +1,6 @@
 """Processes of a scenario. Each is ended by its own process id, whatever way the scenario ends."""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -32,13 +33,12 @@ def _end_with_parent():
 
 def _begin_urgent():
     _end_with_parent()
-    # Each session has its share of the processors, whatever the nice value of its processes is. Only root may ask for
-    # a larger one; the process of another user begins as all others do.
-    if os.geteuid() == 0:
+    # Each session has its share of the processors, whatever the nice value of its processes is. Without the right to
+    # ask for a larger one, the process begins as all others do.
+    with contextlib.suppress(OSError):
         os.nice(-_URGENCY)
-        if os.path.exists("/proc/self/autogroup"):
-            with open("/proc/self/autogroup", "w", encoding="ascii") as group:
-                group.write(str(-_URGENCY))
+    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as group:
+        group.write(str(-_URGENCY))
 
 
 class Process:

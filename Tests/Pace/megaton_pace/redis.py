@@ -74,7 +74,7 @@ class Redis:
         return dict(line.split(":", 1) for line in lines if ":" in line)
 
     def calls(self):
-        """The number of calls of each command since the start."""
+        """The number of calls of each command since the start, or since CONFIG RESETSTAT."""
         stats = self.info("commandstats")
         return {
             name.removeprefix("cmdstat_").split("|")[0]: int(value.split("calls=")[1].split(",")[0])

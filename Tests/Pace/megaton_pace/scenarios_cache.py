@@ -23,7 +23,7 @@ def full_cache(stage, result):
     stage.cache.client.send("CONFIG", "SET", "maxmemory", "1")
     full = pace("full")
     stage.cache.client.send("CONFIG", "SET", "maxmemory", "0")
-    # A worker takes the cache for full until 5 s after the last refusal.
+    # A worker considers the cache full until 5 s after the last refusal.
     time.sleep(6)
     again = pace("again")
     stage.cache.kill()

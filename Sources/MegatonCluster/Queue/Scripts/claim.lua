@@ -52,7 +52,16 @@ local reply, bytes, known = {0, 0, 0}, 0, {}
 local waits = special and redis.call('EXISTS', delayKey, holdingKey, heldKey, heldBytesKey) > 0
 local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey, not waits)
 local tickLimit, made = math.ceil(limit / 2), 0
-if waits then made = tick(frontier, delayKey, metaKey, readyKeys, t, tickLimit, 1) end
+-- The places of the fleet when they were last counted, the number of workers then, and the ms of that.
+local function countedPlaces()
+  local n, w, at = string.match(redis.call('GET', placesKey) or '', '^(%d+)|(%d+)|(%d+)$')
+  return tonumber(n), tonumber(w), tonumber(at)
+end
+-- At least the places of this worker, and one for each: they are counted only if workers share the last jobs.
+local function fleet()
+  return math.max(countedPlaces() or 0, redis.call('ZCARD', workersKey), places), redis.call('ZCARD', leaseKey)
+end
+if waits then made = tick(frontier, delayKey, metaKey, readyKeys, t, tickLimit, fleet) end
 if redis.call('HGET', controlKey, 'paused') == '1' then return reply end
 local leaseEnd = string.format('%.0f', t + leaseTime)
 local function read(ids)
@@ -139,9 +148,9 @@ if ids then
 end
 if mode == 'only' then return reply end
 local function allPlaces()
-  local n, w, at = string.match(redis.call('GET', placesKey) or '', '^(%d+)|(%d+)|(%d+)$')
+  local n, w, at = countedPlaces()
   local workers = redis.call('ZCARD', workersKey)
-  if n and tonumber(w) == workers and t - tonumber(at) < 1000 and t >= tonumber(at) then return tonumber(n) end
+  if n and w == workers and t - at < 1000 and t >= at then return n end
   local total = 0
   local alive = redis.call('ZRANGEBYSCORE', workersKey, t - leaseTime, '+inf', 'LIMIT', 0, 5000)
   for i = 1, #alive, 1000 do

@@ -72,10 +72,10 @@ end
 
 -- The frontier: jobs that wait until their host takes another request. It has five keys: `holding`, a sorted set with
 -- the jobs of all hosts, all with the score 0, as `<host>\0<priority><place>\0<id>` · `held`, a sorted set: host to
--- the ms of its next turn · `pace`, a hash: host to the µs from one turn to the next, -1 if the host was given up, and
--- `<host>\0` to the credits of its priorities (`turnOf`) · `heldbytes`, a hash with the `bytes` of JSON of the jobs in
--- `holding` and `delay`, and the sources of the packs among them beyond one for each (`packed`) · and `body`.
--- `isEmpty` is true if the caller knows that no host holds jobs.
+-- the ms of its next turn · `pace`, a hash: host to the µs from one turn to the next, -1 if the host was given up,
+-- `<host>\0` to the credits of its priorities (`turnOf`), and `\0` to the ids of `openGivenUp` · `heldbytes`, a hash
+-- with the `bytes` of JSON of the jobs in `holding` and `delay`, and the sources of the packs among them beyond one for
+-- each (`packed`) · and `body`. `isEmpty` is true if the caller knows that no host holds jobs.
 local function openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey, isEmpty)
   return {
     holding = holdingKey, held = heldKey, pace = paceKey, bytes = heldBytesKey, body = bodyKey, turns = {},
@@ -135,8 +135,9 @@ local function hold(frontier, metaKey, jobs, class, t)
 end
 
 -- Makes held jobs ready by their entries, and lets them pass. Entries to which no job belongs any more are dropped.
+-- Returns the ids of the jobs, and the number of their sources.
 local function releaseHeld(frontier, metaKey, readyKeys, host, entries, goesLast)
-  if #entries == 0 then return 0 end
+  if #entries == 0 then return {}, 0 end
   local ids, places = {}, {}
   for i, entry in ipairs(entries) do
     local _, place, id = readEntry(host, entry)
@@ -159,7 +160,38 @@ local function releaseHeld(frontier, metaKey, readyKeys, host, entries, goesLast
   callForAll('HSET', metaKey, passed)
   for k = 1, 3 do callForAll(goesLast and 'LPUSH' or 'RPUSH', readyKeys[k], lists[k]) end
   countHeldBytes(frontier, released, -1, packed)
-  return #released
+  return released, #released + packed
+end
+
+-- The jobs of hosts that were given up which were made ready and have not ended: their ids, the number of their
+-- sources, and how many of them run. Their ids are in `pace` as a JSON array.
+local function openGivenUp(frontier, metaKey)
+  local read, noted = pcall(cjson.decode, redis.call('HGET', frontier.pace, '\0') or '[]')
+  local givenUp = {ids = {}, sources = 0, running = 0}
+  if not read or type(noted) ~= 'table' or #noted == 0 then return givenUp end
+  for i, m in ipairs(redis.call('HMGET', metaKey, unpack(noted))) do
+    local a, _, w, _, _, _, d, h = unpackMeta(m or '')
+    local runs = a and w ~= '' and string.sub(w, 1, 1) ~= '#'
+    if runs or a and string.sub(h, -1) == '!' then
+      givenUp.ids[#givenUp.ids + 1] = noted[i]
+      givenUp.sources = givenUp.sources + sourceCount(d)
+      if runs then givenUp.running = givenUp.running + 1 end
+    end
+  end
+  return givenUp
+end
+
+-- How many more jobs of hosts that were given up may be made ready. They end without a request, but each takes a place
+-- and processor time, and a pack of them takes long: they get an eighth of the places of the fleet, and half of those
+-- that other jobs leave, each source as one. At most 256 are noted.
+local function roomForGivenUp(givenUp, places, leased)
+  local count = #givenUp.ids
+  local room = math.max(1, math.floor(places / 8)) - count
+  if count > 0 then
+    local free = (places - (leased - givenUp.running)) / 2
+    room = math.max(room, math.floor((free - givenUp.sources) * count / givenUp.sources))
+  end
+  return math.max(math.min(room, 256 - count), 0)
 end
 
 -- The entries of held jobs that have a turn of their host: at most `number`, the oldest of each priority. If the host
@@ -208,9 +240,10 @@ end
 
 -- Makes jobs ready whose time has come: delayed ones that are due, the earliest in front, and of each host whose turn
 -- it is as many as fit into the time since, at most 256 (`turnOf`). A host that has no jobs left is forgotten. Of each
--- kind at most `limit`. Of hosts that were given up only as many as keep 32 jobs ready, or `leastGivenUp`: more would
--- fill the window, and no intake would be read until they have failed. Returns the number of jobs that were made ready.
-local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, leastGivenUp)
+-- kind at most `limit`. Of hosts that were given up only some at a time (`roomForGivenUp`), behind all others: more
+-- would fill the window, so that no intake is read until they have failed, and the places. `fleet` returns the number
+-- of places of all workers, and the number of leases. Returns the number of jobs that were made ready.
+local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, fleet)
   local due = redis.call('ZRANGEBYSCORE', delayKey, '-inf', t, 'LIMIT', 0, limit)
   local made, packed, lists = 0, 0, {{}, {}, {}}
   if #due > 0 then
@@ -236,38 +269,55 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, leastGiven
     local first = redis.call('ZRANGE', frontier.holding, 0, 0)[1]
     if first then redis.call('ZADD', frontier.held, t, string.match(first, '^[^%z]*')) end
   end
-  local released, roomForGivenUp = 0, nil
+  local released, givenUp, places, leased = 0, nil, nil, nil
+  -- Releases jobs of a host that was given up. Returns whether it has no others.
+  local function release(host)
+    if not givenUp then
+      givenUp = openGivenUp(frontier, metaKey)
+      places, leased = fleet()
+    end
+    local number = math.min(roomForGivenUp(givenUp, places, leased), limit - released)
+    while number > 0 do
+      local entries = turnOf(frontier, host, number)
+      local ids, sources = releaseHeld(frontier, metaKey, readyKeys, host, entries, true)
+      for _, id in ipairs(ids) do givenUp.ids[#givenUp.ids + 1] = id end
+      givenUp.sources = givenUp.sources + sources
+      released = released + #ids
+      if #entries < number then return true end
+      number = math.min(roomForGivenUp(givenUp, places, leased), limit - released)
+    end
+    return false
+  end
   local hosts = redis.call('ZRANGEBYSCORE', frontier.held, '-inf', t, 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #hosts, 2 do
     if released >= limit then break end
     local host, turn = hosts[i], tonumber(hosts[i + 1])
     local pace = tonumber(redis.call('HGET', frontier.pace, host) or '0')
-    local isGivenUp, step = pace < 0, math.max(pace / 1000, 1)
-    local number = math.min(256, 1 + math.floor(math.min(t - turn, 1000) / step))
-    if isGivenUp then
-      if not roomForGivenUp then
-        local ready = 0
-        for k = 1, 3 do ready = ready + redis.call('LLEN', readyKeys[k]) end
-        roomForGivenUp = math.max(32 - ready, leastGivenUp)
-      end
-      number = roomForGivenUp
+    local step = math.max(pace / 1000, 1)
+    local number = math.min(256, 1 + math.floor(math.min(t - turn, 1000) / step), limit - released)
+    local isEmpty
+    if pace < 0 then
+      isEmpty = release(host)
+    else
+      local entries = turnOf(frontier, host, number)
+      released = released + #releaseHeld(frontier, metaKey, readyKeys, host, entries, false)
+      isEmpty = #entries < number
     end
-    number = math.min(number, limit - released)
-    local entries = number > 0 and turnOf(frontier, host, number) or {}
-    released = released + releaseHeld(frontier, metaKey, readyKeys, host, entries, isGivenUp)
-    if isGivenUp then roomForGivenUp = roomForGivenUp - #entries end
-    if #entries < number then
+    if isEmpty then
       redis.call('ZREM', frontier.held, host)
       redis.call('HDEL', frontier.pace, host, host .. '\0')
       frontier.turns[host] = 0
     else
       local following = t - turn > 1000 and t + step or turn + number * step
-      -- Behind other hosts, if it is to wait until fewer jobs are ready.
-      if isGivenUp then following = number > 0 and t or t + 50 end
+      -- Behind other hosts; until then some of the others have ended.
+      if pace < 0 then following = t + 20 end
       redis.call('ZADD', frontier.held, following, host)
       frontier.turns[host] = following
     end
   end
+  if givenUp then redis.call('HSET', frontier.pace, '\0', cjson.encode(givenUp.ids)) end
+  -- Without hosts there is nothing left to limit.
+  if #hosts > 0 and redis.call('HLEN', frontier.pace) == 1 then redis.call('HDEL', frontier.pace, '\0') end
   -- A repair may have removed jobs without their bytes: they must not stay counted for ever.
   if redis.call('EXISTS', frontier.holding, delayKey) == 0 then redis.call('UNLINK', frontier.bytes) end
   return made + released

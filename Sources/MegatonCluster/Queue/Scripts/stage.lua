@@ -24,9 +24,9 @@
 -- with that priority, so that the shares hold even if there is room for only one job at a time. A batch's own intake is
 -- forgotten once it is empty.
 -- A pack counts as its sources, in the shares and in the maximum number, of which the last one may be beyond it. They
--- are counted by what each of them has in its text, so that no JSON has to be read. In the shares, a job of many bytes
--- counts as several, one for each 8 KiB: an intake of large jobs must not take most of the time of Redis (deficit round
--- robin, Shreedhar and Varghese, SIGCOMM 1995).
+-- are counted by a text that each of them contains, so that no JSON has to be read. In the shares, a job of many bytes
+-- counts as several, one for each 8 KiB: an intake of large jobs must not take most of the time of Redis (as in deficit
+-- round robin, Shreedhar and Varghese, SIGCOMM 1995).
 -- Nothing is moved from the intakes while the queue drains.
 
 local leaderKey, epochKey, stageKey, stagesKey, intakesKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -48,7 +48,7 @@ local staged, bytes = {}, 0
 for i = alreadyHeld, math.min(stagedBefore, alreadyHeld + limit) - 1 do
   local job = redis.call('LRANGE', stageKey, i, i)[1]
   bytes = bytes + #job
-  if #staged > 0 and bytes > maximumBytes then break end
+  if #staged > 0 and bytes > 2 * maximumBytes then break end
   staged[#staged + 1] = job
 end
 local want = limit - #staged
@@ -74,13 +74,19 @@ local function size(job)
   local objects = occurrences(job, '"source"', at)
   return math.max(objects > 0 and objects or occurrences(job, '://', at), 1)
 end
+local priorityWeights = {high = 16, normal = 4, bulk = 1}
 -- The priority in a job's JSON. The search for a plain text comes first: a pattern is tried at each byte, which takes
 -- 10 ms for a job of 1 MiB.
 local function priorityOf(job)
   local at = #job <= maximumBytes and string.find(job, '"priority":"', 1, true)
-  return at and string.match(job, '^"priority":"(%l+)"', at) or 'normal'
+  while at do
+    local priority = string.match(job, '^"priority":"(%l+)"', at)
+    -- Others are labels of that name.
+    if priorityWeights[priority] then return priority end
+    at = string.find(job, '"priority":"', at + 1, true)
+  end
+  return 'normal'
 end
-local priorityWeights = {high = 16, normal = 4, bulk = 1}
 local publicPriorities = {'high', 'normal', 'bulk'}
 local open, total = {}, 0
 for k = publicIntake, #KEYS do
@@ -97,6 +103,8 @@ for k = publicIntake, #KEYS do
     total = total + intake.weight
   end
 end
+-- A debt from a time at which other intakes had many jobs must not outlast them: no more than one job costs.
+for _, intake in ipairs(open) do intake.credit = math.max(math.min(intake.credit, 256 * total), -256 * total) end
 -- Pages are small, so that a call reads little beyond the limit: large jobs one by one, and those of a public intake,
 -- whose size nothing limits.
 local last, page, taken = 0, 1, {}
@@ -116,7 +124,7 @@ while want > 0 and #open > 0 and bytes + last <= maximumBytes do
     for _, job in ipairs(jobs) do
       local number = size(job)
       bytes, last = bytes + #job, #job
-      sources, cost = sources + number, cost + math.max(number, math.ceil(#job / 8192))
+      sources, cost = sources + number, cost + math.max(number, math.min(math.ceil(#job / 8192), 128))
       priority = priorityOf(job)
       if #job > maximumBytes then job = '\1' .. string.sub(job, 1, 1024) end
       taken[#taken + 1] = intake.batch .. '\0' .. job

@@ -187,7 +187,9 @@ callForAll('LPUSH', suspectsKey, suspects)
 for k = 1, 3 do callForAll('RPUSH', readyKeys[k], lists[k]) end
 if #swept > 0 then redis.call('HINCRBY', statKey, 'stalled', #swept) end
 local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey)
-local tokens = math.min(#swept + tick(frontier, delayKey, metaKey, readyKeys, t, math.min(limit, 500), 0), 256)
+-- Each worker has at least one place.
+local function fleet() return redis.call('ZCARD', workersKey), redis.call('ZCARD', leaseKey) end
+local tokens = math.min(#swept + tick(frontier, delayKey, metaKey, readyKeys, t, math.min(limit, 500), fleet), 256)
 for _ = 1, tokens do redis.call('LPUSH', wakeKey, '1') end
 if tokens > 0 then redis.call('LTRIM', wakeKey, 0, 255) end
 redis.call('ZREMRANGEBYSCORE', crashesKey, '-inf', string.format('%.0f', t * 8))
