@@ -118,4 +118,13 @@ import Testing
             ($0 as? ImagePipeline.Error)?.code == .outputFailed
         }
     }
+
+    @Test func onlyWebSourcesHaveAHost() {
+        func host(_ source: String) -> String? { Job(id: "a", source: source).host }
+        #expect(host("HTTPS://A.example/b.jpg") == "a.example:443")
+        #expect(host("http://a.example:8080/") == "a.example:8080")
+        for source in ["data:image/png;base64,AAAA", "https", "httpsx://a.example/", "file:///a", "s3://bucket/a", ""] {
+            #expect(host(source) == nil, "\(source)")
+        }
+    }
 }

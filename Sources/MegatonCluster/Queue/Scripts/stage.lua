@@ -48,7 +48,7 @@ local staged, bytes = {}, 0
 for i = alreadyHeld, math.min(stagedBefore, alreadyHeld + limit) - 1 do
   local job = redis.call('LRANGE', stageKey, i, i)[1]
   bytes = bytes + #job
-  if #staged > 0 and bytes > 2 * maximumBytes then break end
+  if #staged > 0 and bytes > maximumBytes then break end
   staged[#staged + 1] = job
 end
 local want = limit - #staged
