@@ -49,7 +49,8 @@ import Testing
         places.end(for: a, at: start)
     }
 
-    /// Fault: a worker that had been full waited for its turn among the shards, and not for a token. It claimed no more.
+    /// Fault: a worker that had been full waited for its turn among the shards, and not for a token. It claimed no
+    /// more.
     @Test func aShardThatGivesItsTurnUpHasAPlace() throws {
         let places = WorkerPlaces(count: 1, waitsForSettlements: false)
         let running = RunningJobs()
