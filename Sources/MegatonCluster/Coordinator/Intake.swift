@@ -28,7 +28,18 @@ struct Intake: Sendable {
         var invalid = 0
         var duplicates = 0
         var cancelled = 0
+
+        /// - Parameter reply: of `admit`.
+        mutating func add(_ reply: [Int]) {
+            admitted += reply[0]
+            invalid += reply[1]
+            duplicates += reply[2]
+            cancelled += reply[3]
+        }
     }
+
+    /// Keys and arguments of a script.
+    typealias Call = (keys: [String], arguments: [RedisArgument])
 
     /// Maximum number of batches whose intakes one round reads.
     private static let intakesAtOnce = 64
@@ -36,9 +47,6 @@ struct Intake: Sendable {
     /// round trip.
     private static let few = 32
     private static let replayedAtOnce = 1000
-    /// Bytes of jobs, and their number, above which a call admits no further entry of the stage.
-    private static let admittedBytes = 1024 * 1024
-    private static let admittedAtOnce = 512
     var waitingLimits = WaitingLimits()
 
     /// Takes over jobs that earlier leaders have left staged.
@@ -63,7 +71,8 @@ struct Intake: Sendable {
     /// Runs one round: admits the validated jobs and stages more, while it validates those that were staged before.
     ///
     /// Both are one round trip, with the state for the next round, and another one reads the settings of batches: if
-    /// Redis has many clients, each round trip waits for the commands of all of them.
+    /// Redis has many clients, each round trip waits for the commands of all of them. Many jobs are admitted by several
+    /// calls of the script in that round trip, as each call holds Redis.
     ///
     /// - Parameters:
     ///   - window: limit on ready and running jobs; it observes how many jobs have ended.
@@ -87,8 +96,9 @@ struct Intake: Sendable {
             if staged.isEmpty { return state.isDraining ? .draining : state.leavesIntakes ? .full : .empty }
         }
         if staged.validated.isEmpty {
-            // If there are many, one half is validated while Redis is busy with the other.
-            let first = staged.raw.count > Self.few ? staged.raw.count / 2 : staged.raw.count
+            // If there are many, one part is validated while Redis is busy with the other.
+            let half = min(staged.raw.count / 2, Self.admittedAtOnce)
+            let first = staged.raw.count > Self.few ? half : staged.raw.count
             staged.validated = validate(staged.raw.prefix(first))
             staged.raw.removeFirst(first)
         }
@@ -188,7 +198,7 @@ struct Intake: Sendable {
         epoch: Int,
         limit: Int,
         _ staged: StagedJobs
-    ) -> (keys: [String], arguments: [RedisArgument]) {
+    ) -> Call {
         let (keys, weights) = (queue.keys, state.weights)
         let batches = weights.keys.sorted()
         return (
@@ -221,28 +231,8 @@ struct Intake: Sendable {
         min(max(score.flatMap(Double.init).map { Int($0) } ?? 1, 1), BatchPolicy.maximumWeight)
     }
 
-    /// Deduplication settings of each batch.
-    private func memories(_ batches: [String]) async throws(RedisError) -> [String: Memory] {
-        let replies = try await queue.redis.pipeline(
-            batches.map { ["HMGET", .string(queue.keys.batch($0)), "deduplicate", "unique"] }
-        )
-        try Self.checkBatches(replies)
-        return zip(batches, replies).reduce(into: [:]) { memories, entry in
-            let fields = (entry.1.array ?? []).map(\.string)
-            guard fields.count == 2 else { return }
-            memories[entry.0] = Memory(deduplicates: fields[0] == "1", idsAreUnique: fields[1] == "1")
-        }
-    }
-
-    private struct Memory {
-        /// Whether the batch admits equal jobs only once.
-        var deduplicates = false
-        /// Whether no id of the batch can occur twice.
-        var idsAreUnique = false
-    }
-
     /// Accepts a batch whose key is not a hash, as it must not hold the others up: `admit` refuses its jobs.
-    private static func checkBatches(_ replies: [RedisValue]) throws(RedisError) {
+    static func checkBatches(_ replies: [RedisValue]) throws(RedisError) {
         for case .error(let text) in replies where !text.hasPrefix("WRONGTYPE ") { throw RedisError(reply: text) }
     }
 
@@ -254,87 +244,25 @@ struct Intake: Sendable {
         more: Int,
         window: inout AdmissionWindow
     ) async throws(RedisError) -> Counts {
-        let keys = queue.keys
-        let batches = Array(Set(staged.validated.map(\.batch).filter { !$0.isEmpty })).sorted()
-        let number = Dictionary(uniqueKeysWithValues: batches.enumerated().map { ($1, $0 + 1) })
-        let memories = try await memories(batches)
-        // Packs that are split may become many jobs: the others wait for the next round.
-        var (candidates, entryCount, bytes) = ([JobValidator.Candidate](), 0, 0)
-        for entry in staged.validated where bytes < Self.admittedBytes && candidates.count < Self.admittedAtOnce {
-            let memory = memories[entry.batch] ?? Memory()
-            let jobs = entry.admitted(deduplicates: memory.deduplicates, idsAreUnique: memory.idsAreUnique)
-            candidates += jobs
-            bytes += jobs.reduce(0) { $0 + $1.size }
-            entryCount += 1
+        let memories = try await memories(Set(staged.validated.map(\.batch).filter { !$0.isEmpty }).sorted())
+        let parts = admissions(of: staged.validated, memories)
+        var (next, calls) = (staged, [Call]())
+        for part in parts {
+            calls.append(admitCall(part, epoch: epoch, round: next.round, tokens: max(1, state.workers), memories))
+            next.round += 1
+            next.validated.removeFirst(part.entryCount)
         }
-        let entries = candidates.map(\.entry)
-        let digests = Array(Set(entries.compactMap { $0?.digest })).sorted()
-        let entryNumber = Dictionary(uniqueKeysWithValues: digests.enumerated().map { ($1, $0 + 1) })
-        var arguments: [RedisArgument] = [
-            .string(name), .int(epoch), .int(max(1, state.workers)), .int(staged.round), .int(batches.count),
-            .int(digests.count), .int(entryCount),
-        ]
-        arguments += batches.map { .string($0) }
-        for (candidate, entry) in zip(candidates, entries) {
-            arguments += [.string(candidate.key.text)]
-            let memory = memories[candidate.batch] ?? Memory()
-            var content: String?
-            let batch = RedisArgument.int(number[candidate.batch] ?? 0)
-            let isOwn: RedisArgument = candidate.isOwn ? "1" : "0"
-            switch candidate.verdict {
-            case .valid(let job, let json):
-                let priority = (Job.Priority.allCases.firstIndex(of: job.priority) ?? 1) + 1
-                let digest = memory.deduplicates ? candidate.digest : nil
-                content = candidate.batch.isEmpty || memory.idsAreUnique ? nil : candidate.content
-                arguments += [
-                    .string("\(priority)@\(job.sourceDigest)@\(job.host ?? "")"), batch, isOwn,
-                    .buffer(ByteBuffer(bytes: json)),
-                    .buffer(ByteBuffer(bytes: digest ?? Data())),
-                ]
-            case .pack(let pack, _, _):
-                let priority = (Job.Priority.allCases.firstIndex(of: pack.shared.priority) ?? 1) + 1
-                arguments += [
-                    .string("\(priority)@\(pack.digest)@\(pack.host ?? "")"), batch, isOwn,
-                    .buffer(ByteBuffer(bytes: pack.json())), "",
-                ]
-            case .invalid(let dead, let source, let job):
-                arguments += [
-                    "x", batch, isOwn, .buffer(ByteBuffer(bytes: WireJSON.data(dead))),
-                    .buffer(ByteBuffer(bytes: candidate.outcome(dead, source: source, job: job).json())),
-                ]
-            }
-            arguments += [
-                .string(content ?? ""), .string(candidate.labels.map { WireJSON.text($0) } ?? ""),
-                .int(entry.flatMap { entryNumber[$0.digest] } ?? 0), .int(entry?.lifetime.wholeMilliseconds ?? 0),
-                .int(candidate.notBefore),
-            ]
-        }
-        let admitKeys =
-            [keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.body, keys.meta] + keys.ready + [
-                keys.wake, keys.dead, keys.deadInfo, keys.stat, keys.batches, keys.cancelled, keys.round,
-                keys.holding, keys.held, keys.pace, keys.heldBytes, keys.ended, keys.delay,
-            ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] } + digests.map(keys.once)
-        var next = staged
-        next.round += 1
-        next.validated.removeFirst(entryCount)
         let stageCall = stageCall(state, epoch: epoch, limit: more, next)
         let replies = try await queue.redis.run(
             QueueScripts.stage,
-            after: [QueueScripts.admit.call(keys: admitKeys, arguments: arguments)] + stateCommands,
+            after: calls.map { QueueScripts.admit.call(keys: $0.keys, arguments: $0.arguments) } + stateCommands,
             calls: more > 0 ? [stageCall] : []
         )
-        var reply = replies.commands[0]
-        if case .error(let text) = reply {
-            guard text.hasPrefix("NOSCRIPT") else { throw RedisError(reply: text) }
-            // It was not executed.
-            reply = try await queue.redis.run(QueueScripts.admit, keys: admitKeys, arguments: arguments)
-        }
-        guard let counts = reply.array?.compactMap(\.int), counts.count == 4 else {
-            throw JobQueue.unexpected("admit")
-        }
+        var counts = Counts()
+        for (call, reply) in zip(calls, replies.commands) { counts.add(try await admitted(reply, call)) }
         staged = next
         repeats?.note(
-            candidates.flatMap { candidate in
+            parts.flatMap(\.candidates).flatMap { candidate in
                 switch candidate.verdict {
                 case .valid(let job, _): [job]
                 case .pack(let pack, _, _): pack.sources.map(pack.job)
@@ -345,16 +273,33 @@ struct Intake: Sendable {
         if var reply = replies.calls.first {
             // Refused, as it came before `admit`: Redis did not know that script, or sent it to another node.
             if case .error(let text) = reply, text.hasPrefix("STALEROUND") {
-                let (keys, arguments) = stageCall
-                reply = try await queue.redis.run(QueueScripts.stage, keys: keys, arguments: arguments)
+                reply = try await queue.redis.run(
+                    QueueScripts.stage,
+                    keys: stageCall.keys,
+                    arguments: stageCall.arguments
+                )
             }
             if case .error(let text) = reply { throw RedisError(reply: text) }
             staged.add(reply)
         }
-        let following = try await self.state(Array(replies.commands.dropFirst()), window: &window)
+        let following = try await self.state(Array(replies.commands.dropFirst(calls.count)), window: &window)
         // Otherwise it was read before `admit` ran.
         if following.round == next.round { staged.state = following }
-        return Counts(admitted: counts[0], invalid: counts[1], duplicates: counts[2], cancelled: counts[3])
+        return counts
+    }
+
+    /// The reply of a call of `admit` that was sent among others. One that did not reach Redis in its turn, as Redis
+    /// did not know the script, is sent again, and so are those behind it, which found another round.
+    private func admitted(_ reply: RedisValue, _ call: Call) async throws(RedisError) -> [Int] {
+        var reply = reply
+        if case .error(let text) = reply {
+            guard text.hasPrefix("NOSCRIPT") || text.hasPrefix("STALEROUND") else { throw RedisError(reply: text) }
+            reply = try await queue.redis.run(QueueScripts.admit, keys: call.keys, arguments: call.arguments)
+        }
+        guard let counts = reply.array?.compactMap(\.int), counts.count == 4 else {
+            throw JobQueue.unexpected("admit")
+        }
+        return counts
     }
 }
 

@@ -108,4 +108,24 @@ import Testing
             #expect(first > 2 * second && second > 0, "\(first) and \(second)")
         }
     }
+
+    /// A round admits by several calls of a script, one behind the other. Redis may have forgotten the script.
+    @Test func allCallsOfARoundAreRepeatedIfRedisDoesNotKnowTheScript() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await submit(small("b", 1500), to: "b", fixture)
+            var (window, staged) = (AdmissionWindow(limit: 4000), StagedJobs())
+            window.observe(slots: 2000)
+            func round() async throws -> Intake.Round {
+                try await fixture.intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 2000)
+            }
+            guard case .admitted(let first) = try await round() else { return Issue.record("nothing was admitted") }
+            #expect(first.admitted == 512, "others are validated meanwhile")
+            try await fixture.redis.send(["SCRIPT", "FLUSH"])
+            #expect(try await round() == .admitted(Intake.Counts(admitted: 988)))
+            #expect(staged.isEmpty)
+            #expect(try await fixture.count("LLEN", fixture.keys.ready(.normal)) == 1500)
+            #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: fixture.epoch)) == 0)
+            #expect(try await admitted("b", fixture) == 1500)
+        }
+    }
 }
