@@ -78,8 +78,10 @@ extension Intake {
             .int(part.entryCount),
         ]
         arguments += batches.map { .string($0) }
+        var fields: [RedisArgument] = []
+        fields.reserveCapacity(11 * part.candidates.count)
         for (candidate, entry) in zip(part.candidates, entries) {
-            arguments += [.string(candidate.key.text)]
+            fields += [.string(candidate.key.text)]
             let memory = memories[candidate.batch] ?? Memory()
             var content: String?
             let batch = RedisArgument.int(number[candidate.batch] ?? 0)
@@ -89,29 +91,30 @@ extension Intake {
                 let priority = (Job.Priority.allCases.firstIndex(of: job.priority) ?? 1) + 1
                 let digest = memory.deduplicates ? candidate.digest : nil
                 content = candidate.batch.isEmpty || memory.idsAreUnique ? nil : candidate.content
-                arguments += [
+                fields += [
                     .string("\(priority)@\(job.sourceDigest)@\(job.host ?? "")"), batch, isOwn,
                     .buffer(ByteBuffer(bytes: json)),
                     .buffer(ByteBuffer(bytes: digest ?? Data())),
                 ]
             case .pack(let pack, _, _):
                 let priority = (Job.Priority.allCases.firstIndex(of: pack.shared.priority) ?? 1) + 1
-                arguments += [
+                fields += [
                     .string("\(priority)@\(pack.digest)@\(pack.host ?? "")"), batch, isOwn,
                     .buffer(ByteBuffer(bytes: pack.json())), "",
                 ]
             case .invalid(let dead, let source, let job):
-                arguments += [
+                fields += [
                     "x", batch, isOwn, .buffer(ByteBuffer(bytes: WireJSON.data(dead))),
                     .buffer(ByteBuffer(bytes: candidate.outcome(dead, source: source, job: job).json())),
                 ]
             }
-            arguments += [
+            fields += [
                 .string(content ?? ""), .string(candidate.labels.map { WireJSON.text($0) } ?? ""),
                 .int(entry.flatMap { entryNumber[$0.digest] } ?? 0), .int(entry?.lifetime.wholeMilliseconds ?? 0),
                 .int(candidate.notBefore),
             ]
         }
+        arguments.append(.packed(fields))
         let admitKeys =
             [keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.body, keys.meta] + keys.ready + [
                 keys.wake, keys.dead, keys.deadInfo, keys.stat, keys.batches, keys.cancelled, keys.round,

@@ -7,14 +7,14 @@
 --      once:<digest> of idempotency keys
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of wake tokens · 4 the round that the caller knows · 5 number
 --      of batches · 6 number of idempotency keys · 7 number of entries of the stage from which the jobs come · the
---      names of the batches, then eleven for each job: key · `1`-`3` its priority, `@` and the digest of its source
---      (`*` and the number of its sources for a pack), `@` and its host if it has one, or `x` if it is invalid · number
---      of its batch, 0 for none · `1` if it came through its batch's own intake · its JSON, or its dead letter · the
---      digest that distinguishes it from other jobs, if its batch admits equal jobs only once, otherwise ``; or the
---      outcome of an invalid job · its content in 32 hex digits, if its id is to be compared with those that the batch
---      has had, otherwise `` · its labels as JSON, otherwise `` · number of its idempotency key, 0 for none · how long
---      that is remembered from the time at which the job may begin, ms · ms since 1970 before which it does not begin,
---      or 0
+--      names of the batches, then a MessagePack array with eleven texts for each job: key · `1`-`3` its priority, `@`
+--      and the digest of its source (`*` and the number of its sources for a pack), `@` and its host if it has one, or
+--      `x` if it is invalid · number of its batch, 0 for none · `1` if it came through its batch's own intake · its
+--      JSON, or its dead letter · the digest that distinguishes it from other jobs, if its batch admits equal jobs only
+--      once, otherwise ``; or the outcome of an invalid job · its content in 32 hex digits, if its id is to be compared
+--      with those that the batch has had, otherwise `` · its labels as JSON, otherwise `` · number of its idempotency
+--      key, 0 for none · how long that is remembered from the time at which the job may begin, ms · ms since 1970
+--      before which it does not begin, or 0
 -- Returns {admitted, invalid or of a damaged batch or in conflict, duplicates, cancelled}, each a number of sources, or
 --      the error NOTLEADER or STALEROUND. The round is then one higher.
 -- Before: the jobs are those of the first entries of the stage, in order: a pack may have been split into many. After:
@@ -48,8 +48,9 @@ end
 if (redis.call('GET', roundKey) or '0') ~= round then
   return redis.error_reply('STALEROUND the stage has changed since its leader read it')
 end
-local first = fixedArguments + batchCount + 1
-local last = #ARGV
+-- One argument, as Redis reads a large one at once, and many small ones beside all other clients.
+local fields = cmsgpack.unpack(ARGV[fixedArguments + batchCount + 1])
+local first, last = 1, #fields
 if redis.call('LLEN', stageKey) < entryCount then
   return redis.error_reply('STALEROUND the stage has fewer jobs than its leader has read')
 end
@@ -70,11 +71,11 @@ end
 redis.call('INCR', roundKey)
 local ids, alive = {}, {}
 for i = first, last, argumentsPerJob do
-  ids[#ids + 1] = ARGV[i]
-  local batch = batches[tonumber(ARGV[i + 2])]
+  ids[#ids + 1] = fields[i]
+  local batch = batches[tonumber(fields[i + 2])]
   if batch then
-    batch.total = batch.total + size(ARGV[i + 1])
-    if ARGV[i + 3] == '1' then batch.own = batch.own + size(ARGV[i + 1]) end
+    batch.total = batch.total + size(fields[i + 1])
+    if fields[i + 3] == '1' then batch.own = batch.own + size(fields[i + 1]) end
   end
 end
 -- A batch counts all of its jobs before the first of them ends here, so that it is not finished in between.
@@ -239,9 +240,9 @@ local function admit(batch, id, kind, json, content, notBefore)
   packed = packed + sourceCount(digest) - 1
 end
 for i = first, last, argumentsPerJob do
-  local id, kind, batch = ARGV[i], ARGV[i + 1], batches[tonumber(ARGV[i + 2])]
-  local json, extra, content, labels = ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], ARGV[i + 7]
-  local once, lifetime, notBefore = tonumber(ARGV[i + 8]), tonumber(ARGV[i + 9]), tonumber(ARGV[i + 10])
+  local id, kind, batch = fields[i], fields[i + 1], batches[tonumber(fields[i + 2])]
+  local json, extra, content, labels = fields[i + 4], fields[i + 5], fields[i + 6], fields[i + 7]
+  local once, lifetime, notBefore = tonumber(fields[i + 8]), tonumber(fields[i + 9]), tonumber(fields[i + 10])
   if kind == 'x' then
     revive()
     addDeadLetter(deadKey, deadInfoKey, statKey, alive[id] and spareKey(id, i) or id, json)
