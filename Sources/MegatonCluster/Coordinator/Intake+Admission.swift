@@ -38,8 +38,8 @@ extension Intake {
         var idsAreUnique = false
     }
 
-    /// The first of the validated jobs, for one round. Packs that are split may become many jobs: the others wait for the
-    /// next round.
+    /// The first of the validated jobs, for one round. Packs that are split may become many jobs: the others wait for
+    /// the next round.
     func admissions(of validated: [JobValidator.Candidate], _ memories: [String: Memory]) -> [Admission] {
         var (admissions, bytes) = ([Admission()], 0)
         for entry in validated {

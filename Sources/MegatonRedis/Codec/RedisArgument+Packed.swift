@@ -3,9 +3,9 @@ internal import NIOCore
 extension RedisArgument {
     /// One argument in the place of many: a MessagePack array of strings, which a script reads with `cmsgpack.unpack`.
     ///
-    /// Redis reads at most 16 KiB of a command before it serves its other clients, unless an argument has 32 KiB or more:
-    /// that is read whole (`PROTO_IOBUF_LEN` and `PROTO_MBULK_BIG_ARG` in its server.h). Beside a thousand busy clients, a
-    /// command of thousands of small arguments arrives in a tenth of a second.
+    /// Redis reads at most 16 KiB of a command before it serves its other clients, unless an argument has 32 KiB or
+    /// more: that is read whole (`PROTO_IOBUF_LEN` and `PROTO_MBULK_BIG_ARG` in its server.h). Beside a thousand busy
+    /// clients, a command of thousands of small arguments arrives in a tenth of a second.
     ///
     /// Source: the MessagePack specification, formats array and str.
     package static func packed(_ arguments: [RedisArgument]) -> RedisArgument {
