@@ -212,12 +212,12 @@ import Testing
             #expect(Set(running.map(\.id)) == ["s", "p0"], "an eighth of 16 places")
             for _ in 0..<3 {
                 try await reachTurn(fixture)
-                #expect(try await fixture.claim(14).isEmpty, "no other pack, while these run")
+                #expect(try await fixture.claim(16).isEmpty, "no other pack, while these run")
             }
             let single = try #require(running.first { $0.id == "s" })
             #expect(try await fixture.finish(single, .failed) == .ok)
             try await reachTurn(fixture)
-            #expect(try await fixture.claim(15).map(\.id) == ["p1"])
+            #expect(try await fixture.claim(16).map(\.id) == ["p1"])
         }
     }
 
