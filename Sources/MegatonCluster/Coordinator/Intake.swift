@@ -47,6 +47,8 @@ struct Intake: Sendable {
     /// round trip.
     private static let few = 32
     private static let replayedAtOnce = 1000
+    /// Number of jobs after which the validation lets other tasks run.
+    private static let validatedAtOnce = 128
     var waitingLimits = WaitingLimits()
 
     /// Takes over jobs that earlier leaders have left staged.
@@ -99,7 +101,7 @@ struct Intake: Sendable {
             // If there are many, one part is validated while Redis is busy with the other.
             let half = min(staged.raw.count / 2, Self.admittedAtOnce)
             let first = staged.raw.count > Self.few ? half : staged.raw.count
-            staged.validated = validate(staged.raw.prefix(first))
+            staged.validated = await validate(staged.raw.prefix(first))
             staged.raw.removeFirst(first)
         }
         let room = state.room - staged.sourceCount
@@ -112,8 +114,15 @@ struct Intake: Sendable {
         return .admitted(counts)
     }
 
-    private func validate(_ jobs: ArraySlice<StagedJobs.Raw>) -> [JobValidator.Candidate] {
-        jobs.map { validator.validate($0.json, batch: $0.batch) }
+    private func validate(_ jobs: ArraySlice<StagedJobs.Raw>) async -> [JobValidator.Candidate] {
+        var candidates: [JobValidator.Candidate] = []
+        candidates.reserveCapacity(jobs.count)
+        for job in jobs {
+            // Other tasks of the leader must not wait for two thousand jobs.
+            if candidates.count % Self.validatedAtOnce == Self.validatedAtOnce - 1 { await Task.yield() }
+            candidates.append(validator.validate(job.json, batch: job.batch))
+        }
+        return candidates
     }
 
     /// State of the queue that decides how many jobs a round may take, and from which intakes.
@@ -259,17 +268,11 @@ struct Intake: Sendable {
             calls: more > 0 ? [stageCall] : []
         )
         var counts = Counts()
-        for (call, reply) in zip(calls, replies.commands) { counts.add(try await admitted(reply, call)) }
+        for (part, (call, reply)) in zip(parts, zip(calls, replies.commands)) {
+            counts.add(try await admitted(reply, call))
+            note(part)
+        }
         staged = next
-        repeats?.note(
-            parts.flatMap(\.candidates).flatMap { candidate in
-                switch candidate.verdict {
-                case .valid(let job, _): [job]
-                case .pack(let pack, _, _): pack.sources.map(pack.job)
-                case .invalid: [Job]()
-                }
-            }
-        )
         if var reply = replies.calls.first {
             // Refused, as it came before `admit`: Redis did not know that script, or sent it to another node.
             if case .error(let text) = reply, text.hasPrefix("STALEROUND") {
@@ -286,6 +289,18 @@ struct Intake: Sendable {
         // Otherwise it was read before `admit` ran.
         if following.round == next.round { staged.state = following }
         return counts
+    }
+
+    private func note(_ part: Admission) {
+        repeats?.note(
+            part.candidates.flatMap { candidate in
+                switch candidate.verdict {
+                case .valid(let job, _): [job]
+                case .pack(let pack, _, _): pack.sources.map(pack.job)
+                case .invalid: [Job]()
+                }
+            }
+        )
     }
 
     /// The reply of a call of `admit` that was sent among others. One that did not reach Redis in its turn, as Redis

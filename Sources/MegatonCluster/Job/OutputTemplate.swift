@@ -74,7 +74,7 @@ package struct OutputTemplate: Sendable, Hashable {
         return Set(renditions.map(\.format.fileExtension)).count == renditions.count
     }
 
-    /// Whether a source is a `data:` URL; faster than to parse it, as it may have a megabyte.
+    /// Whether a source is a `data:` URL; faster than parsing it; it may have a megabyte.
     package static func isDataURL(_ source: String) -> Bool {
         String(decoding: source.utf8.prefix("data:".utf8.count), as: UTF8.self).lowercased() == "data:"
     }

@@ -66,7 +66,7 @@ extension JobQueue {
         keys.ready + [
             keys.lease, keys.delay, keys.body, keys.meta, keys.control, keys.cancelled, keys.workers, keys.workerInfo,
             keys.crashes, keys.suspects, keys.isolating, keys.places, keys.holding, keys.held, keys.pace,
-            keys.heldBytes, keys.credit, keys.wake,
+            keys.heldBytes, keys.credit, keys.wake, keys.givenUp,
         ]
     }
 

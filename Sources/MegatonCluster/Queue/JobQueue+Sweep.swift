@@ -43,7 +43,8 @@ extension JobQueue {
             QueueScripts.sweep,
             keys: [keys.lease, keys.meta] + keys.ready + [
                 keys.wake, keys.sweepGate, keys.stat, keys.workers, keys.workerInfo, keys.crashes, keys.suspects,
-                keys.isolating, keys.delay, keys.holding, keys.held, keys.pace, keys.heldBytes, keys.body,
+                keys.isolating, keys.delay, keys.holding, keys.held, keys.pace, keys.heldBytes, keys.body, keys.places,
+                keys.givenUp,
             ],
             arguments: [
                 .int(Self.sweptAtOnce), .int(gate.wholeMilliseconds), .int(Self.workerSilence),

@@ -133,6 +133,8 @@ package struct QueueKeys: Sendable, Hashable {
     var workerInfo: String { prefix + "workerinfo" }
     /// STRING `total|workers|ms`: the places of all living workers, the number of workers, and the time of the count.
     var places: String { prefix + "places" }
+    /// STRING, JSON array of ids: unfinished jobs of hosts that were given up, which were made ready.
+    var givenUp: String { prefix + "givenup" }
     /// HASH: paused (nothing is claimed), drain (nothing is taken from the intakes).
     var control: String { prefix + "control" }
     /// STRING: the last leader's presets, JSON.

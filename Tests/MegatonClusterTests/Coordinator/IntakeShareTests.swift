@@ -135,4 +135,28 @@ import Testing
             #expect(try await admitted("b", fixture) == 1500)
         }
     }
+
+    /// Fault: damage that ended the first call of a round let the second one take the entries of the first from the
+    /// stage: those jobs were lost.
+    @Test func aCallThatFailsLosesNoJobOfItsRound() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await submit(small("b", 1100), to: "b", fixture)
+            var (window, staged) = (AdmissionWindow(limit: 4000), StagedJobs())
+            window.observe(slots: 2000)
+            func round() async throws -> Intake.Round {
+                try await fixture.intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 2000)
+            }
+            _ = try await round()
+            // An invalid job is counted as failed, which the damaged counter refuses.
+            let stage = RedisArgument.string(fixture.keys.stage(epoch: fixture.epoch))
+            #expect(staged.validated.count == 588)
+            staged.validated[0] = fixture.intake.validator.validate(Data("{".utf8), batch: "b")
+            try await fixture.redis.send(["HSET", .string(fixture.keys.stat), "failed", "12x"])
+            await #expect(throws: RedisError.self) { _ = try await round() }
+            #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: fixture.epoch)) == 588)
+            #expect(try await fixture.count("LLEN", fixture.keys.ready(.normal)) == 512)
+            let first = try await fixture.redis.send(["LINDEX", stage, "0"]).string
+            #expect(first?.contains("b512") == true, "nor has another call taken them")
+        }
+    }
 }

@@ -166,7 +166,8 @@ import Testing
             }
             #expect(number == 300)
             #expect(try await fixture.held().isEmpty)
-            #expect(try await fixture.count("EXISTS", fixture.keys.pace) == 0, "none of them is noted any more")
+            #expect(try await fixture.count("EXISTS", fixture.keys.pace) == 0)
+            #expect(try await fixture.count("PTTL", fixture.keys.givenUp) > 0, "the notes are forgotten")
         }
     }
 
@@ -218,6 +219,50 @@ import Testing
             #expect(try await fixture.finish(single, .failed) == .ok)
             try await reachTurn(fixture)
             #expect(try await fixture.claim(16).map(\.id) == ["p1"])
+        }
+    }
+
+    /// Fault: a sweep counted each worker as one place, and came before all claims: an idle worker of 64 places ended
+    /// 50 such jobs in a second.
+    @Test func anIdleWorkerEndsTheJobsOfAHostThatWasGivenUpManyAtATime() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for index in 0..<200 { try await fixture.push(job("s\(index)")) }
+            try await fixture.admitAll(200)
+            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
+            #expect(try await fixture.claim(300).isEmpty)
+            let now = RedisArgument.int(Int(try await fixture.queue.now()))
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.workers), now, "w1"])
+            try await fixture.redis.send(["HSET", .string(fixture.keys.workerInfo), "w1", #"{"concurrency":64}"#])
+            try await fixture.queue.giveUp(slow)
+            try await fixture.queue.sweep(leads: true)
+            #expect(try await fixture.count("LLEN", fixture.keys.ready(.normal)) == 32, "half of the free places")
+            // A damaged note costs the limit, and not the queue.
+            for damaged in ["[[1]]", "[null]", "nonsense"] {
+                try await fixture.redis.send(["SET", .string(fixture.keys.givenUp), .string(damaged)])
+                try await reachTurn(fixture)
+                try await fixture.queue.sweep(leads: true)
+            }
+            #expect(try await fixture.count("LLEN", fixture.keys.ready(.normal)) == 128)
+        }
+    }
+
+    /// Fault: with each small host that was given up, the limit began anew.
+    @Test func hostsThatWereGivenUpShareTheirPlaces() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for number in 0..<8 {
+                let host = "slow\(number).example"
+                try await fixture.push(job("s\(number)", on: host))
+                try await fixture.admitAll(1)
+                let held = try await fixture.claim()[0]
+                let turn = HostTurn(host: "\(host):443", wait: 60, interval: 0.1)
+                #expect(try await hold(held, turn, fixture) == .ok)
+            }
+            var claimed = 0
+            for number in 0..<8 {
+                try await fixture.queue.giveUp("slow\(number).example:443")
+                claimed += try await fixture.claim(8).count
+            }
+            #expect(claimed == 4, "half of eight places")
         }
     }
 

@@ -68,7 +68,6 @@ for number = 1, batchCount do
     cancelled = redis.call('SISMEMBER', cancelledKey, name) == 1
   }
 end
-redis.call('INCR', roundKey)
 local ids, alive = {}, {}
 for i = first, last, argumentsPerJob do
   ids[#ids + 1] = fields[i]
@@ -300,6 +299,8 @@ countHeldBytes(frontier, delayedIds, 1, delayedPacked)
 for k = 1, 3 do callForAll('LPUSH', readyKeys[k], ready[k]) end
 revive()
 redis.call('LTRIM', stageKey, entryCount, -1)
+-- Not before: if damage ends this call in between, the next call of the round must not take its entries for its own.
+redis.call('INCR', roundKey)
 addToGauge(statKey, 'packed', packed)
 for _, batch in ipairs(batches) do
   -- A batch without a submitter is never closed.

@@ -4,7 +4,7 @@
 --
 -- KEYS 1-3 ready: high, normal, bulk · 4 lease · 5 delay · 6 body · 7 meta · 8 control · 9 cancelled · 10 workers ·
 --      11 workerinfo · 12 crashes · 13 suspects · 14 isolating · 15 places · 16 holding · 17 held · 18 pace ·
---      19 heldbytes · 20 credit · 21 wake
+--      19 heldbytes · 20 credit · 21 wake · 22 givenup
 -- ARGV 1 worker · 2 lease, ms · 3 maximum number of jobs · 4 number of jobs that it works on · 5 its places ·
 --      6 `1` to ignore its share · 7 suspects: `none`, `ask` (for a process of their own), `one` (among the others),
 --      `only`
@@ -36,6 +36,7 @@ local leaseKey, delayKey, bodyKey, metaKey, controlKey = KEYS[4], KEYS[5], KEYS[
 local cancelledKey, workersKey, workerInfoKey, crashesKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local suspectsKey, isolatingKey, placesKey, holdingKey = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
 local heldKey, paceKey, heldBytesKey, creditKey, wakeKey = KEYS[17], KEYS[18], KEYS[19], KEYS[20], KEYS[21]
+local givenUpKey = KEYS[22]
 local readyKeys = {KEYS[1], KEYS[2], KEYS[3]}
 local worker, leaseTime, limit, held = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local places, ignoresShare, mode = tonumber(ARGV[5]), ARGV[6], ARGV[7]
@@ -52,14 +53,11 @@ local reply, bytes, known = {0, 0, 0}, 0, {}
 local waits = special and redis.call('EXISTS', delayKey, holdingKey, heldKey, heldBytesKey) > 0
 local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey, not waits)
 local tickLimit, made = math.ceil(limit / 2), 0
--- The places of the fleet when they were last counted, the number of workers then, and the ms of that.
-local function countedPlaces()
-  local n, w, at = string.match(redis.call('GET', placesKey) or '', '^(%d+)|(%d+)|(%d+)$')
-  return tonumber(n), tonumber(w), tonumber(at)
-end
--- At least the places of this worker, and one for each: they are counted only if workers share the last jobs.
-local function fleet()
-  return math.max(countedPlaces() or 0, redis.call('ZCARD', workersKey), places), redis.call('ZCARD', leaseKey)
+local function allPlaces() return countPlaces(placesKey, workersKey, workerInfoKey, t, leaseTime) end
+local fleet = {givenUp = givenUpKey}
+function fleet.count()
+  local all = math.max(allPlaces(), places)
+  return placesOfShard(all, workersKey, workerInfoKey), redis.call('ZCARD', leaseKey)
 end
 if waits then made = tick(frontier, delayKey, metaKey, readyKeys, t, tickLimit, fleet) end
 if redis.call('HGET', controlKey, 'paused') == '1' then return reply end
@@ -147,21 +145,6 @@ if ids then
   for i = #kept, 1, -1 do redis.call('RPUSH', suspectsKey, kept[i]) end
 end
 if mode == 'only' then return reply end
-local function allPlaces()
-  local n, w, at = countedPlaces()
-  local workers = redis.call('ZCARD', workersKey)
-  if n and w == workers and t - at < 1000 and t >= at then return n end
-  local total = 0
-  local alive = redis.call('ZRANGEBYSCORE', workersKey, t - leaseTime, '+inf', 'LIMIT', 0, 5000)
-  for i = 1, #alive, 1000 do
-    local infos = redis.call('HMGET', workerInfoKey, unpack(alive, i, math.min(i + 999, #alive)))
-    for _, info in ipairs(infos) do
-      total = total + (tonumber(string.match(info or '', '"concurrency":(%d+)')) or 1)
-    end
-  end
-  redis.call('SET', placesKey, string.format('%d|%d|%.0f', total, workers, t), 'PX', 60000)
-  return total
-end
 if special then
   for k = 1, 3 do lengths[k] = redis.call('LLEN', readyKeys[k]) end
 end

@@ -72,10 +72,10 @@ end
 
 -- The frontier: jobs that wait until their host takes another request. It has five keys: `holding`, a sorted set with
 -- the jobs of all hosts, all with the score 0, as `<host>\0<priority><place>\0<id>` · `held`, a sorted set: host to
--- the ms of its next turn · `pace`, a hash: host to the µs from one turn to the next, -1 if the host was given up,
--- `<host>\0` to the credits of its priorities (`turnOf`), and `\0` to the ids of `openGivenUp` · `heldbytes`, a hash
--- with the `bytes` of JSON of the jobs in `holding` and `delay`, and the sources of the packs among them beyond one for
--- each (`packed`) · and `body`. `isEmpty` is true if the caller knows that no host holds jobs.
+-- the ms of its next turn · `pace`, a hash: host to the µs from one turn to the next, -1 if the host was given up, and
+-- `<host>\0` to the credits of its priorities (`turnOf`) · `heldbytes`, a hash with the `bytes` of JSON of the jobs in
+-- `holding` and `delay`, and the sources of the packs among them beyond one for each (`packed`) · and `body`.
+-- `isEmpty` is true if the caller knows that no host holds jobs.
 local function openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey, isEmpty)
   return {
     holding = holdingKey, held = heldKey, pace = paceKey, bytes = heldBytesKey, body = bodyKey, turns = {},
@@ -163,17 +163,45 @@ local function releaseHeld(frontier, metaKey, readyKeys, host, entries, goesLast
   return released, #released + packed
 end
 
--- The jobs of hosts that were given up which were made ready and have not ended: their ids, the number of their
--- sources, and how many of them run. Their ids are in `pace` as a JSON array.
-local function openGivenUp(frontier, metaKey)
-  local read, noted = pcall(cjson.decode, redis.call('HGET', frontier.pace, '\0') or '[]')
-  local givenUp = {ids = {}, sources = 0, running = 0}
-  if not read or type(noted) ~= 'table' or #noted == 0 then return givenUp end
-  for i, m in ipairs(redis.call('HMGET', metaKey, unpack(noted))) do
+-- The places of all living workers, at least one for each. They are counted once a second, and whenever the number of
+-- workers changes.
+local function countPlaces(placesKey, workersKey, workerInfoKey, t, leaseTime)
+  local n, w, at = string.match(redis.call('GET', placesKey) or '', '^(%d+)|(%d+)|(%d+)$')
+  local workers = redis.call('ZCARD', workersKey)
+  if n and tonumber(w) == workers and t - tonumber(at) < 1000 and t >= tonumber(at) then return tonumber(n) end
+  local total = 0
+  local alive = redis.call('ZRANGEBYSCORE', workersKey, t - leaseTime, '+inf', 'LIMIT', 0, 5000)
+  for i = 1, #alive, 1000 do
+    local infos = redis.call('HMGET', workerInfoKey, unpack(alive, i, math.min(i + 999, #alive)))
+    for _, info in ipairs(infos) do
+      total = total + (tonumber(string.match(info or '', '"concurrency":(%d+)')) or 1)
+    end
+  end
+  redis.call('SET', placesKey, string.format('%d|%d|%.0f', total, workers, t), 'PX', 60000)
+  return total
+end
+
+-- The part of the places that a shard may use for jobs of hosts that were given up: each shard counts all places.
+local function placesOfShard(places, workersKey, workerInfoKey)
+  local worker = redis.call('ZRANGE', workersKey, 0, 0)[1]
+  local info = worker and redis.call('HGET', workerInfoKey, worker) or ''
+  return places / math.max(tonumber(string.match(info, '"shards":(%d+)')) or 1, 1)
+end
+
+-- Unfinished jobs of given-up hosts that were made ready: their ids, the number of their sources, and how many of them
+-- run. Their ids are in a key of their own as a JSON array, at most 256, for a minute after the last of them was added.
+local function openGivenUp(givenUpKey, metaKey)
+  local read, noted = pcall(cjson.decode, redis.call('GET', givenUpKey) or '[]')
+  local givenUp, ids = {ids = {}, sources = 0, running = 0}, {}
+  for _, id in ipairs(read and type(noted) == 'table' and noted or {}) do
+    if type(id) == 'string' and #ids < 256 then ids[#ids + 1] = id end
+  end
+  if #ids == 0 then return givenUp end
+  for i, m in ipairs(redis.call('HMGET', metaKey, unpack(ids))) do
     local a, _, w, _, _, _, d, h = unpackMeta(m or '')
     local runs = a and w ~= '' and string.sub(w, 1, 1) ~= '#'
     if runs or a and string.sub(h, -1) == '!' then
-      givenUp.ids[#givenUp.ids + 1] = noted[i]
+      givenUp.ids[#givenUp.ids + 1] = ids[i]
       givenUp.sources = givenUp.sources + sourceCount(d)
       if runs then givenUp.running = givenUp.running + 1 end
     end
@@ -181,9 +209,9 @@ local function openGivenUp(frontier, metaKey)
   return givenUp
 end
 
--- How many more jobs of hosts that were given up may be made ready. They end without a request, but each takes a place
--- and processor time, and a pack of them takes long: they get an eighth of the places of the fleet, and half of those
--- that other jobs leave, each source as one. At most 256 are noted.
+-- How many more jobs of given-up hosts may be made ready. They end without a request, but each takes a place and
+-- processor time, and a pack takes long: as many as an eighth of the places, a pack as one; or as half of the places
+-- that other jobs leave, each source as one.
 local function roomForGivenUp(givenUp, places, leased)
   local count = #givenUp.ids
   local room = math.max(1, math.floor(places / 8)) - count
@@ -241,8 +269,9 @@ end
 -- Makes jobs ready whose time has come: delayed ones that are due, the earliest in front, and of each host whose turn
 -- it is as many as fit into the time since, at most 256 (`turnOf`). A host that has no jobs left is forgotten. Of each
 -- kind at most `limit`. Of hosts that were given up only some at a time (`roomForGivenUp`), behind all others: more
--- would fill the window, so that no intake is read until they have failed, and the places. `fleet` returns the number
--- of places of all workers, and the number of leases. Returns the number of jobs that were made ready.
+-- would fill the window, so that no intake is read until they have failed, and the places. `fleet` has the key of their
+-- ids (`givenUp`), and a function `count` that returns the number of places for this shard and the number of leases.
+-- Returns the number of jobs that were made ready.
 local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, fleet)
   local due = redis.call('ZRANGEBYSCORE', delayKey, '-inf', t, 'LIMIT', 0, limit)
   local made, packed, lists = 0, 0, {{}, {}, {}}
@@ -269,38 +298,41 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, fleet)
     local first = redis.call('ZRANGE', frontier.holding, 0, 0)[1]
     if first then redis.call('ZADD', frontier.held, t, string.match(first, '^[^%z]*')) end
   end
-  local released, givenUp, places, leased = 0, nil, nil, nil
-  -- Releases jobs of a host that was given up. Returns whether it has no others.
+  -- `taken` also counts entries to which no job belongs.
+  local released, taken, givenUp, places, leased, noted = 0, 0, nil, nil, nil, 0
+  -- Releases jobs of a host that was given up. Returns whether it has no others, and whether the limit ended this.
   local function release(host)
     if not givenUp then
-      givenUp = openGivenUp(frontier, metaKey)
-      places, leased = fleet()
+      givenUp = openGivenUp(fleet.givenUp, metaKey)
+      places, leased = fleet.count()
     end
-    local number = math.min(roomForGivenUp(givenUp, places, leased), limit - released)
-    while number > 0 do
+    while true do
+      local room = roomForGivenUp(givenUp, places, leased)
+      local number = math.min(room, limit - taken)
+      if number == 0 then return false, room > 0 end
       local entries = turnOf(frontier, host, number)
       local ids, sources = releaseHeld(frontier, metaKey, readyKeys, host, entries, true)
       for _, id in ipairs(ids) do givenUp.ids[#givenUp.ids + 1] = id end
       givenUp.sources = givenUp.sources + sources
-      released = released + #ids
+      released, taken, noted = released + #ids, taken + #entries, noted + #ids
       if #entries < number then return true end
-      number = math.min(roomForGivenUp(givenUp, places, leased), limit - released)
     end
-    return false
   end
+  local waiting = 0
   local hosts = redis.call('ZRANGEBYSCORE', frontier.held, '-inf', t, 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #hosts, 2 do
-    if released >= limit then break end
+    if taken >= limit then break end
     local host, turn = hosts[i], tonumber(hosts[i + 1])
-    local pace = tonumber(redis.call('HGET', frontier.pace, host) or '0')
+    local pace = tonumber(redis.call('HGET', frontier.pace, host) or '0') or 0
     local step = math.max(pace / 1000, 1)
-    local number = math.min(256, 1 + math.floor(math.min(t - turn, 1000) / step), limit - released)
-    local isEmpty
+    local number = math.min(256, 1 + math.floor(math.min(t - turn, 1000) / step), limit - taken)
+    local isEmpty, goesOn
     if pace < 0 then
-      isEmpty = release(host)
+      isEmpty, goesOn = release(host)
     else
       local entries = turnOf(frontier, host, number)
       released = released + #releaseHeld(frontier, metaKey, readyKeys, host, entries, false)
+      taken = taken + #entries
       isEmpty = #entries < number
     end
     if isEmpty then
@@ -309,15 +341,16 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, fleet)
       frontier.turns[host] = 0
     else
       local following = t - turn > 1000 and t + step or turn + number * step
-      -- Behind other hosts; until then some of the others have ended.
-      if pace < 0 then following = t + 20 end
+      if pace < 0 then
+        -- Until then some of the others have ended. The more hosts wait for that, the less often each is looked at.
+        waiting = waiting + 1
+        following = goesOn and t or t + 10 * waiting
+      end
       redis.call('ZADD', frontier.held, following, host)
       frontier.turns[host] = following
     end
   end
-  if givenUp then redis.call('HSET', frontier.pace, '\0', cjson.encode(givenUp.ids)) end
-  -- Without hosts there is nothing left to limit.
-  if #hosts > 0 and redis.call('HLEN', frontier.pace) == 1 then redis.call('HDEL', frontier.pace, '\0') end
+  if noted > 0 then redis.call('SET', fleet.givenUp, cjson.encode(givenUp.ids), 'PX', 60000) end
   -- A repair may have removed jobs without their bytes: they must not stay counted for ever.
   if redis.call('EXISTS', frontier.holding, delayKey) == 0 then redis.call('UNLINK', frontier.bytes) end
   return made + released

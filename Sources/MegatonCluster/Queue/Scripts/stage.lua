@@ -79,11 +79,11 @@ local priorityWeights = {high = 16, normal = 4, bulk = 1}
 -- 10 ms for a job of 1 MiB.
 local function priorityOf(job)
   local at = #job <= maximumBytes and string.find(job, '"priority":"', 1, true)
-  while at do
-    local priority = string.match(job, '^"priority":"(%l+)"', at)
-    -- Others are labels of that name.
-    if priorityWeights[priority] then return priority end
-    at = string.find(job, '"priority":"', at + 1, true)
+  -- The first ones may be labels of that name: those with another value are passed.
+  for _ = 1, 16 do
+    local priority = at and string.match(job, '^"priority":"(%l+)"', at)
+    if priorityWeights[priority or ''] then return priority end
+    at = at and string.find(job, '"priority":"', at + 1, true)
   end
   return 'normal'
 end
@@ -103,7 +103,7 @@ for k = publicIntake, #KEYS do
     total = total + intake.weight
   end
 end
--- A debt from a time at which other intakes had many jobs must not outlast them: no more than one job costs.
+-- Credits and debts from a time at which other intakes had jobs must not outlast them: at most what one job costs.
 for _, intake in ipairs(open) do intake.credit = math.max(math.min(intake.credit, 256 * total), -256 * total) end
 -- Pages are small, so that a call reads little beyond the limit: large jobs one by one, and those of a public intake,
 -- whose size nothing limits.

@@ -3,7 +3,8 @@
 -- the sources that dead workers held, and forgets workers that have been silent for long.
 --
 -- KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 sweepgate · 8 stat · 9 workers · 10 workerinfo ·
---      11 crashes · 12 suspects · 13 isolating · 14 delay · 15 holding · 16 held · 17 pace · 18 heldbytes · 19 body
+--      11 crashes · 12 suspects · 13 isolating · 14 delay · 15 holding · 16 held · 17 pace · 18 heldbytes · 19 body ·
+--      20 places · 21 givenup
 -- ARGV 1 number of jobs behind which no other worker's are begun · 2 gate, ms · 3 silence after which a worker is
 --      forgotten, ms · 4 `1` to sweep even if another process has just done so · 5 how long a source is suspected, ms ·
 --      6… names of workers whose processes have ended
@@ -27,7 +28,7 @@
 local leaseKey, metaKey, wakeKey, sweepGateKey, statKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7], KEYS[8]
 local workersKey, workerInfoKey, crashesKey, suspectsKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local isolatingKey, delayKey, holdingKey, heldKey, paceKey = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
-local heldBytesKey, bodyKey = KEYS[18], KEYS[19]
+local heldBytesKey, bodyKey, placesKey, givenUpKey = KEYS[18], KEYS[19], KEYS[20], KEYS[21]
 local readyKeys = {KEYS[3], KEYS[4], KEYS[5]}
 local limit, gate, maximumSilence, isForced = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local suspicion, firstName = tonumber(ARGV[5]), 6
@@ -187,8 +188,11 @@ callForAll('LPUSH', suspectsKey, suspects)
 for k = 1, 3 do callForAll('RPUSH', readyKeys[k], lists[k]) end
 if #swept > 0 then redis.call('HINCRBY', statKey, 'stalled', #swept) end
 local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey)
--- Each worker has at least one place.
-local function fleet() return redis.call('ZCARD', workersKey), redis.call('ZCARD', leaseKey) end
+local fleet = {givenUp = givenUpKey}
+function fleet.count()
+  local all = countPlaces(placesKey, workersKey, workerInfoKey, t, 15000)
+  return placesOfShard(all, workersKey, workerInfoKey), redis.call('ZCARD', leaseKey)
+end
 local tokens = math.min(#swept + tick(frontier, delayKey, metaKey, readyKeys, t, math.min(limit, 500), fleet), 256)
 for _ = 1, tokens do redis.call('LPUSH', wakeKey, '1') end
 if tokens > 0 then redis.call('LTRIM', wakeKey, 0, 255) end
