@@ -34,6 +34,13 @@ import Testing
         }
     }
 
+    /// A round of a leader that stages up to 2,000 jobs, with room for all.
+    private func largeRound(_ staged: inout StagedJobs, _ fixture: QueueFixture) async throws -> Intake.Round {
+        var window = AdmissionWindow(limit: 4000)
+        window.observe(slots: 2000)
+        return try await fixture.intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 2000)
+    }
+
     private func admitted(_ batch: String, _ fixture: QueueFixture) async throws -> Int {
         try await fixture.batch(batch)["total"]
     }
@@ -120,15 +127,11 @@ import Testing
     @Test func allCallsOfARoundAreRepeatedIfRedisDoesNotKnowTheScript() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await submit(small("b", 1500), to: "b", fixture)
-            var (window, staged) = (AdmissionWindow(limit: 4000), StagedJobs())
-            window.observe(slots: 2000)
-            func round() async throws -> Intake.Round {
-                try await fixture.intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 2000)
-            }
-            let first = try await round()
+            var staged = StagedJobs()
+            let first = try await largeRound(&staged, fixture)
             #expect(first == .admitted(Intake.Counts(admitted: 512)), "others are validated meanwhile")
             try await fixture.redis.send(["SCRIPT", "FLUSH"])
-            #expect(try await round() == .admitted(Intake.Counts(admitted: 988)))
+            #expect(try await largeRound(&staged, fixture) == .admitted(Intake.Counts(admitted: 988)))
             #expect(staged.isEmpty)
             #expect(try await fixture.count("LLEN", fixture.keys.ready(.normal)) == 1500)
             #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: fixture.epoch)) == 0)
@@ -141,18 +144,14 @@ import Testing
     @Test func aCallThatFailsLosesNoJobOfItsRound() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await submit(small("b", 1100), to: "b", fixture)
-            var (window, staged) = (AdmissionWindow(limit: 4000), StagedJobs())
-            window.observe(slots: 2000)
-            func round() async throws -> Intake.Round {
-                try await fixture.intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 2000)
-            }
-            _ = try await round()
+            var staged = StagedJobs()
+            _ = try await largeRound(&staged, fixture)
             // An invalid job is counted as failed, which the damaged counter refuses.
             let stage = RedisArgument.string(fixture.keys.stage(epoch: fixture.epoch))
             #expect(staged.validated.count == 588)
             staged.validated[0] = fixture.intake.validator.validate(Data("{".utf8), batch: "b")
             try await fixture.redis.send(["HSET", .string(fixture.keys.stat), "failed", "12x"])
-            await #expect(throws: RedisError.self) { _ = try await round() }
+            await #expect(throws: RedisError.self) { _ = try await largeRound(&staged, fixture) }
             #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: fixture.epoch)) == 588)
             #expect(try await fixture.count("LLEN", fixture.keys.ready(.normal)) == 512)
             let first = try await fixture.redis.send(["LINDEX", stage, "0"]).string
