@@ -22,6 +22,14 @@ import Testing
         try await fixture.queue.hold(job, worker: "w1", for: turn, counters: [:])
     }
 
+    /// Jobs `s0` and so on, all of which wait for the slow host.
+    private func holdJobs(_ count: Int, _ fixture: QueueFixture) async throws {
+        for index in 0..<count { try await fixture.push(job("s\(index)")) }
+        try await fixture.admitAll(count)
+        _ = try await hold(try await fixture.claim()[0], turn(), fixture)
+        #expect(try await fixture.claim(300).isEmpty)
+    }
+
     /// The turn of the host has come.
     private func reachTurn(_ fixture: QueueFixture) async throws {
         let now = try await fixture.queue.now()
@@ -140,10 +148,7 @@ import Testing
 
     @Test func theJobsOfAHostThatWasGivenUpBecomeReadyBehindAllOthers() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            for index in 0..<300 { try await fixture.push(job("s\(index)")) }
-            try await fixture.admitAll(300)
-            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
-            #expect(try await fixture.claim(300).isEmpty)
+            try await holdJobs(300, fixture)
             try await fixture.queue.giveUp(slow)
             try await fixture.push(job("f", on: "fast.example"))
             try await fixture.admit()
@@ -173,10 +178,7 @@ import Testing
 
     @Test func theJobsOfAHostThatWasGivenUpFailBesideABacklogToo() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            for index in 0..<20 { try await fixture.push(job("s\(index)")) }
-            try await fixture.admitAll(20)
-            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
-            #expect(try await fixture.claim(300).isEmpty)
+            try await holdJobs(20, fixture)
             for index in 0..<200 { try await fixture.push(job("f\(index)", on: "fast.example")) }
             try await fixture.admitAll(200)
             try await fixture.queue.giveUp(slow)
@@ -226,10 +228,7 @@ import Testing
     /// 50 such jobs in a second.
     @Test func anIdleWorkerEndsTheJobsOfAHostThatWasGivenUpManyAtATime() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            for index in 0..<200 { try await fixture.push(job("s\(index)")) }
-            try await fixture.admitAll(200)
-            _ = try await hold(try await fixture.claim()[0], turn(), fixture)
-            #expect(try await fixture.claim(300).isEmpty)
+            try await holdJobs(200, fixture)
             let now = RedisArgument.int(Int(try await fixture.queue.now()))
             try await fixture.redis.send(["ZADD", .string(fixture.keys.workers), now, "w1"])
             try await fixture.redis.send(["HSET", .string(fixture.keys.workerInfo), "w1", #"{"concurrency":64}"#])
