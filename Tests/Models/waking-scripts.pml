@@ -95,7 +95,7 @@ inline claimOne(w, j) {
 
 /*
  * A worker that is full now leaves the rest to another, also if `tick` has reached its bound and left due jobs. One
- * that got nothing sleeps for its idle interval.
+ * that got nothing sleeps for its idle interval. One that got the last job deletes the tokens.
  */
 inline finishClaim(w) {
 #ifndef NO_CHAIN
@@ -104,6 +104,10 @@ inline finishClaim(w) {
     :: else
     fi;
 #endif
+    if
+    :: ISEMPTY && got > 0 -> tokens = 0
+    :: else
+    fi;
     sleep[w] = IDLE;
     made = 0; moved = 0
 }

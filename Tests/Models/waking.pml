@@ -69,7 +69,7 @@ bool isAsleep[WORKERS];
 bool listens[WORKERS];    /* BLPOP is in flight, perhaps longer than the worker sleeps. */
 byte sleep[WORKERS];
 bool isBroken[WORKERS];   /* It waits for the reply to a BLPOP that never comes, until its sleep is over. */
-bool isDeaf[WORKERS];     /* Its last claim has left only running jobs: only a token wakes it. */
+bool isDeaf[WORKERS];     /* Its last claim has left only jobs that run or have a token: only a token wakes it. */
 
 byte faults = FAULTS;
 byte drains = DRAINS;
@@ -95,6 +95,9 @@ hidden byte i, made, moved;
     (state[1] == FETCHING && !isLost[1] && HOST(1) == h) + (state[2] == FETCHING && !isLost[2] && HOST(2) == h))
 #define WAITSANYWHERE(j) (state[j] == READY || state[j] == HELD || state[j] == DELAYED)
 #define ISEMPTY (!WAITSANYWHERE(0) && !WAITSANYWHERE(1) && !WAITSANYWHERE(2))
+#define WAITSUNREADY(j) (state[j] == HELD || state[j] == DELAYED || state[j] == READY && WAITS(j))
+/* The next claim has a token, and nothing but ready jobs waits. */
+#define ISANNOUNCED (tokens > 0 && !ISEMPTY && !WAITSUNREADY(0) && !WAITSUNREADY(1) && !WAITSUNREADY(2))
 #define ALLENDED (state[0] == ENDED && state[1] == ENDED && state[2] == ENDED)
 
 #include "waking-scripts.pml"
@@ -106,7 +109,7 @@ inline rouse(w) {
     sleep[w] = 0
 }
 
-/* The end of a job wakes its worker, whose BLPOP goes on. If the queue was empty, the worker waits for a token first. */
+/* The end of a job wakes its worker, whose BLPOP goes on. A deaf worker waits for a token first. */
 inline rouseByEnd(w) {
     if
     :: isDeaf[w] && !listens[w] && !isBroken[w] ->
@@ -235,7 +238,9 @@ end:
             :: got > 0 ->
                 if
                 :: ISEMPTY -> isAsleep[me] = true; isDeaf[me] = true; listens[me] = listens[me] || FREE(me)
-                :: else
+                /* A worker of a large fleet may wait for the token then. */
+                :: ISANNOUNCED && !FREE(me) -> isAsleep[me] = true; isDeaf[me] = true
+                :: !ISEMPTY
                 fi
             :: got > 0 && faults > 0 -> d_step { faults--; wasHurt = true; lose(me, CLAIMED) }
             fi;

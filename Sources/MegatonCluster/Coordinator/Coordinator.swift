@@ -70,6 +70,8 @@ public final class Coordinator: Sendable {
     private let leaderless = Mutex<ContinuousClock.Instant?>(nil)
     /// Time at which Redis last answered an attempt to lead or a renewal.
     private let lastAnswer = Mutex<ContinuousClock.Instant?>(nil)
+    /// Number of places in all workers, while it leads.
+    private let places = Atomic(0)
 
     /// First pause while jobs wait and the window is full; each further pause is twice as long.
     private static let fullWait: Duration = .milliseconds(5)
@@ -349,7 +351,7 @@ public final class Coordinator: Sendable {
         return try JSONDecoder().decode([String: [Rendition]].self, from: Data(json.utf8))
     }
 
-    /// Admits jobs for as long as this process is the leader of the epoch.
+    /// Leads for as long as this process is the leader of the epoch.
     private func lead(_ epoch: Int) async throws {
         logger.info("this coordinator leads", metadata: [LogKey.epoch: "\(epoch)"])
         let intake = Intake(
@@ -359,21 +361,46 @@ public final class Coordinator: Sendable {
             repeats: repeats
         )
         try await intake.replay(epoch: epoch)
+        places.store(try await intake.slots(), ordering: .relaxed)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            // Beside the rounds: if Redis has many clients, each of its answers takes as long as a part of a round.
+            group.addTask { try await self.renewLead(epoch) }
+            group.addTask { try await self.watchPlaces(intake) }
+            group.addTask { try await self.admit(epoch, intake) }
+            // A task ends without an error only if another coordinator leads, or all are cancelled.
+            try await group.next()
+            group.cancelAll()
+        }
+    }
+
+    /// Renews the lease until another coordinator leads, or the task is cancelled.
+    private func renewLead(_ epoch: Int) async throws {
+        while !Task.isCancelled {
+            try await Task.sleep(for: configuration.renewInterval)
+            guard try await leadership.tryToLead() == epoch else {
+                logger.warning("another coordinator leads now", metadata: [LogKey.epoch: "\(epoch)"])
+                return
+            }
+            lastAnswer.withLock { $0 = .now }
+        }
+    }
+
+    /// Counts the places in workers again and again, until the task is cancelled.
+    private func watchPlaces(_ intake: Intake) async throws {
+        while !Task.isCancelled {
+            try await Task.sleep(for: Self.pollInterval)
+            places.store(try await intake.slots(), ordering: .relaxed)
+        }
+    }
+
+    /// Admits jobs until the task is cancelled. Redis refuses it if another coordinator leads.
+    private func admit(_ epoch: Int, _ intake: Intake) async throws {
         var window = AdmissionWindow(limit: configuration.window)
         var staged = StagedJobs()
-        var renewal = IntervalTimer(configuration.renewInterval)
-        var poll = IntervalTimer(Self.pollInterval, isDueAtOnce: true)
         var pause = Self.fullWait
         var trim = IntervalTimer(Self.trimInterval, isDueAtOnce: true)
         while !Task.isCancelled {
-            if renewal.isDue(at: .now) {
-                guard try await leadership.tryToLead() == epoch else {
-                    logger.warning("another coordinator leads now", metadata: [LogKey.epoch: "\(epoch)"])
-                    return
-                }
-                lastAnswer.withLock { $0 = .now }
-            }
-            if poll.isDue(at: .now) { window.observe(slots: try await intake.slots()) }
+            window.observe(slots: places.load(ordering: .relaxed))
             if trim.isDue(at: .now) { try await queue.forgetRareHosts(above: Self.hostsKept) }
             switch try await intake.admit(
                 epoch: epoch,

@@ -32,6 +32,9 @@ final class IdlePace: Sendable {
     /// - Parameter workers: number of living workers, as of a renewal.
     func observe(workers: Int) { self.workers.store(workers, ordering: .relaxed) }
 
+    /// Whether so many workers look for jobs that a lost token costs little.
+    var isLargeFleet: Bool { workers.load(ordering: .relaxed) > Self.smallFleet }
+
     /// The interval between two looks.
     ///
     /// - Parameters:

@@ -23,6 +23,8 @@ extension JobQueue {
         var left = 0
         /// Whether the queue has only running jobs now, so that the next one is announced by a token.
         var isQueueEmpty = false
+        /// Whether all jobs that wait are ready, and announced by tokens.
+        var isAnnounced = false
         /// Whether the caller is to start a process for suspects.
         var wantsIsolation = false
     }
@@ -53,7 +55,12 @@ extension JobQueue {
             ]
         )
         guard let parts = reply.array, parts.count >= 3, let left = parts[0].int else { throw Self.unexpected("claim") }
-        var claim = Claim(left: left, isQueueEmpty: parts[2].int == 1, wantsIsolation: parts[1].int == 1)
+        var claim = Claim(
+            left: left,
+            isQueueEmpty: parts[2].int == 1,
+            isAnnounced: parts[2].int == 2,
+            wantsIsolation: parts[1].int == 1
+        )
         for entry in parts.dropFirst(3) {
             guard let job = ActiveJob(entry, validUntil: validUntil) else { throw Self.unexpected("claim") }
             claim.jobs.append(job)

@@ -93,14 +93,14 @@ final class ClaimLoop: Sendable {
             await withDiscardingTaskGroup { jobs in
                 var failures = Backoff()
                 var throttle = ClaimThrottle(concurrency: concurrency)
-                var (isFailing, isQueueEmpty) = (false, false)
+                var (isFailing, needsToken) = (false, false)
                 await repeating {
                     if signal.level > .none { return nil }
-                    if isQueueEmpty && free > 0 {
-                        isQueueEmpty = false
+                    if needsToken && free > 0 {
+                        needsToken = false
                         // It waits for a token now, not for a place: its turn is another shard's.
                         places.leave(member)
-                        await idle(signal, isQueueEmpty: true)
+                        await idle(signal, needsToken: true)
                         return .zero
                     }
                     do {
@@ -108,16 +108,21 @@ final class ClaimLoop: Sendable {
                         isFailing = false
                         let wasNotified = await pause(throttle)
                         if signal.level > .none { return nil }
-                        let claim = try await claimFree(&throttle)
-                        if claim == nil { try await passTokenOn(wasNotified) }
-                        if claim != nil { failures.reset() }
-                        isQueueEmpty = claim?.isQueueEmpty ?? isQueueEmpty
+                        let claim = try await claimFree(&throttle, wasNotified)
+                        if let claim {
+                            failures.reset()
+                            needsToken = claim.isQueueEmpty || claim.isAnnounced && prefersTokens(throttle)
+                        } else {
+                            // The jobs that were left to others may have no token any more.
+                            let hasLeftJobs = throttle.forgetLeftJobs()
+                            try await passTokenOn(wasNotified || hasLeftJobs)
+                        }
                         let claimed = claim?.jobs ?? []
                         for job in claimed { jobs.addTask { await self.handler.handle(job) } }
                         if claim != nil && claimed.isEmpty && free > 0 {
                             if takesOnlySuspects { return nil }
                             // Jobs that were left to other workers are asked for again soon.
-                            if !throttle.hasLeftJobs && !isQueueEmpty { await idle(signal) }
+                            if !throttle.hasLeftJobs && !needsToken { await idle(signal) }
                         } else if claimed.isEmpty {
                             await idle(signal)
                         }
@@ -174,7 +179,10 @@ final class ClaimLoop: Sendable {
     /// Claims jobs for the free places.
     ///
     /// - Returns: nil if no place is free, or another shard is first.
-    private func claimFree(_ throttle: inout ClaimThrottle) async throws(RedisError) -> JobQueue.Claim? {
+    private func claimFree(
+        _ throttle: inout ClaimThrottle,
+        _ wasNotified: Bool
+    ) async throws(RedisError) -> JobQueue.Claim? {
         let free = places.reserve(for: member)
         guard free > 0 else { return nil }
         defer { places.end(for: member) }
@@ -190,11 +198,14 @@ final class ClaimLoop: Sendable {
             lease: lease,
             validUntil: validUntil
         )
-        throttle.claimed(claim.jobs.count, left: claim.left, at: now)
+        throttle.claimed(claim.jobs.count, left: claim.left, wasNotified: wasNotified, at: now)
         if claim.wantsIsolation { isolated?.requestProcess() }
         for job in claim.jobs { running.insert(job) }
         return claim
     }
+
+    /// In a large fleet only: in a small one, the look of another worker would come late if a token is lost.
+    private func prefersTokens(_ throttle: ClaimThrottle) -> Bool { pace.isLargeFleet && throttle.prefersTokens }
 
     private var suspectHandling: JobQueue.SuspectHandling {
         if takesOnlySuspects { return .only }
@@ -205,11 +216,10 @@ final class ClaimLoop: Sendable {
     /// Sleeps until there may be a job to claim: a wake token has arrived, or a job of this worker has ended, which
     /// increases the worker's share of the ready jobs.
     ///
-    /// - Parameter isQueueEmpty: whether the queue had only running jobs after the last claim. The ends of this
-    /// worker's
-    ///   jobs then do not wake it while it waits for a token: in a large fleet with short jobs, most claims would be in
+    /// - Parameter needsToken: whether a token announces each job that is ready by now. The ends of this worker's jobs
+    ///   then do not wake it while it waits for a token: in a large fleet with short jobs, most claims would be in
     ///   vain.
-    private func idle(_ signal: ShutdownSignal, isQueueEmpty: Bool = false) async {
+    private func idle(_ signal: ShutdownSignal, needsToken: Bool = false) async {
         let waitsForToken = places.hasPlace(member)
         if waitsForToken {
             listeningSince.withLock { $0 = .now }
@@ -217,9 +227,9 @@ final class ClaimLoop: Sendable {
             listening.signal()
         }
         // A token may have arrived before this call began, and after the claim.
-        while !(waitsForToken && isQueueEmpty && hasWakeToken.load(ordering: .acquiring)) {
+        while !(waitsForToken && needsToken && hasWakeToken.load(ordering: .acquiring)) {
             await running.changed.wait()
-            let goesOn = waitsForToken && isQueueEmpty && isListening.load(ordering: .acquiring)
+            let goesOn = waitsForToken && needsToken && isListening.load(ordering: .acquiring)
             if !goesOn || signal.level > .none || Task.isCancelled { break }
         }
         listeningSince.withLock { $0 = nil }

@@ -10,6 +10,12 @@ struct ClaimThrottle {
     private var last: (at: ContinuousClock.Instant, wasEmpty: Bool)?
     /// Time since which ready jobs have been left to other workers.
     private var leftSince: ContinuousClock.Instant?
+    /// Number of claims that are to follow a token.
+    private var announced = 0
+
+    /// Claims that follow a token after one without a token has found nothing. The next one shows whether jobs are
+    /// ready by now without them.
+    private static let announcedAtOnce = 8
 
     init(concurrency: Int) { self.concurrency = concurrency }
 
@@ -37,9 +43,33 @@ struct ClaimThrottle {
         return last.at + Self.pause
     }
 
-    /// - Parameter left: ready jobs that were left to other workers.
-    mutating func claimed(_ count: Int, left: Int = 0, at instant: ContinuousClock.Instant) {
+    /// Whether to wait for a token after a claim that has left only jobs with tokens: if workers with short jobs take
+    /// each job as soon as it is ready, most claims without one find nothing.
+    var prefersTokens: Bool { announced > 0 && leftSince == nil }
+
+    /// - Parameters:
+    ///   - left: ready jobs that were left to other workers.
+    ///   - wasNotified: whether a wake token had arrived.
+    mutating func claimed(
+        _ count: Int,
+        left: Int = 0,
+        wasNotified: Bool = false,
+        at instant: ContinuousClock.Instant
+    ) {
         last = (instant, count == 0)
         leftSince = left > 0 ? leftSince ?? instant : nil
+        if wasNotified {
+            announced = max(0, announced - 1)
+        } else if count == 0 && left == 0 {
+            announced = Self.announcedAtOnce
+        }
+    }
+
+    /// Forgets the jobs that were left to other workers.
+    ///
+    /// - Returns: whether there were any, so that another worker has to learn of them.
+    mutating func forgetLeftJobs() -> Bool {
+        defer { leftSince = nil }
+        return leftSince != nil
     }
 }

@@ -23,7 +23,7 @@
 -- it is not to begin yet. `packed` in stat is the number of sources of the packs that are alive, minus the number of
 -- these packs.
 -- A job whose key its batch has had, or whose key is alive, is a duplicate if the content is the same: it ends as
--- `deduplicated` with the outcome of the first job if that is known, or waits for it (at most 100 duplicates) until
+-- `deduplicated` with the outcome of the first job if that is known, or waits for it (at most 8 duplicates) until
 -- `finish` answers. With other content it becomes a dead letter with the code `id_conflict`, under a key of its own.
 -- A batch remembers 1,000,000 ids until it has ended, or for a day after its last job if it has no submitter. Beyond
 -- that, and without a batch, only jobs that are alive are compared, by their JSON. A job that a deduplicating batch
@@ -40,7 +40,7 @@ local frontier = openFrontier(KEYS[16], KEYS[17], KEYS[18], KEYS[19], bodyKey)
 local readyKeys = {KEYS[6], KEYS[7], KEYS[8]}
 local caller, epoch, maximumTokens, round = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local batchCount, onceCount, fixedArguments, argumentsPerJob = tonumber(ARGV[5]), tonumber(ARGV[6]), 7, 11
-local entryCount = tonumber(ARGV[7])
+local entryCount, maximumWaiting = tonumber(ARGV[7]), 8
 
 if redis.call('GET', leaderKey) ~= caller or redis.call('GET', epochKey) ~= epoch then
   return redis.error_reply('NOTLEADER another process leads')
@@ -191,7 +191,7 @@ local function isKnown(batch, id, json, content, labels, i)
     conflict(batch, id, json, labels, i)
   elseif string.sub(state, 1, 1) == '{' then
     duplicate(batch, id, json, labels, asDuplicate(state))
-  elseif waiting and waiting < 100 and alive[id] then
+  elseif waiting and waiting < maximumWaiting and alive[id] then
     redis.call('HSET', batch.known, 'i' .. submittedId(id), content .. ':' .. waiting + 1)
     redis.call('HINCRBY', statKey, 'deduplicated', 1)
     result[3] = result[3] + 1

@@ -10,9 +10,10 @@
 --      `only`
 -- Returns a list: number of jobs that were left to other workers · `1` if the caller is to start a process for
 --      suspects · `1` if the queue has only running jobs now, so that further claims find nothing until a token
---      announces a job · then for each job {id, attempt, stalls, json, batch, `1` if the batch was cancelled, number of
---      free attempts, deaths its source is suspected of, 0 or the bytes of a JSON that is too large to be handed out
---      and is left out, 0 or the number of sources of a pack}.
+--      announces a job; `2` if it has only ready jobs beside them, and a token for the next claim · then for each job
+--      {id, attempt, stalls, json, batch, `1` if the batch was cancelled, number of free attempts, deaths its source is
+--      suspected of, 0 or the bytes of a JSON that is too large to be handed out and is left out, 0 or the number of
+--      sources of a pack}.
 -- After: each of the jobs is in `lease` and in none of the ready lists, and its attempt number is one higher. Every
 -- later write about the job must carry that number: it is the fencing token. Jobs whose time has come (`tick`) go
 -- first, but of each kind only up to half of the requested number, so that fresh jobs get their turn.
@@ -21,6 +22,8 @@
 -- again.
 -- A claim that fills its worker, or its reply, and leaves jobs behind pushes a token if there is none: the tokens are
 -- fewer than the ready jobs, and another worker may sleep. The same if `tick` has reached its bound: more may be due.
+-- A claim that takes the last ready job, while none is suspect, delayed or held, deletes all tokens: a worker that waits
+-- for one finds none, and each later ready job has its own.
 -- If several of the lists have jobs, `high`, `normal` and `bulk` share by the weights 16, 4 and 1 (smooth weighted
 -- round robin, as in `stage`), so that none starves.
 --
@@ -59,9 +62,17 @@ function fleet.count()
   local all = math.max(allPlaces(), places)
   return placesOfShard(all, workersKey, workerInfoKey), redis.call('ZCARD', leaseKey)
 end
-if waits then made = tick(frontier, delayKey, metaKey, readyKeys, t, tickLimit, fleet) end
+-- A process for suspects claims nothing else, and would leave what it makes ready without a token.
+if waits and mode ~= 'only' then made = tick(frontier, delayKey, metaKey, readyKeys, t, tickLimit, fleet) end
 if redis.call('HGET', controlKey, 'paused') == '1' then return reply end
 local leaseEnd = string.format('%.0f', t + leaseTime)
+-- Pushes a token if there is none. The leases of this call are written, and a reply is to follow in any case: a key of
+-- another type is replaced.
+local function announce()
+  local count = redis.pcall('LLEN', wakeKey)
+  if type(count) ~= 'number' then count = redis.call('DEL', wakeKey) - 1 end
+  if count == 0 then redis.call('LPUSH', wakeKey, '1') end
+end
 local function read(ids)
   local metas = redis.call('HMGET', metaKey, unpack(ids))
   local jobs, digests = {}, {}
@@ -124,10 +135,11 @@ end
 local ids = special and redis.call('RPOP', suspectsKey, 256)
 if ids then
   redis.call('ZREMRANGEBYSCORE', isolatingKey, '-inf', t)
-  local kept = {}
+  local kept, cleared = {}, 0
   for _, j in ipairs(read(ids)) do
     if not j.suspect then
       known[j.id] = nil
+      cleared = cleared + 1
       redis.call('RPUSH', readyKeys[tonumber(j.p)], j.id)
     elseif not mayRun(j.d) then
       -- Behind the others: many jobs of one source must not hide those of another.
@@ -143,6 +155,7 @@ if ids then
     end
   end
   for i = #kept, 1, -1 do redis.call('RPUSH', suspectsKey, kept[i]) end
+  if mode == 'only' and cleared > 0 then announce() end
 end
 if mode == 'only' then return reply end
 if special then
@@ -222,11 +235,15 @@ if want > 0 then
   for k = 1, 3 do take(k, want) end
 end
 if passed >= maximumPassed then reply[1] = math.max(reply[1], 1) end
-if not waits and not ids and #reply - 3 == ready then
+-- A suspect that this call has found is handed out by the next one, which follows soon.
+if mode == 'one' and open > 0 and #reply == 3 then reply[1] = math.max(reply[1], 1) end
+local isPlain = not waits and not ids and passed == 0
+if isPlain and #reply - 3 == ready then
   reply[3] = 1
-elseif #reply > 3 and (want == 0 or isFull) and redis.call('LLEN', wakeKey) == 0 and
-   (made >= tickLimit or not special or redis.call('EXISTS', unpack(readyKeys)) > 0) then
-  redis.call('LPUSH', wakeKey, '1')
+  if ready > 0 then redis.call('DEL', wakeKey) end
+elseif #reply > 3 and (want == 0 or isFull) then
+  if made >= tickLimit or not special or redis.call('EXISTS', unpack(readyKeys)) > 0 then announce() end
+  if isPlain then reply[3] = 2 end
 end
 if mode == 'ask' and open > 0 then
   local me, starting = 'w:' .. worker, 0

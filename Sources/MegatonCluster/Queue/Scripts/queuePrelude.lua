@@ -294,7 +294,7 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, fleet)
     for k = 1, 3 do callForAll('RPUSH', readyKeys[k], lists[k]) end
   end
   if frontier.isEmpty then
-    -- Without `held`, which somebody has deleted, the jobs of `holding` would wait for ever.
+    -- Without `held`, which an operator has deleted, the jobs of `holding` would wait for ever.
     local first = redis.call('ZRANGE', frontier.holding, 0, 0)[1]
     if first then redis.call('ZADD', frontier.held, t, string.match(first, '^[^%z]*')) end
   end
@@ -384,8 +384,9 @@ local function refusedOutcomes(key, json, status, code, message)
   local pack, outcomes = cjson.decode(json), {}
   local scope = string.match(key, '^[^/]*/') or ''
   for i, source in ipairs(pack.sources) do
-    if type(source) == 'string' then source = {source = source} end
-    local id = scope .. (source.id or submittedId(key) .. '.' .. i)
+    -- A repair also finds packs that no coordinator has validated.
+    if type(source) ~= 'table' then source = {source = tostring(source)} end
+    local id = scope .. (type(source.id) == 'string' and source.id or submittedId(key) .. '.' .. i)
     local labels = source.labels and cjson.encode(source.labels)
     outcomes[i] = refusedOutcome(id, cjson.encode({source = source.source}), status, code, message, labels)
   end
@@ -518,9 +519,9 @@ local function closeIfComplete(batchKey, knownKey, endedKey)
   return 0
 end
 
--- Appends outcomes for the duplicates that wait for these jobs, and records in `known` how the jobs ended, for later
--- duplicates. It records a whole outcome only if the batch keeps a ledger, `known` has at most 50,000 entries and the
--- outcome at most 2 KiB; otherwise only that the job has ended.
+-- Appends outcomes for the duplicates that wait for these jobs, without the outputs if they are long, and records in
+-- `known` how the jobs ended, for later duplicates. It records a whole outcome only if the batch keeps a ledger, `known`
+-- has at most 50,000 entries and the outcome at most 2 KiB; otherwise only that the job has ended.
 local function endDuplicates(batchKey, knownKey, counts, outcomes)
   if redis.call('TYPE', knownKey).ok ~= 'hash' then return end
   local keeps = redis.call('HGET', batchKey, 'ledger') == '1' and redis.call('HLEN', knownKey) <= 50000
@@ -533,7 +534,12 @@ local function endDuplicates(batchKey, knownKey, counts, outcomes)
     if waiting then
       local ended = keeps and #outcomes[i] <= 2048 and outcomes[i] or '-'
       redis.call('HSET', knownKey, 'i' .. id, content .. ':' .. ended)
-      for _ = 1, waiting do outcomes[#outcomes + 1] = asDuplicate(outcomes[i]) end
+      local duplicate = asDuplicate(outcomes[i])
+      -- At most 2 KiB for each: a call may end 128 jobs with eight duplicates.
+      if #duplicate > 2048 then
+        duplicate = string.gsub(duplicate, '^(.*),"outputs":%[.*%],"seconds":', '%1,"outputs":[],"seconds":')
+      end
+      for _ = 1, waiting do outcomes[#outcomes + 1] = duplicate end
       duplicates = duplicates + waiting
     end
   end

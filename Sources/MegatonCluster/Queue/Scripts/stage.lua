@@ -92,7 +92,8 @@ local open, total = {}, 0
 for k = publicIntake, #KEYS do
   local at = position(k)
   local weight = tonumber(ARGV[at + 1])
-  if weight > 0 and redis.call('EXISTS', KEYS[k]) == 1 then
+  -- A key of another type must not end the call after jobs of other lists were taken.
+  if weight > 0 and redis.call('TYPE', KEYS[k]).ok == 'list' then
     local intake = {key = KEYS[k], batch = ARGV[at], share = weight, isPublic = k <= publicIntake + 2}
     local credit, priority = string.match(redis.call('HGET', creditKey, intake.batch) or '', '^(-?%d+) ?(%l*)$')
     intake.credit = tonumber(credit or '0')
