@@ -301,4 +301,25 @@ import Testing
             #expect(try await fixture.admit() == .admitted(.init(cancelled: 1)))
         }
     }
+
+    /// Fault: the jobs were dropped before a counter that was no number ended the script, and nothing counted them.
+    @Test(arguments: ["total", "own", "cancelled", "known"])
+    func aDamagedBatchThatIsCancelledLosesNoJobUncounted(_ damage: String) async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.submit((0..<5).map { QueueFixture.job("a\($0)", batch: "b") }, to: "b")
+            if damage == "known" {
+                try await fixture.redis.send(["SET", .string(fixture.keys.known("b")), "no hash"])
+            } else {
+                try await fixture.redis.send(["HSET", .string(fixture.keys.batch("b")), .string(damage), "x"])
+            }
+            try await fixture.queue.cancel(batch: "b")
+            #expect(try await fixture.count("EXISTS", fixture.keys.jobs(batch: "b")) == 0)
+            let stat = RedisArgument.string(fixture.keys.stat)
+            let counted = try await fixture.redis.send(["HMGET", stat, "damaged_batch_ends", "cancelled"]).array
+            #expect(counted?.map(\.int) == [5, 5])
+            #expect(try await !fixture.batch("b").isFinished)
+            let isCancelled = try await fixture.redis.send(["SISMEMBER", .string(fixture.keys.cancelled), "b"]).int
+            #expect(isCancelled == 1, "the jobs that are left end too")
+        }
+    }
 }

@@ -8,6 +8,8 @@
 -- If the batch has packs, one call drops about 256 KiB of its jobs: the caller repeats it while jobs:<batch> exists.
 -- After: the batch is closed, and the dropped jobs count as cancelled. Jobs that are ready, delayed or staged end as
 -- cancelled when a worker or the coordinator reaches them, and running jobs when their worker renews next.
+-- A batch whose counters or `known` are damaged does not count the dropped jobs, which are in `damaged_batch_ends` of
+-- stat then, and is not marked as finished. If its key is no hash, the call is an error and has changed nothing.
 
 local jobsKey, batchKey, cancelledKey, intakesKey, knownKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local statKey, endedKey = KEYS[6], KEYS[7]
@@ -15,8 +17,10 @@ local batch, submitter = ARGV[1], ARGV[2]
 
 if submitter ~= '' and redis.call('HGET', batchKey, 'submitter') ~= submitter then return -1 end
 if redis.call('EXISTS', batchKey) == 0 then return redis.error_reply('NOBATCH there is no batch of this name') end
+local isPacked = redis.call('HEXISTS', batchKey, 'packs') == 1
+local isDamaged = not isConsistent(batchKey, knownKey)
 local dropped = 0
-if redis.call('HEXISTS', batchKey, 'packs') == 1 then
+if isPacked then
   -- Their sources have to be counted, about 256 KiB at a time.
   local bytes = 0
   while bytes < 262144 do
@@ -39,10 +43,14 @@ redis.call('HSET', batchKey, 'closed', '1')
 redis.call('HDEL', batchKey, 'expected')
 redis.call('ZADD', endedKey, 'NX', now(), batch)
 if dropped > 0 then
-  redis.call('HINCRBY', batchKey, 'total', dropped)
-  redis.call('HINCRBY', batchKey, 'own', dropped)
-  redis.call('HINCRBY', batchKey, 'cancelled', dropped)
   redis.call('HINCRBY', statKey, 'cancelled', dropped)
+  if isDamaged then
+    redis.call('HINCRBY', statKey, 'damaged_batch_ends', dropped)
+  else
+    redis.call('HINCRBY', batchKey, 'total', dropped)
+    redis.call('HINCRBY', batchKey, 'own', dropped)
+    redis.call('HINCRBY', batchKey, 'cancelled', dropped)
+  end
 end
-closeIfComplete(batchKey, knownKey, endedKey)
+if not isDamaged then closeIfComplete(batchKey, knownKey, endedKey) end
 return dropped
