@@ -106,6 +106,22 @@ import Testing
         }
     }
 
+    /// Fault: the letter was deleted before the job was pushed.
+    @Test func aJobThatCannotBePushedStaysDead() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await bury(["a"], fixture)
+            let letters = try await fixture.queue.deadLetters(offset: 0, limit: 10)
+            try await fixture.redis.send(["SET", .string(fixture.keys.jobs), "no list"])
+            await #expect { _ = try await fixture.queue.requeue(letters) } throws: {
+                "\($0)".contains("WRONGTYPE")
+            }
+            #expect(try await fixture.queue.deadLetters(offset: 0, limit: 10) == letters)
+            try await fixture.redis.send(["DEL", .string(fixture.keys.jobs)])
+            #expect(try await fixture.queue.requeue(letters) == 1)
+            #expect(try await fixture.count("LLEN", fixture.keys.jobs) == 1)
+        }
+    }
+
     @Test func aFullRedisRefusesNewWorkAndIsWorkedOff() async throws {
         let options = RedisServerProcess.Options(settings: ["maxmemory-policy noeviction"])
         try await QueueFixture.run(options) { (fixture) async throws in

@@ -5,7 +5,8 @@
 -- ARGV three for each job: id · the JSON to push · the digest of its source, which is no longer suspected
 -- Returns how many were requeued.
 --
--- An id that is not dead (any more) is skipped, so that nothing is pushed twice.
+-- An id that is not dead (any more) is skipped, so that nothing is pushed twice. A job is pushed before its letter is
+-- deleted: if the intake is no list, the call is an error, and the letter stays.
 -- The requeued jobs have no batch, only its scope for their ids: the batch that they died in has counted them as
 -- failed, once. Not `allow-oom`, as this is new work.
 
@@ -14,9 +15,10 @@ local deadKey, deadInfoKey, jobsKey, statKey, crashesKey = KEYS[1], KEYS[2], KEY
 local pushed = 0
 for i = 1, #ARGV, 3 do
   local id, json, digest = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  if deleteDeadLetters(deadKey, deadInfoKey, statKey, {id}) == 1 then
-    redis.call('ZREM', crashesKey, digest)
+  if redis.call('ZSCORE', deadKey, id) then
     redis.call('LPUSH', jobsKey, json)
+    deleteDeadLetters(deadKey, deadInfoKey, statKey, {id})
+    redis.call('ZREM', crashesKey, digest)
     pushed = pushed + 1
   end
 end
