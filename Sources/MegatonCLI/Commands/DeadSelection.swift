@@ -22,7 +22,7 @@ struct DeadSelection: ParsableArguments {
     @Flag(name: .long, help: "All dead jobs.")
     var all = false
 
-    /// Number of dead jobs per round trip: each may have a megabyte of JSON.
+    /// Maximum number of dead jobs in a page; the queue limits its bytes.
     private static let page = 50
 
     mutating func validate() throws {

@@ -3,25 +3,44 @@ package import MegatonRedis
 internal import NIOCore
 
 extension JobQueue {
+    /// Bytes above which a page has no further letter.
+    private static let pageBytes = 8 * 1024 * 1024
+
     /// Dead letters, oldest first, one page at a time.
     ///
     /// - Parameters:
     ///   - offset: number of letters to skip.
     ///   - limit: maximum number of letters to read.
+    /// - Returns: as many as have 8 MiB, or one. It is empty only if there are no more: the next page begins behind the
+    ///   letters that were returned.
     package func deadLetters(offset: Int, limit: Int) async throws(RedisError) -> [DeadLetter] {
         let reply = try await redis.send([
             "ZRANGE", .string(keys.dead), .int(offset), .int(offset + limit - 1), "WITHSCORES",
         ])
         let fields = reply.array ?? []
-        let entries = stride(from: 0, to: fields.count - 1, by: 2).compactMap { index in
+        var entries = stride(from: 0, to: fields.count - 1, by: 2).compactMap { index in
             fields[index].string.map { (id: $0, died: fields[index + 1].string.flatMap(Double.init) ?? 0) }
         }
         if entries.isEmpty { return [] }
+        entries = Array(entries.prefix(try await lettersOfPage(entries.map(\.id))))
         let names = entries.map { RedisArgument.string($0.id) }
         let infos = try await redis.send(RedisCommand(["HMGET", .string(keys.deadInfo)] + names)).array ?? []
         return zip(entries, infos).map { entry, info in
             DeadLetter(key: entry.id, died: entry.died / 1000, json: info, shard: keys.shard)
         }
+    }
+
+    /// The number of letters that one page has: a reply with the JSON of all might be too large to be read.
+    private func lettersOfPage(_ ids: [String]) async throws(RedisError) -> Int {
+        let sizes = try await redis.pipeline(ids.map { ["HSTRLEN", .string(keys.deadInfo), .string($0)] })
+        var (count, bytes) = (0, 0)
+        for size in sizes {
+            if case .error(let text) = size { throw RedisError(reply: text) }
+            bytes += size.int ?? 0
+            if count > 0 && bytes > Self.pageBytes { break }
+            count += 1
+        }
+        return count
     }
 
     /// Number of dead jobs.
@@ -76,36 +95,59 @@ extension JobQueue {
         text.reduce(into: "") { $0 += "*?[]^-\\".contains($1) ? "\\\($1)" : "\($1)" }
     }
 
+    /// Bytes above which one call of `requeue` moves no further letter: Redis serves no other client meanwhile.
+    private static let requeuedBytes = 512 * 1024
+
     /// Moves dead jobs back to the public intake, without the batch that they died in. Their ids stay in the scope of
     /// that batch, so that the same id of two batches is still two jobs. Their sources are no longer suspected of
     /// process deaths: by requeueing a poisoned job, the operator allows it to run again.
     ///
+    /// It makes several calls for many bytes. After an error, the letters of the calls before are requeued, and the call
+    /// may be repeated.
+    ///
     /// - Returns: number of requeued jobs. A job that is no longer dead, or whose JSON was not kept whole, is skipped.
     package func requeue(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
-        let triples = letters.flatMap { letter -> [RedisArgument] in
+        var (requeued, bytes) = (0, 0)
+        var arguments: [RedisArgument] = []
+        for letter in letters {
             // Its JSON was not kept whole, or is of another version: it is skipped, as the returned count shows.
-            let json = Data(letter.content.job.utf8)
-            // A whole pack dies only if the keys of its batch are damaged.
-            var pack = try? Pack(json: json)
-            guard var job = try? pack?.shared ?? Job(json: json) else { return [] }
-            job.id = letter.id
-            job.batch = nil
-            job.requeuedFrom = letter.batch
-            // The key belongs to the attempt that failed.
-            (job.idempotencyKey, job.idempotencyTTL, job.notBefore) = (nil, nil, nil)
-            // An operator requeues to have the origin asked again, not to get the remembered failure.
-            job.ignoresRememberedFailures = true
-            pack?.shared = job
-            let pushed = pack?.json() ?? job.json()
-            return [.string(letter.key), .buffer(ByteBuffer(bytes: pushed)), .string(job.sourceDigest)]
+            guard let job = Self.requeued(letter) else { continue }
+            let size = letter.key.utf8.count + job.json.count + job.digest.utf8.count
+            if !arguments.isEmpty && bytes + size > Self.requeuedBytes {
+                requeued += try await requeue(arguments)
+                (arguments, bytes) = ([], 0)
+            }
+            arguments += [.string(letter.key), .buffer(ByteBuffer(bytes: job.json)), .string(job.digest)]
+            bytes += size
         }
-        if triples.isEmpty { return 0 }
+        return arguments.isEmpty ? requeued : requeued + (try await requeue(arguments))
+    }
+
+    /// - Parameter arguments: three for each letter.
+    private func requeue(_ arguments: [RedisArgument]) async throws(RedisError) -> Int {
         let reply = try await redis.run(
             QueueScripts.requeue,
             keys: [keys.dead, keys.deadInfo, keys.jobs, keys.stat, keys.crashes],
-            arguments: triples
+            arguments: arguments
         )
         return reply.int ?? 0
+    }
+
+    /// The job of a letter as it is pushed again, and the digest of its source; nil if its JSON cannot be read.
+    private static func requeued(_ letter: DeadLetter) -> (json: Data, digest: String)? {
+        let json = Data(letter.content.job.utf8)
+        // A whole pack dies only if the keys of its batch are damaged.
+        var pack = try? Pack(json: json)
+        guard var job = try? pack?.shared ?? Job(json: json) else { return nil }
+        job.id = letter.id
+        job.batch = nil
+        job.requeuedFrom = letter.batch
+        // The key belongs to the attempt that failed.
+        (job.idempotencyKey, job.idempotencyTTL, job.notBefore) = (nil, nil, nil)
+        // An operator requeues to have the origin asked again, not to get the remembered failure.
+        job.ignoresRememberedFailures = true
+        pack?.shared = job
+        return (pack?.json() ?? job.json(), job.sourceDigest)
     }
 
     /// Deletes dead letters.

@@ -164,7 +164,7 @@ extension ShardedQueue {
     ///
     /// - Parameters:
     ///   - offset: number of letters to skip.
-    ///   - limit: maximum number of letters to read. The page has fewer where a shard ends.
+    ///   - limit: maximum number of letters to read. The page has fewer at the end of a shard, and above 8 MiB.
     ///   - time: seconds since 1970; later letters are left out. Nil for all.
     package func deadLetters(
         offset: Int,

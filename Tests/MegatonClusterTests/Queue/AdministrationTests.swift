@@ -2,6 +2,7 @@ import Foundation
 import MegatonPipeline
 import MegatonRedis
 import MegatonTestSupport
+import NIOCore
 import Testing
 
 @testable import MegatonCluster
@@ -119,6 +120,47 @@ import Testing
             try await fixture.redis.send(["DEL", .string(fixture.keys.jobs)])
             #expect(try await fixture.queue.requeue(letters) == 1)
             #expect(try await fixture.count("LLEN", fixture.keys.jobs) == 1)
+        }
+    }
+
+    private func addLetter(_ id: String, _ info: ByteBuffer, _ fixture: QueueFixture) async throws {
+        let number = try await fixture.queue.deadCount()
+        try await fixture.redis.send(["ZADD", .string(fixture.keys.dead), .int(number + 1), .string(id)])
+        try await fixture.redis.send(["HSET", .string(fixture.keys.deadInfo), .string(id), .buffer(info)])
+    }
+
+    /// Fault: one call of a script pushed 50 jobs, each of which may have 1 MiB.
+    @Test func aCallRequeuesALimitedNumberOfBytes() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let sizes = [10, 300_000, 300_000, 600_000] + Array(repeating: 10, count: 20)
+            for (number, size) in sizes.enumerated() {
+                let source = "data:image/png;base64," + String(repeating: "A", count: size)
+                let job = String(decoding: Job(id: "j\(number)", source: source).json(), as: UTF8.self)
+                let content = DeadLetter.Content(code: "not_found", message: "gone", job: job)
+                let info = ByteBuffer(bytes: try JSONEncoder().encode(content))
+                try await addLetter("j\(number)", info, fixture)
+            }
+            let letters = try await fixture.queue.deadLetters(offset: 0, limit: 50)
+            // The server does not know the script before.
+            #expect(try await fixture.queue.requeue([letters[0]]) == 1)
+            let before = try await fixture.redis.calls("evalsha")
+            #expect(try await fixture.queue.requeue(letters) == 23)
+            #expect(try await fixture.redis.calls("evalsha") == before + 4)
+            #expect(try await fixture.count("LLEN", fixture.keys.jobs) == 24)
+            #expect(try await fixture.queue.deadCount() == 0)
+        }
+    }
+
+    /// Fault: the reply with a page of large letters was too large to be read, so that none was listed.
+    @Test func aPageOfTheDeadHasALimitedNumberOfBytes() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for (number, size) in [3, 3, 3, 9].enumerated() {
+                try await addLetter("j\(number)", ByteBuffer(repeating: 0x20, count: size << 20), fixture)
+            }
+            for (offset, page) in [(0, ["j0", "j1"]), (2, ["j2"]), (3, ["j3"]), (4, [])] {
+                let letters = try await fixture.queue.deadLetters(offset: offset, limit: 50)
+                #expect(letters.map(\.id) == page)
+            }
         }
     }
 

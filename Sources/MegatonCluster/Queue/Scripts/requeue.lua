@@ -7,6 +7,7 @@
 --
 -- An id that is not dead (any more) is skipped, so that nothing is pushed twice. A job is pushed before its letter is
 -- deleted: if the intake is no list, the call is an error, and the letter stays.
+-- Bounded by the caller: at most 512 KiB, or one job.
 -- The requeued jobs have no batch, only its scope for their ids: the batch that they died in has counted them as
 -- failed, once. Not `allow-oom`, as this is new work.
 
