@@ -104,7 +104,7 @@ struct LedgerReading: Sendable {
         if stored == 0 && others > 0 { reportOtherReader(others, counters) }
         known.limit(to: stored - others)
         return Start(
-            histories: read.map { OutcomeHistory(after: $0) },
+            histories: OutcomeHistories(after: read).all,
             skipped: stored == 0 ? max(0, others) : 0,
             stored: stored,
             known: known

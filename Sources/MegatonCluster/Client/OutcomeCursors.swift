@@ -24,14 +24,11 @@ package struct OutcomeCursors: Sendable {
         histories: [OutcomeHistory] = [],
         acknowledges: Bool = true
     ) {
-        precondition(histories.isEmpty || histories.count == queue.shards.count, "each shard has a history")
-        cursors = queue.shards.enumerated().map { index, shard in
-            OutcomeCursor(
-                queue: shard,
-                batch: batch,
-                history: histories.isEmpty ? OutcomeHistory() : histories[index],
-                acknowledges: acknowledges
-            )
+        let isNew = histories.isEmpty
+        let histories = isNew ? OutcomeHistories(after: queue.shards.map { _ in 0 }).all : histories
+        precondition(histories.count == queue.shards.count, "each shard has a history")
+        cursors = zip(queue.shards, histories).map { shard, history in
+            OutcomeCursor(queue: shard, batch: batch, history: history, acknowledges: acknowledges)
         }
     }
 
@@ -74,6 +71,15 @@ package struct OutcomeHistories: Sendable {
     package let all: [OutcomeHistory]
 
     package init(_ all: [OutcomeHistory]) { self.all = all }
+
+    /// Empty histories, which share the memory of the reader.
+    ///
+    /// - Parameters:
+    ///   - numbers: number of the last outcome of each shard that the reader has or does not want.
+    ///   - limit: how many outcomes to remember, of all shards together.
+    package init(after numbers: [Int], limit: Int = OutcomeHistory.remembered) {
+        all = numbers.map { OutcomeHistory(after: $0, limit: limit / numbers.count) }
+    }
 
     /// Number of outcomes that the reader has or does not want.
     package var number: Int { all.reduce(0) { $0 + $1.number } }

@@ -27,7 +27,10 @@ package struct OutcomeHistory: Sendable {
     /// Whether the outcomes were read from a file, whose lines need not be in the order of their numbers.
     private let isFromFile: Bool
     /// Maximum number of keys, 16 bytes each.
-    private let limit: Int
+    let limit: Int
+
+    /// Number of outcomes that a reader remembers, of all shards together.
+    package static let remembered = 4_000_000
 
     /// SHA-1 of the last outcome in hex; empty if it is unknown.
     private(set) var digest = ""
@@ -41,7 +44,7 @@ package struct OutcomeHistory: Sendable {
     /// - Parameters:
     ///   - number: number of the last outcome that the reader has or does not want.
     ///   - limit: how many outcomes to remember; the oldest are forgotten.
-    package init(after number: Int = 0, limit: Int = 4_000_000) {
+    package init(after number: Int = 0, limit: Int = remembered) {
         first = number
         self.limit = limit
         isFromFile = false
@@ -50,7 +53,7 @@ package struct OutcomeHistory: Sendable {
     /// The history of a reader that continues a file.
     ///
     /// - Parameter nextLine: returns the lines of the file, nil at the end.
-    package init(lines nextLine: () throws -> Data?, limit: Int = 4_000_000) rethrows {
+    package init(lines nextLine: () throws -> Data?, limit: Int = remembered) rethrows {
         first = 0
         self.limit = limit
         isFromFile = true

@@ -144,7 +144,7 @@ final class OutcomeReader {
         try check(counters)
         let read = parts.map { part in from.map { max($0 - 1, 0) } ?? part["read"] }
         open = (self.batch.submitted ?? max(counters["submitted"], counters["total"])) - read.reduce(0, +)
-        return read.map { OutcomeHistory(after: $0, limit: Self.remembered / parts.count) }
+        return OutcomeHistories(after: read, limit: Self.remembered).all
     }
 
     /// Ends the iteration with an error if the batch has ended and outcomes are missing.

@@ -93,4 +93,17 @@ import Testing
             #expect(again == 1400)
         }
     }
+
+    /// Fault: a reader remembered four million outcomes of each shard, which is 8 GB for 128 shards.
+    @Test func theShardsShareTheMemoryOfAReader() throws {
+        let redis = try RedisServerProcess.client(ofSocket: "/nowhere.sock")
+        defer { redis.close() }
+        let shards = (0..<128).map { JobQueue(redis, keys: QueueKeys(queue: "test", shard: $0)) }
+        let cursors = OutcomeCursors(queue: ShardedQueue(shards, layout: ShardLayout(count: 128, id: "x")), batch: "b")
+        #expect(cursors.history.all.map(\.limit) == [Int](repeating: OutcomeHistory.remembered / 128, count: 128))
+        let one = OutcomeCursors(queue: ShardedQueue(shards[0]), batch: "b")
+        #expect(one.history.all.map(\.limit) == [OutcomeHistory.remembered])
+        let continued = OutcomeHistories(after: [5, 0, 7], limit: 24)
+        #expect(continued.all.map(\.number) == [5, 0, 7] && continued.all.map(\.limit) == [8, 8, 8])
+    }
 }
