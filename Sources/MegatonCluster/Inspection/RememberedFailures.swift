@@ -118,19 +118,12 @@ package struct RememberedFailures: Sendable {
             let rate = RedisArgument.string(shard.keys.rate)
             // At most 10,000 hosts.
             let known = try await shard.redis.send(["HKEYS", rate]).array ?? []
-            let meant = known.compactMap(\.string).filter { Self.isAmong($0, of: hosts) }
+            let meant = known.compactMap(\.string).filter { OriginHost.isAmong($0, of: hosts) }
             if !meant.isEmpty { try await shard.redis.send(RedisCommand(["HDEL", rate] + meant.map { .string($0) })) }
         }
     }
 
     private static func isAt(_ url: URL, of hosts: Set<String>) -> Bool {
-        isAmong(HostRateLimiter.name(of: url), of: hosts)
-    }
-
-    /// - Parameter name: `host:port`.
-    private static func isAmong(_ name: String, of hosts: Set<String>) -> Bool {
-        if hosts.contains(name) { return true }
-        guard let colon = name.lastIndex(of: ":") else { return false }
-        return hosts.contains(String(name[..<colon]))
+        OriginHost.isAmong(OriginHost.name(of: url), of: hosts)
     }
 }

@@ -151,15 +151,6 @@ extension Job {
         return Data(hash.finalize().prefix(Self.digestBytes)).base64EncodedString()
     }
 
-    /// The host of the source as in host limits, `host:port`; nil if the source has none, or if only the workers know
-    /// it, as with `s3:`.
-    package var host: String? {
-        // Compared before the source is parsed as a URL: a data: URL may have a megabyte.
-        let beginning = String(decoding: source.utf8.prefix("https:".utf8.count), as: UTF8.self).lowercased()
-        guard beginning.hasPrefix("http:") || beginning == "https:", let url = URL(string: source) else { return nil }
-        return HostRateLimiter.name(of: url)
-    }
-
     /// 12 bytes become 16 characters without padding.
     private static let digestBytes = 12
 }

@@ -33,11 +33,11 @@ final class HostLimiters: FetchLimiting {
     }
 
     func acquire(for url: URL) async throws(ImagePipeline.Error) -> FetchPermit {
-        let (shard, limiter, isShared) = limiter(of: HostRateLimiter.name(of: url))
+        let (shard, limiter, isShared) = limiter(of: OriginHost.name(of: url))
         guard isShared else { return try await limiter.acquire(for: url) }
         if isAway(shard, at: .now) { return await limiter.unlimitedPermit(for: url) }
         do throws(ImagePipeline.Error) {
-            let permit = try await limiter.acquire(for: url) { takeNote(of: HostRateLimiter.name(of: url)) }
+            let permit = try await limiter.acquire(for: url) { takeNote(of: OriginHost.name(of: url)) }
             note(shard, hasAnswered: permit.token != nil)
             return permit
         } catch {

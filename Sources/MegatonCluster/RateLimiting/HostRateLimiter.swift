@@ -85,7 +85,7 @@ package final class HostRateLimiter: FetchLimiting {
         for url: URL,
         othersWait: @Sendable () -> Bool
     ) async throws(ImagePipeline.Error) -> FetchPermit {
-        let host = Self.name(of: url)
+        let host = OriginHost.name(of: url)
         let asked = ContinuousClock.now
         let path = Self.path(of: url)
         var (cached, unused) = cachedPermit(for: host, path: path, at: asked)
@@ -174,7 +174,7 @@ package final class HostRateLimiter: FetchLimiting {
     func unlimitedPermit(for url: URL) async -> FetchPermit {
         statistics?.add("gate_open", 1)
         await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
-        return FetchPermit(host: Self.name(of: url), token: nil)
+        return FetchPermit(host: OriginHost.name(of: url), token: nil)
     }
 
     private var limitText: String {
@@ -352,20 +352,13 @@ package final class HostRateLimiter: FetchLimiting {
 
     /// Label of a URL in the history, host and hash: it distinguishes URLs, and reveals no signature in one.
     static func label(of url: URL) -> String {
-        "\(name(of: url))/\(Checksum.sha256(Data(url.absoluteString.utf8)).prefix(16))"
+        "\(OriginHost.name(of: url))/\(Checksum.sha256(Data(url.absoluteString.utf8)).prefix(16))"
     }
 
     /// The path and the query as a number from 1 to 2⁴⁸.
     private static func path(of url: URL) -> Int {
         let text = url.path(percentEncoded: true) + "?" + (url.query(percentEncoded: true) ?? "")
         return Int(Checksum.sha256(Data(text.utf8)).prefix(12), radix: 16).map { $0 + 1 } ?? 1
-    }
-
-    /// `host:port`, in lower case.
-    static func name(of url: URL) -> String {
-        let port = url.port ?? (url.scheme?.lowercased() == "http" ? 80 : 443)
-        // Percent-encoded, so that no name has a character that separates the fields of a job's record.
-        return "\(url.host(percentEncoded: true)?.lowercased() ?? ""):\(port)"
     }
 }
 

@@ -54,6 +54,16 @@ import Testing
         }
     }
 
+    /// All folders of the cluster use jobs: a job that needs one of them closes a circle.
+    @Test func jobsNeedNoOtherFolder() {
+        let needs = Self.needs(among: Self.files.map { ($0.path, $0.folder, $0.source) })
+        #expect(needs.keys.contains(["MegatonCluster/Queue", "MegatonCluster/Job"]))
+        // Files that are in no folder are below all of them.
+        for (pair, uses) in needs where pair[0] == "MegatonCluster/Job" && pair[1] != "MegatonCluster" {
+            Issue.record("Jobs need \(pair[1]): \(uses.sorted().joined(separator: ", "))")
+        }
+    }
+
     /// For each two folders of a module of which the first uses types of the second: the uses.
     ///
     /// A type is known by its name, if only one file declares a type of that name, or else by its name and that of the

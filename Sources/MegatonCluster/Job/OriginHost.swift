@@ -1,0 +1,31 @@
+internal import Foundation
+
+/// Names of origin hosts, as in host limits and in the record of a job.
+enum OriginHost {
+    /// `host:port`, in lower case.
+    static func name(of url: URL) -> String {
+        let port = url.port ?? (url.scheme?.lowercased() == "http" ? 80 : 443)
+        // Percent-encoded, so that no name has a character that separates the fields of a job's record.
+        return "\(url.host(percentEncoded: true)?.lowercased() ?? ""):\(port)"
+    }
+
+    /// Whether a host is one of these, each of which has its port or stands for all ports.
+    ///
+    /// - Parameter name: `host:port`.
+    static func isAmong(_ name: String, of hosts: Set<String>) -> Bool {
+        if hosts.contains(name) { return true }
+        guard let colon = name.lastIndex(of: ":") else { return false }
+        return hosts.contains(String(name[..<colon]))
+    }
+}
+
+extension Job {
+    /// The host of the source as in host limits, `host:port`; nil if the source has none, or if only the workers know
+    /// it, as with `s3:`.
+    package var host: String? {
+        // Compared before the source is parsed as a URL: a data: URL may have a megabyte.
+        let beginning = String(decoding: source.utf8.prefix("https:".utf8.count), as: UTF8.self).lowercased()
+        guard beginning.hasPrefix("http:") || beginning == "https:", let url = URL(string: source) else { return nil }
+        return OriginHost.name(of: url)
+    }
+}
