@@ -151,7 +151,7 @@ public final class Worker: Sendable {
         try await addShards(layout, waitingForRedis: limit)
         for server in shards.all.map(\.queue).servers
         where lock != nil && configuration.caches.contains(server.configuration) {
-            await EvictionPolicyCheck.warnIfCacheFillsQueue(server, logger: logger)
+            await CacheGrowth.warnIfRisky(server, logger: logger)
         }
         starting.finish()
     }
