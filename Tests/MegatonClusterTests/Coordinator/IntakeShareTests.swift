@@ -75,6 +75,16 @@ import Testing
         }
     }
 
+    /// Fault: jobs of other lists were taken before the call ended with an error, and lost.
+    @Test func aPublicListOfAnotherTypeLosesNoJobs() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for number in 0..<20 { try await fixture.push(QueueFixture.job("j\(number)")) }
+            try await fixture.redis.send(["SADD", .string(fixture.keys.jobs(.bulk)), "damaged"])
+            try await fixture.admitAll(20)
+            #expect(try await fixture.count("LLEN", fixture.keys.ready(.normal)) == 20)
+        }
+    }
+
     /// Fault: a batch that had once been served beside many others waited for thousands of jobs of the next one, as its
     /// debt was in the weights of that time.
     @Test func aDebtDoesNotOutlastTheOthers() async throws {

@@ -119,6 +119,66 @@ import Testing
         }
     }
 
+    /// Fault: tokens of jobs that other claims had taken woke workers for nothing.
+    @Test func aClaimOfTheLastJobDeletesTheTokens() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for id in ["a", "b"] { try await fixture.push(QueueFixture.job(id)) }
+            try await fixture.admitAll(2)
+            #expect(try await tokens(fixture) > 0)
+            let first = try await claim(1, fixture)
+            #expect(first.isAnnounced && !first.isQueueEmpty)
+            #expect(try await tokens(fixture) > 0, "for the job that is left")
+            let second = try await claim(1, fixture)
+            #expect(!second.isAnnounced && second.isQueueEmpty)
+            #expect(try await tokens(fixture) == 0)
+        }
+    }
+
+    /// Fault: the jobs had their leases, and the worker got an error instead of them.
+    @Test func aListOfTokensOfAnotherTypeIsReplaced() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for id in ["a", "b", "c"] { try await fixture.push(QueueFixture.job(id)) }
+            try await fixture.admitAll(3)
+            try await fixture.redis.send(["SET", .string(fixture.keys.wake), "damaged"])
+            #expect(try await claim(2, fixture).jobs.count == 2)
+            #expect(try await tokens(fixture) == 1)
+        }
+    }
+
+    /// Fault: jobs that a process for suspects made ready waited until another worker looked by itself.
+    @Test func aClaimForSuspectsLeavesNoReadyJobWithoutAToken() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            func claimSuspects() async throws -> JobQueue.Claim {
+                try await fixture.queue.claim(
+                    1,
+                    running: 0,
+                    places: 1,
+                    ignoresShare: true,
+                    suspects: .only,
+                    worker: "w1",
+                    lease: .seconds(60),
+                    validUntil: .now + .seconds(60)
+                )
+            }
+            try await fixture.push(QueueFixture.job("a"))
+            try await fixture.admitAll(1)
+            try await fixture.redis.send([
+                "RPOPLPUSH", .string(fixture.keys.ready(.normal)), .string(fixture.keys.suspects),
+            ])
+            try await removeTokens(fixture)
+            #expect(try await claimSuspects().jobs.isEmpty)
+            #expect(try await fixture.count("LLEN", fixture.keys.ready(.normal)) == 1, "it is not suspected any more")
+            #expect(try await tokens(fixture) == 1)
+            let job = try #require(try await fixture.claim(1).first)
+            let queue = fixture.queue
+            _ = try await queue.retry(job, worker: "w1", after: .seconds(60), countsAttempt: true, counters: [:])
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.delay), "1", "a"])
+            try await removeTokens(fixture)
+            _ = try await claimSuspects()
+            #expect(try await fixture.count("ZCARD", fixture.keys.delay) == 1, "the next sweep makes it ready")
+        }
+    }
+
     /// Fault: bytes of delayed jobs that a repair had removed stayed counted until a host was held.
     @Test func bytesOfWaitingJobsEndWithTheLastOfThem() async throws {
         try await QueueFixture.run { (fixture) async throws in

@@ -35,4 +35,28 @@ struct ClaimThrottleTests {
         throttle.claimed(2, at: start + ClaimThrottle.pause)
         #expect(!throttle.hasLeftJobs && !throttle.ignoresShare(at: start + .seconds(1)))
     }
+
+    /// Fault: two of three claims of a large fleet with short jobs found nothing.
+    @Test func afterAClaimInVainTheNextOnesFollowTokens() {
+        var throttle = ClaimThrottle(concurrency: 1)
+        throttle.claimed(1, at: start)
+        #expect(!throttle.prefersTokens)
+        throttle.claimed(0, at: start)
+        for _ in 0..<8 {
+            #expect(throttle.prefersTokens)
+            throttle.claimed(1, wasNotified: true, at: start)
+        }
+        #expect(!throttle.prefersTokens, "the next claim shows whether jobs are ready by now")
+        throttle.claimed(1, at: start)
+        #expect(!throttle.prefersTokens)
+    }
+
+    /// Fault: a worker with several shards left a job to others, and its only token was gone.
+    @Test func jobsLeftToOthersAreForgottenOnce() {
+        var throttle = ClaimThrottle(concurrency: 4)
+        throttle.claimed(0, left: 1, wasNotified: true, at: start)
+        #expect(!throttle.prefersTokens)
+        let (first, second) = (throttle.forgetLeftJobs(), throttle.forgetLeftJobs())
+        #expect(first && !second && !throttle.hasLeftJobs)
+    }
 }

@@ -22,8 +22,8 @@
 -- again.
 -- A claim that fills its worker, or its reply, and leaves jobs behind pushes a token if there is none: the tokens are
 -- fewer than the ready jobs, and another worker may sleep. The same if `tick` has reached its bound: more may be due.
--- A claim that takes the last ready job, while none is suspect, delayed or held, deletes all tokens: a worker that waits
--- for one finds none, and each later ready job has its own.
+-- A claim that takes the last ready job, while none is suspect, delayed or held, deletes all tokens: a worker that
+-- waits for one finds none, and each later ready job has its own.
 -- If several of the lists have jobs, `high`, `normal` and `bulk` share by the weights 16, 4 and 1 (smooth weighted
 -- round robin, as in `stage`), so that none starves.
 --

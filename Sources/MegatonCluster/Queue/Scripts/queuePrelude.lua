@@ -520,8 +520,8 @@ local function closeIfComplete(batchKey, knownKey, endedKey)
 end
 
 -- Appends outcomes for the duplicates that wait for these jobs, without the outputs if they are long, and records in
--- `known` how the jobs ended, for later duplicates. It records a whole outcome only if the batch keeps a ledger, `known`
--- has at most 50,000 entries and the outcome at most 2 KiB; otherwise only that the job has ended.
+-- `known` how the jobs ended, for later duplicates. It records a whole outcome only if the batch keeps a ledger,
+-- `known` has at most 50,000 entries and the outcome at most 2 KiB; otherwise only that the job has ended.
 local function endDuplicates(batchKey, knownKey, counts, outcomes)
   if redis.call('TYPE', knownKey).ok ~= 'hash' then return end
   local keeps = redis.call('HGET', batchKey, 'ledger') == '1' and redis.call('HLEN', knownKey) <= 50000
