@@ -102,8 +102,8 @@ extension JobQueue {
     /// that batch, so that the same id of two batches is still two jobs. Their sources are no longer suspected of
     /// process deaths: by requeueing a poisoned job, the operator allows it to run again.
     ///
-    /// It makes several calls for many bytes. After an error, the letters of the calls before are requeued, and the call
-    /// may be repeated.
+    /// It makes several calls for many bytes. After an error, the letters of the calls before are requeued, and the
+    /// call may be repeated.
     ///
     /// - Returns: number of requeued jobs. A job that is no longer dead, or whose JSON was not kept whole, is skipped.
     package func requeue(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
