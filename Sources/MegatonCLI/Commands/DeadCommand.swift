@@ -145,8 +145,11 @@ struct DeadRequeueCommand: AsyncParsableCommand {
                 let (found, done, missing) = try await selection.each(in: queue) { try await queue.requeue($0) }
                 try Terminal.output("\(done) of \(Counted.of(found, "dead job")) requeued")
                 if done < found {
-                    let words = found - done == 1 ? "1 is not a readable job" : "\(found - done) are not readable jobs"
-                    Terminal.error("megaton: \(words); megaton dead show has the reasons.")
+                    let words = Counted.of(found - done, "dead job")
+                    Terminal.error(
+                        "megaton: \(words) cannot be requeued: unreadable, or longer than 1 MiB. megaton dead show has "
+                            + "the reasons and the JSON, to submit it again in another form."
+                    )
                 }
                 try selection.check(found: found, missing: missing)
             }

@@ -269,10 +269,11 @@ extension PlainJSONReader {
 extension Job {
     /// Reads the wire form.
     ///
-    /// - Parameter wasValidated: whether a coordinator has admitted this JSON.
+    /// - Parameter wasValidated: whether a coordinator has admitted this JSON. It may then be larger than what was
+    ///   pushed, by its id, its batch and the settings of its preset.
     /// - Throws: `JobError` with a sentence for the author of the JSON.
     package init(json: Data, wasValidated: Bool = false) throws(JobError) {
-        guard json.count <= Self.maximumSize else {
+        guard wasValidated || json.count <= Self.maximumSize else {
             throw JobError("the job has \(json.count) bytes of JSON; allowed are \(Self.maximumSize)")
         }
         if let job = Self(plainJSON: json), wasValidated || job.validationError == nil {

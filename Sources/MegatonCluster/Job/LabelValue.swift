@@ -51,6 +51,14 @@ extension Job {
     /// Maximum number of bytes of the labels' JSON.
     public static let maximumLabels = 1024
 
+    /// Bytes of the labels' JSON, about; counting is faster than encoding.
+    static func size(_ labels: Labels?) -> Int {
+        (labels ?? [:]).reduce(0) { sum, label in
+            let value = if case .text(let text) = label.value { text.utf8.count } else { 8 }
+            return sum + label.key.utf8.count + value + 6
+        }
+    }
+
     /// The first problem of the labels; nil if there is none.
     static func problem(_ labels: Labels) -> FieldProblem? {
         // Counting is faster than encoding, and the sum cannot overflow.

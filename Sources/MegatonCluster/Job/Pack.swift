@@ -113,12 +113,16 @@ package struct Pack: Sendable, Equatable {
 
     /// Bytes of its sources, about.
     var size: Int {
-        sources.reduce(0) { $0 + $1.id.utf8.count + $1.source.utf8.count + ($1.output?.utf8.count ?? 0) }
+        sources.reduce(0) {
+            $0 + $1.id.utf8.count + $1.source.utf8.count + ($1.output?.utf8.count ?? 0) + Job.size($1.labels)
+        }
     }
 
     /// Bytes of its sources as jobs, about.
     var splitSize: Int {
-        sources.reduce(shared.json().count * sources.count) { $0 + $1.source.utf8.count + ($1.output?.utf8.count ?? 0) }
+        sources.reduce(shared.json().count * sources.count) {
+            $0 + $1.source.utf8.count + ($1.output?.utf8.count ?? 0) + Job.size($1.labels)
+        }
     }
 
     /// Digest in the meta of the pack, which tells the scripts that it is one.
@@ -175,7 +179,8 @@ package struct Pack: Sendable, Equatable {
     /// Reads the wire form.
     ///
     /// - Parameters:
-    ///   - wasValidated: whether a coordinator has validated its sources.
+    ///   - wasValidated: whether a coordinator has validated it. Its limits no longer count then: ids, settings of its
+    ///     preset and shared labels, now at each source, may have made it larger than what was pushed.
     ///   - makeID: makes the id of a pack that has none.
     /// - Returns: nil if the JSON has no field `sources`.
     /// - Throws: `JobError` if the pack cannot be accepted as a whole.
@@ -184,7 +189,7 @@ package struct Pack: Sendable, Equatable {
         wasValidated: Bool = false,
         makeID: () -> String
     ) throws(JobError) -> Pushed? {
-        guard json.count <= Job.maximumSize, mentionsSources(json) else { return nil }
+        guard wasValidated || json.count <= Job.maximumSize, mentionsSources(json) else { return nil }
         var fields: [Data] = []
         var list: Data?
         var (isRepeated, hasSource) = (false, false)
@@ -208,7 +213,8 @@ package struct Pack: Sendable, Equatable {
         guard (1...maximumSources).contains(elements.count) else {
             throw JobError("sources has \(elements.count) sources; allowed are 1 to \(maximumSources)")
         }
-        var shared = try Job(json: object(fields + [Data("\"source\":\"\(placeholder)\"".utf8)]))
+        let placed = object(fields + [Data("\"source\":\"\(placeholder)\"".utf8)])
+        var shared = try Job(json: placed, wasValidated: wasValidated)
         if shared.idempotencyKey != nil {
             throw JobError("key goes with one source; allowed are keys of the sources, {\"key\": …, \"source\": …}")
         }
@@ -233,7 +239,7 @@ package struct Pack: Sendable, Equatable {
                 pushed.invalid.append(Invalid(id: ownID, json: json, message: error.message))
             }
         }
-        if pushed.pack.splitSize > maximumSplitSize {
+        if !wasValidated, pushed.pack.splitSize > maximumSplitSize {
             throw JobError(
                 "the pack has \(pushed.pack.splitSize) bytes if each of its \(elements.count) sources is a job; "
                     + "allowed are \(maximumSplitSize): use a preset with fewer renditions, or smaller packs"

@@ -105,12 +105,14 @@ extension JobQueue {
     /// It makes several calls for many bytes. After an error, the letters of the calls before are requeued, and the
     /// call may be repeated.
     ///
-    /// - Returns: number of requeued jobs. A job that is no longer dead, or whose JSON was not kept whole, is skipped.
+    /// - Returns: number of requeued jobs. A job that is no longer dead, whose JSON was not kept whole, or is longer
+    ///   than `Job.maximumSize` now that it is in its full form, is skipped.
     package func requeue(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
         var (requeued, bytes) = (0, 0)
         var arguments: [RedisArgument] = []
         for letter in letters {
-            // Its JSON was not kept whole, or is of another version: it is skipped, as the returned count shows.
+            // It is skipped, as the returned count shows. The intake would cut a longer one, and its letter would be
+            // gone.
             guard let job = Self.requeued(letter) else { continue }
             let size = letter.key.utf8.count + job.json.count + job.digest.utf8.count
             if !arguments.isEmpty && bytes + size > Self.requeuedBytes {
@@ -133,7 +135,8 @@ extension JobQueue {
         return reply.int ?? 0
     }
 
-    /// The job of a letter as it is pushed again, and the digest of its source; nil if its JSON cannot be read.
+    /// The job of a letter as it is pushed again, and the digest of its source; nil if its JSON cannot be read,
+    /// or is longer than the intake accepts.
     private static func requeued(_ letter: DeadLetter) -> (json: Data, digest: String)? {
         let json = Data(letter.content.job.utf8)
         // A whole pack dies only if the keys of its batch are damaged.
@@ -147,7 +150,8 @@ extension JobQueue {
         // An operator requeues to have the origin asked again, not to get the remembered failure.
         job.ignoresRememberedFailures = true
         pack?.shared = job
-        return (pack?.json() ?? job.json(), job.sourceDigest)
+        let pushed = pack?.json() ?? job.json()
+        return pushed.count <= Job.maximumSize ? (pushed, job.sourceDigest) : nil
     }
 
     /// Deletes dead letters.

@@ -38,7 +38,9 @@ extension JobHandler {
                 }
             } else if active.reason == nil {
                 let jobs = pack.sources.map(pack.job)
-                let suspected = try await queue.suspected(jobs)
+                let suspected = try await duringLease(active) { () throws(RedisError) in
+                    try await queue.suspected(jobs)
+                }
                 for job in jobs where suspected.contains(job.id ?? "") {
                     run.split(.init(job: job, free: active.free + 1))
                 }
@@ -147,7 +149,7 @@ extension JobHandler {
             }
             let isGivenUp = error.hostTurn?.isGivenUp == true
             if let turn = error.hostTurn, isGivenUp, givenUpHosts.isNews(turn.host, at: .now) {
-                try await queue.giveUp(turn.host)
+                try await duringLease(active) { () throws(RedisError) in try await queue.giveUp(turn.host) }
             }
             if !isGivenUp, let delay = retry.delay(after: active.counted, of: end.job.attempts, error: error) {
                 let free = active.free + (RetryPolicy.isFree(error) ? 1 : 0)

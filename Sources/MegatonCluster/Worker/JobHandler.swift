@@ -107,6 +107,20 @@ struct JobHandler: Sendable {
         }
     }
 
+    /// Repeats a command that may reach Redis twice while connections break, for as long as this worker holds the lease:
+    /// without its reply, the job would run again after the lease, and count as one that a worker died with.
+    func duringLease<Value>(
+        _ active: ActiveJob,
+        _ command: () async throws(RedisError) -> Value
+    ) async throws(RedisError) -> Value {
+        var backoff = Backoff()
+        return try await retrying(until: ContinuousClock.now >= active.validUntil) { () throws(RedisError) in
+            try await command()
+        } pauseAfter: { error in
+            error.isTransient ? backoff.next(after: error) : nil
+        }
+    }
+
     private func isPoison(_ job: ActiveJob) -> Bool { job.isQuarantined || job.stalls > maximumStalls }
 
     /// Runs the job until it ends or is stopped.
@@ -174,7 +188,7 @@ struct JobHandler: Sendable {
             return ("hold", try await queue.hold(job, worker: worker, for: turn, counters: counters))
         case .failed(let error):
             if let turn = error.hostTurn, turn.isGivenUp, givenUpHosts.isNews(turn.host, at: .now) {
-                try await queue.giveUp(turn.host)
+                try await duringLease(job) { () throws(RedisError) in try await queue.giveUp(turn.host) }
             }
             let attempts = (try? attempt.parsed.get().attempts) ?? 1  // An unreadable job stays unreadable.
             let isGivenUp = error.hostTurn?.isGivenUp == true

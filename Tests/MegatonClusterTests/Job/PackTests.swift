@@ -156,6 +156,37 @@ import Testing
         #expect(sizes(candidates(tooLarge)) == [-1])
     }
 
+    /// Fault: the id and the batch made the job too large for the worker that claimed it.
+    @Test func anAdmittedJobMayBeLargerThanAPushedOne() throws {
+        let room = Job.maximumSize - #"{"source":"data:image/png;base64,"}"#.utf8.count
+        let pushed = #"{"source":"data:image/png;base64,"# + String(repeating: "A", count: room) + "\"}"
+        #expect(pushed.utf8.count == Job.maximumSize)
+        guard case .valid(let job, let json) = candidates(pushed, intake: "b")[0].verdict else {
+            Issue.record("a job of the maximum size is valid")
+            return
+        }
+        #expect(json.count > Job.maximumSize)
+        #expect(try Job(json: json, wasValidated: true).source == job.source)
+        #expect(throws: JobError.self) { try Job(json: json) }
+    }
+
+    /// Fault: shared labels, which each source has after admission, made the pack unreadable.
+    @Test func anAdmittedPackMayBeLargerThanAPushedOne() throws {
+        let path = String(repeating: "p", count: 3950)
+        let sources = (0..<256).map { "\"http://a.example/\($0)/\(path)\"" }.joined(separator: ",")
+        let labels = #"{"note":"\#(String(repeating: "l", count: 1000))"}"#
+        let pushed = #"{"labels":\#(labels),"sources":[\#(sources)]}"#
+        #expect(pushed.utf8.count < Job.maximumSize)
+        guard case .pack(let pack, _, _) = candidates(pushed)[0].verdict else {
+            Issue.record("the pack is valid and stays whole")
+            return
+        }
+        let json = pack.json()
+        #expect(json.count > Job.maximumSize && pack.size > Job.maximumSize)
+        let read = try Pack(json: json)
+        #expect(read == pack && read.sources.allSatisfy { $0.labels?["note"] != nil })
+    }
+
     /// The host is read once for sources that begin alike: no other source may pass for one of them.
     @Test(arguments: [
         (["http://a.example/1", "http://a.example/2", "http://a.example/1"], "a.example:80"),

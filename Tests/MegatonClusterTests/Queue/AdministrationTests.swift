@@ -123,6 +123,24 @@ import Testing
         }
     }
 
+    /// Fault: the intake cut a job that its own id and batch had made too large, and its letter was gone.
+    @Test func aJobThatIsTooLargeForTheIntakeStaysDead() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let prefix = "data:image/png;base64,"
+            let room = Job.maximumSize - Job(id: "large", source: prefix).json().count
+            for (id, size) in [("small", 10), ("large", room)] {
+                let source = prefix + String(repeating: "A", count: size)
+                let job = String(decoding: Job(id: id, source: source).json(), as: UTF8.self)
+                let content = DeadLetter.Content(code: "not_found", message: "gone", batch: "b", job: job)
+                try await addLetter(id, ByteBuffer(bytes: try JSONEncoder().encode(content)), fixture)
+            }
+            let letters = try await fixture.queue.deadLetters(offset: 0, limit: 9)
+            let requeued = try await fixture.queue.requeue(letters)
+            #expect(letters.count == 2 && requeued == 1)
+            #expect(try await fixture.queue.deadLetters(offset: 0, limit: 9).map(\.id) == ["large"])
+        }
+    }
+
     private func addLetter(_ id: String, _ info: ByteBuffer, _ fixture: QueueFixture) async throws {
         let number = try await fixture.queue.deadCount()
         try await fixture.redis.send(["ZADD", .string(fixture.keys.dead), .int(number + 1), .string(id)])
