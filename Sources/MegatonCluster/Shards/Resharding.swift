@@ -33,7 +33,7 @@ package struct Resharding: Sendable {
         onLoss: @Sendable (String) -> Void = { _ in }
     ) async throws(RedisError) -> Int {
         let first = shard(0)
-        let stored = try await first.layout()
+        let stored = try await copy(in: first)
         if stored == nil {
             for number in address.servers.indices.dropFirst() {
                 try await ShardLayout.requireNone(at: JobQueue(shard(number).redis, keys: address.keys(0)))
@@ -74,7 +74,9 @@ package struct Resharding: Sendable {
         // Before the change is announced: a refusal, or a server that does not answer, must not end the processes.
         _ = try await examine(change, onLoss: onLoss)
         // From here on no process starts, and those that work end when they look.
-        try await replace(stored, by: change.announcement, in: first, change)
+        try await step("Announcing the change in", first) { () async throws(RedisError) in
+            try await replace(stored, by: change.announcement, in: first, change)
+        }
         do throws(RedisError) {
             try await finish(change)
         } catch {
@@ -98,24 +100,36 @@ package struct Resharding: Sendable {
         } catch {
             // A refusal leaves the queue as it was.
             if error.code == .shardMismatch {
-                _ = try await shard(0).changeLayout(from: change.announcement, to: change.stored)
+                try await step("Withdrawing the change from", shard(0)) { () async throws(RedisError) in
+                    _ = try await shard(0).changeLayout(from: change.announcement, to: change.stored)
+                }
             }
             throw error
         }
         try await copyPauses(change, copies)
         for (number, copy) in zip(1..<change.new.count, copies) {
-            try await replace(copy, by: change.new.text(of: number), in: shard(number), change)
+            try await write(change, to: shard(number), over: copy)
         }
-        try await replace(change.announcement, by: change.new.text(of: 0), in: shard(0), change)
+        try await write(change, to: shard(0), over: change.announcement)
+    }
+
+    private func write(_ change: Change, to shard: JobQueue, over copy: String?) async throws(RedisError) {
+        try await step("Writing the layout to", shard) { () async throws(RedisError) in
+            try await replace(copy, by: change.new.text(of: shard.keys.shard), in: shard, change)
+        }
     }
 
     /// Gives the shards that are added, or have lost their data, the pauses of shard 0: a paused queue stays paused.
     private func copyPauses(_ change: Change, _ copies: [String?]) async throws(RedisError) {
         for (number, copy) in zip(1..<change.new.count, copies) where copy == nil || number >= change.old.count {
-            let wanted = try await pauses(of: shard(0))
-            let present = try await pauses(of: shard(number))
-            for mode in JobQueue.PauseMode.allCases where wanted.contains(mode) != present.contains(mode) {
-                try await shard(number).set(mode, to: wanted.contains(mode))
+            let wanted = try await step("Reading the pauses of", shard(0)) { () async throws(RedisError) in
+                try await pauses(of: shard(0))
+            }
+            try await step("Copying the pauses to", shard(number)) { () async throws(RedisError) in
+                let present = try await pauses(of: shard(number))
+                for mode in JobQueue.PauseMode.allCases where wanted.contains(mode) != present.contains(mode) {
+                    try await shard(number).set(mode, to: wanted.contains(mode))
+                }
             }
         }
     }
@@ -148,13 +162,20 @@ package struct Resharding: Sendable {
         var copies: [String?] = []
         if change.stored == nil && change.old.isStored { onLoss(givenUp(shard(0))) }
         for number in 1..<change.new.count {
-            let copy = try await requireOwn(shard(number), change)
+            let copy = try await step("Checking", shard(number)) { () async throws(RedisError) in
+                try await requireOwn(shard(number), change)
+            }
             if copy == nil && number < change.old.count { onLoss(givenUp(shard(number))) }
             copies.append(copy)
         }
         for number in change.removed {
-            if try await !isPresent(shard(number), change) { onLoss(givenUp(shard(number))) }
-            try await requireEmpty(shard(number), change.new.count)
+            let isLost = try await step("Checking", shard(number)) { () async throws(RedisError) in
+                try await !isPresent(shard(number), change)
+            }
+            if isLost { onLoss(givenUp(shard(number))) }
+            try await step("Looking for work in", shard(number)) { () async throws(RedisError) in
+                try await requireEmpty(shard(number), change.new.count)
+            }
         }
         return copies
     }
@@ -273,7 +294,7 @@ package struct Resharding: Sendable {
         if !old.isStored { return true }
         for number in 1..<count {
             let shard = shard(number)
-            if try await shard.layout() != old.text(of: number) { return false }
+            if try await copy(in: shard) != old.text(of: number) { return false }
         }
         return true
     }
@@ -395,6 +416,31 @@ package struct Resharding: Sendable {
             "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" has been changed meanwhile, perhaps by "
                 + "another megaton queue reshard. Run one of them again: megaton queue reshard \(change.new.count)."
         )
+    }
+
+    /// Names the step and its shard in an error of Redis, which may name neither. A refusal names its shard itself.
+    private func step<Value: Sendable>(
+        _ name: String,
+        _ shard: JobQueue,
+        _ body: () async throws(RedisError) -> Value
+    ) async throws(RedisError) -> Value {
+        do throws(RedisError) {
+            return try await body()
+        } catch {
+            if error.code == .shardMismatch { throw error }
+            // Redis' own texts have no full stop, and a sentence may follow.
+            let end = error.message.hasSuffix(".") ? "" : "."
+            throw RedisError(
+                error.code,
+                "\(name) shard \(shard.keys.shard) of the queue \"\(address.queue)\" "
+                    + "(\(shard.redis.configuration)) failed: \(error.message)\(end)"
+            )
+        }
+    }
+
+    /// A shard's copy of the layout.
+    private func copy(in shard: JobQueue) async throws(RedisError) -> String? {
+        try await step("Reading the layout of", shard) { () async throws(RedisError) in try await shard.layout() }
     }
 
     private static func shards(_ count: Int) -> String { ShardLayout.shards(count) }
