@@ -345,6 +345,8 @@ package struct Resharding: Sendable {
 
     /// Maximum number of batches whose names are read at once.
     private static let page = 1000
+    /// Maximum number of such pages: room for many more batches than fit into Redis.
+    private static let maximumPages = 100_000
 
     /// Checks that nothing is lost without a shard.
     private func requireEmpty(_ shard: JobQueue, _ count: Int) async throws(RedisError) {
@@ -353,7 +355,7 @@ package struct Resharding: Sendable {
         var dead = try await shard.deadCount()
         let jobs = try await jobs(in: shard)
         if jobs > 0 { left.append("\(jobs) \(jobs == 1 ? "job that has" : "jobs that have") not ended") }
-        let open = try await openBatches(in: shard)
+        let open = try await openBatches(in: shard, count)
         if open > 0 { left.append("\(open) \(open == 1 ? "batch that has" : "batches that have") not ended") }
         dead = max(dead, try await shard.deadCount())
         if dead > 0 { left.append("\(dead) dead \(dead == 1 ? "job" : "jobs")") }
@@ -383,23 +385,56 @@ package struct Resharding: Sendable {
         return replies.reduce(0) { $0 + ($1.int ?? 0) }
     }
 
-    private func openBatches(in shard: JobQueue) async throws(RedisError) -> Int {
-        var (open, offset) = (0, 0)
-        while true {
-            let page = try await shard.redis.send([
-                "ZRANGE", .string(shard.keys.batches), .int(offset), .int(offset + Self.page - 1),
+    /// Number of batches that have not ended. An error is not taken for the end of a batch.
+    private func openBatches(in shard: JobQueue, _ count: Int) async throws(RedisError) -> Int {
+        // A scan returns each batch that is there all the time, while ranks move when a batch is forgotten. It may
+        // return one repeatedly.
+        var open: Set<String> = []
+        var cursor = "0"
+        for _ in 0..<Self.maximumPages {
+            let reply = try await shard.redis.send([
+                "ZSCAN", .string(shard.keys.batches), .string(cursor), "COUNT", .int(Self.page),
             ])
-            let names = (page.array ?? []).compactMap(\.string)
-            if names.isEmpty { return open }
-            offset += names.count
-            let replies = try await shard.redis.pipeline(
-                names.map { ["HMGET", .string(shard.keys.batch($0)), "submitted", "total", "finished"] }
-            )
-            for reply in replies {
-                let fields = (reply.array ?? []).map(\.string)
-                // A batch that was forgotten has no fields.
-                if fields.count == 3, fields[2] == nil, fields.contains(where: { $0 != nil }) { open += 1 }
+            guard let parts = reply.array, parts.count == 2, let next = parts[0].string else {
+                throw JobQueue.unexpected("ZSCAN")
             }
+            try await insertOpen(Array(parts[1].dictionary.keys), of: shard, into: &open, count)
+            if next == "0" { return open.count }
+            cursor = next
+        }
+        throw refusal(
+            "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" cannot be removed: \(Self.maximumPages) pages "
+                + "did not show all of its batches. Stop the submitters, and run megaton queue reshard \(count) again."
+        )
+    }
+
+    /// Adds the batches that have not ended to a set.
+    private func insertOpen(
+        _ names: [String],
+        of shard: JobQueue,
+        into open: inout Set<String>,
+        _ count: Int
+    ) async throws(RedisError) {
+        let keys = names.map { RedisArgument.string(shard.keys.batch($0)) }
+        let replies = try await shard.redis.pipeline(
+            keys.flatMap { key -> [RedisCommand] in [["HEXISTS", key, "finished"], ["EXISTS", key]] }
+        )
+        guard replies.count == 2 * names.count else { throw JobQueue.unexpected("EXISTS") }
+        for (index, name) in names.enumerated() {
+            for case .error(let text) in replies[2 * index...2 * index + 1] {
+                let error = RedisError(reply: text)
+                throw RedisError(
+                    error.code,
+                    "It is unknown whether the batch \"\(name)\" has ended: \(error.message). If another program has "
+                        + "damaged the key \(shard.keys.batch(name)), delete it. Then run megaton queue reshard "
+                        + "\(count) again."
+                )
+            }
+            guard let finished = replies[2 * index].int, let isKnown = replies[2 * index + 1].int else {
+                throw JobQueue.unexpected("HEXISTS")
+            }
+            // A batch without a key was forgotten meanwhile.
+            if finished == 0 && isKnown == 1 { open.insert(name) }
         }
     }
 

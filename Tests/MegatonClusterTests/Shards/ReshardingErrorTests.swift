@@ -62,4 +62,41 @@ import Testing
             #expect(layout?.hasPrefix("0/3 ") == true, "the queue is as before")
         }
     }
+
+    /// Fault: a batch that could not be read counted as forgotten, and its shard was removed.
+    @Test func aBatchThatCannotBeReadIsNotForgotten() async throws {
+        try await withQueue { (setup) async throws in
+            try await setup.change(to: 2)
+            let (shard, key) = (setup.shards[1], RedisArgument.string(setup.shards[1].keys.batch("b")))
+            try await shard.redis.send(["ZADD", .string(shard.keys.batches), "1", "b"])
+            try await shard.redis.send(["SET", key, "text"])
+            await expect(.server, "shard 1 of", "batch \"b\" has ended", "WRONGTYPE", "megaton queue reshard 1 again") {
+                try await setup.change(to: 1)
+            }
+            let layout = try await shard.layout()
+            #expect(layout?.hasPrefix("1/2 ") == true, "the queue is as before")
+            try await shard.redis.send(["DEL", key])
+            try await shard.redis.send(["HSET", key, "created", "1"])
+            await expect(.shardMismatch, "1 batch that has not ended") { try await setup.change(to: 1) }
+            try await shard.redis.send(["DEL", key])
+            try await setup.change(to: 1)
+        }
+    }
+
+    @Test func openBatchesAreFoundOnAnyPage() async throws {
+        try await withQueue { (setup) async throws in
+            try await setup.change(to: 2)
+            let shard = setup.shards[1]
+            let names = (0..<2500).map { "b\($0)" }
+            let entries = names.flatMap { [RedisArgument.int(1), .string($0)] }
+            try await shard.redis.send(RedisCommand(["ZADD", .string(shard.keys.batches)] + entries))
+            let keys = names.map { RedisArgument.string(shard.keys.batch($0)) }
+            _ = try await shard.redis.pipeline(keys.map { ["HSET", $0, "finished", "1"] })
+            for index in [0, 1200, 2499] { try await shard.redis.send(["HDEL", keys[index], "finished"]) }
+            for index in [1200, 2499] { try await shard.redis.send(["HSET", keys[index], "submitted", "1"]) }
+            await expect(.shardMismatch, "2 batches that have not ended") { try await setup.change(to: 1) }
+            for index in [1200, 2499] { try await shard.redis.send(["HSET", keys[index], "finished", "1"]) }
+            try await setup.change(to: 1)
+        }
+    }
 }
