@@ -4,6 +4,8 @@ enum LogKey {
     static let bytes = "bytes"
     static let coordinator = "coordinator.id"
     static let count = "count"
+    /// Entries of Redis of one kind.
+    static let entries = "retention.entries"
     static let epoch = "leader.epoch"
     static let error = "error"
     static let jobID = "job.id"

@@ -82,9 +82,6 @@ public final class Coordinator: Sendable {
     /// Interval at which the leader counts the places in workers, or checks whether the queue still drains, and at
     /// which a fallback of a small fleet, or one that sees no leader, looks for one.
     private static let pollInterval: Duration = .seconds(1)
-    private static let trimInterval: Duration = .seconds(60)
-    /// Number of hosts whose requests are counted individually.
-    private static let hostsKept = 10_000
 
     /// - Parameters:
     ///   - group: event loops of the connections.
@@ -398,10 +395,8 @@ public final class Coordinator: Sendable {
         var window = AdmissionWindow(limit: configuration.window)
         var staged = StagedJobs()
         var pause = Self.fullWait
-        var trim = IntervalTimer(Self.trimInterval, isDueAtOnce: true)
         while !Task.isCancelled {
             window.observe(slots: places.load(ordering: .relaxed))
-            if trim.isDue(at: .now) { try await queue.forgetRareHosts(above: Self.hostsKept) }
             switch try await intake.admit(
                 epoch: epoch,
                 window: &window,
@@ -420,23 +415,5 @@ public final class Coordinator: Sendable {
             case .empty: await listener.wait()
             }
         }
-    }
-}
-
-/// Timer for work that a loop does at most once in an interval.
-struct IntervalTimer {
-    private let interval: Duration
-    private var next: ContinuousClock.Instant
-
-    init(_ interval: Duration, isDueAtOnce: Bool = false) {
-        self.interval = interval
-        next = isDueAtOnce ? .now : .now + interval
-    }
-
-    /// Whether the work is due. If so, it is due again an interval later.
-    mutating func isDue(at now: ContinuousClock.Instant) -> Bool {
-        guard now >= next else { return false }
-        next = now + interval
-        return true
     }
 }

@@ -1,8 +1,8 @@
 internal import Logging
 internal import MegatonRedis
 
-/// Deletes ended batches, outcomes and dead letters whose time is over, or for which there is no room, until its task
-/// is cancelled.
+/// Deletes ended batches, outcomes and dead letters whose time is over, or for which there is no room, and the request
+/// counts of rare hosts, until its task is cancelled.
 ///
 /// It works in small steps beside the leader's rounds, and repeats them while there is more to delete, so that it keeps
 /// up with any rate and no job waits for it.
@@ -16,7 +16,28 @@ struct RetentionKeeper: Sendable {
     var isFallback = false
     let logger: Logger
 
+    /// Kinds of entries, each of which is deleted by itself, so that an error of one keeps no other in Redis.
+    enum Kind: String, Sendable {
+        /// None is deleted: without its settings the keeper must not begin.
+        case settings = "all"
+        case deadLetters = "dead letters"
+        case batches = "ended batches"
+        case outcomes
+        case hosts = "request counts"
+    }
+
+    /// Result of a step.
+    struct Step: Sendable {
+        /// The offset of the next step.
+        var offset: Int
+        /// Errors of the kinds that could not be deleted.
+        var errors: [Kind: RedisError] = [:]
+    }
+
     private static let interval: Duration = .seconds(1)
+    private static let hostsInterval: Duration = .seconds(60)
+    /// Number of hosts whose requests are counted individually.
+    private static let hostsKept = 10_000
     private static let lettersAtOnce = 256
     private static let batchesAtOnce = 100
     /// Pages of batches that one step looks through if all of them have an unfinished job; those behind may have none.
@@ -28,14 +49,35 @@ struct RetentionKeeper: Sendable {
     func run() async {
         var keeper: (RetentionKeeper, Retention.Limits)?
         var offset = 0
+        var failures = RetentionFailures(logger: logger)
+        var hosts = IntervalTimer(Self.hostsInterval, isDueAtOnce: true)
         await repeating {
-            do throws(RedisError) {
-                if keeper == nil { keeper = try await configured() }
-                if let (keeper, limits) = keeper { offset = try await keeper.tidy(limits, offset: offset) }
-            } catch {
-                logger.debug("cannot delete ended work", metadata: [LogKey.error: "\(error)"])
+            if hosts.isDue(at: .now) || failures.contains(.hosts) {
+                let error = await attempt { () async throws(RedisError) in
+                    try await queue.forgetRareHosts(above: Self.hostsKept)
+                }
+                failures.note(error, of: .hosts)
+            }
+            if keeper == nil {
+                let error = await attempt { () async throws(RedisError) in keeper = try await configured() }
+                failures.note(error, of: .settings)
+            }
+            if let (keeper, limits) = keeper {
+                let step = await keeper.tidy(limits, offset: offset)
+                offset = step.offset
+                for kind in [Kind.deadLetters, .batches, .outcomes] { failures.note(step.errors[kind], of: kind) }
             }
             return Self.interval
+        }
+    }
+
+    /// - Returns: the error of the body; nil if it succeeded.
+    private func attempt(_ body: () async throws(RedisError) -> Void) async -> RedisError? {
+        do throws(RedisError) {
+            try await body()
+            return nil
+        } catch {
+            return error
         }
     }
 
@@ -58,12 +100,23 @@ struct RetentionKeeper: Sendable {
         }
     }
 
-    /// Deletes all that is due.
+    /// Deletes all dead letters, batches and outcomes that are due.
     ///
     /// - Parameter offset: number of batches whose outcomes the last step has looked for.
-    /// - Returns: the offset of the next step.
     @discardableResult
-    func tidy(_ limits: Retention.Limits, offset: Int = 0) async throws(RedisError) -> Int {
+    func tidy(_ limits: Retention.Limits, offset: Int = 0) async -> Step {
+        var step = Step(offset: offset)
+        step.errors[.deadLetters] = await attempt { () async throws(RedisError) in
+            try await expireDeadLetters(limits)
+        }
+        step.errors[.batches] = await attempt { () async throws(RedisError) in try await forgetBatches() }
+        step.errors[.outcomes] = await attempt { () async throws(RedisError) in
+            step.offset = try await makeRoom(limits.outcomes, from: offset)
+        }
+        return step
+    }
+
+    private func expireDeadLetters(_ limits: Retention.Limits) async throws(RedisError) {
         var letters = 0
         repeat {
             letters = try await queue.expireDeadLetters(
@@ -73,13 +126,15 @@ struct RetentionKeeper: Sendable {
                 batches: batches
             )
         } while letters == Self.lettersAtOnce && !Task.isCancelled
+    }
+
+    private func forgetBatches() async throws(RedisError) {
         var (hasMore, pagesInUse) = (true, 0)
         while hasMore && pagesInUse < Self.pagesInUse && !Task.isCancelled {
             let page = try await queue.forgetBatches(endedFor: batches, limit: Self.batchesAtOnce)
             hasMore = page.hasMore
             pagesInUse = page.forgotten > 0 ? 0 : pagesInUse + 1
         }
-        return try await makeRoom(limits.outcomes, from: offset)
     }
 
     /// Deletes outcomes of ended batches if those of all batches take more than seven eighths of their limit, so that
@@ -104,5 +159,54 @@ struct RetentionKeeper: Sendable {
             )
         }
         return excess > 0 && hasMore ? offset : 0
+    }
+}
+
+/// Logs errors of the retention that last: one warning for each kind until it succeeds again, and not for a failover.
+struct RetentionFailures: Sendable {
+    /// Number of failures in a row before the warning.
+    static let limit = 3
+
+    private var counts: [RetentionKeeper.Kind: Int] = [:]
+    private let logger: Logger
+
+    init(logger: Logger) { self.logger = logger }
+
+    /// Whether the last attempt of a kind failed.
+    func contains(_ kind: RetentionKeeper.Kind) -> Bool { counts[kind] != nil }
+
+    /// - Parameter error: nil if the kind succeeded.
+    mutating func note(_ error: RedisError?, of kind: RetentionKeeper.Kind) {
+        guard let error else {
+            if counts.removeValue(forKey: kind) ?? 0 >= Self.limit {
+                logger.info("old entries of Redis can be deleted again", metadata: [LogKey.entries: "\(kind.rawValue)"])
+            }
+            return
+        }
+        let count = counts[kind, default: 0] + 1
+        counts[kind] = count
+        logger.log(
+            level: count == Self.limit ? .warning : .debug,
+            "old entries of Redis cannot be deleted and fill it; retrying. Remove the cause that the error names",
+            metadata: [LogKey.entries: "\(kind.rawValue)", LogKey.error: "\(error)"]
+        )
+    }
+}
+
+/// Timer for work that a loop does at most once in an interval.
+struct IntervalTimer {
+    private let interval: Duration
+    private var next: ContinuousClock.Instant
+
+    init(_ interval: Duration, isDueAtOnce: Bool = false) {
+        self.interval = interval
+        next = isDueAtOnce ? .now : .now + interval
+    }
+
+    /// Whether the work is due. If so, it is due again an interval later.
+    mutating func isDue(at now: ContinuousClock.Instant) -> Bool {
+        guard now >= next else { return false }
+        next = now + interval
+        return true
     }
 }

@@ -43,12 +43,41 @@ extension JobQueue {
         return time[0] * 1000 + time[1] / 1000
     }
 
+    /// Maximum number of hosts that one command reads or deletes: Redis serves no other client meanwhile.
+    private static let hostsAtOnce = 1000
+
     /// Deletes the request counts of the hosts with the fewest requests, if there are more than twice as many hosts as
     /// are kept.
-    func forgetRareHosts(above kept: Int) async throws(RedisError) {
+    ///
+    /// - Parameter pages: maximum number of pages that are read. If there are more, some rare hosts are left, and none
+    ///   of those to keep is deleted: it is among the most frequent ones of any part.
+    func forgetRareHosts(above kept: Int, pages: Int = 100) async throws(RedisError) {
         guard try await redis.send(["HLEN", .string(keys.statHosts)]).int ?? 0 > 2 * kept else { return }
-        let counts = try await redis.send(["HGETALL", .string(keys.statHosts)]).dictionary
-        let rare = counts.sorted { (Int($0.value) ?? 0) > (Int($1.value) ?? 0) }.dropFirst(kept)
-        try await redis.send(RedisCommand(["HDEL", .string(keys.statHosts)] + rare.map { .string($0.key) }))
+        var counts: [String: Int] = [:]
+        var cursor = "0"
+        for _ in 0..<pages {
+            let reply = try await redis.send([
+                "HSCAN", .string(keys.statHosts), .string(cursor), "COUNT", .int(Self.hostsAtOnce),
+            ])
+            guard let parts = reply.array, parts.count == 2, let next = parts[0].string else {
+                throw Self.unexpected("HSCAN")
+            }
+            for (host, count) in parts[1].dictionary { counts[host] = Int(count) ?? 0 }
+            if counts.count > 2 * kept { try await forgetRare(&counts, above: kept) }
+            cursor = next
+            if cursor == "0" || Task.isCancelled { break }
+        }
+        try await forgetRare(&counts, above: kept)
+    }
+
+    /// Deletes all of these hosts except the most frequent ones, which are left in `counts`.
+    private func forgetRare(_ counts: inout [String: Int], above kept: Int) async throws(RedisError) {
+        let ranked = counts.sorted { $0.value > $1.value }
+        let rare = ranked.dropFirst(kept).map { RedisArgument.string($0.key) }
+        for start in stride(from: 0, to: rare.count, by: Self.hostsAtOnce) {
+            let page = rare[start..<min(start + Self.hostsAtOnce, rare.count)]
+            try await redis.send(RedisCommand(["HDEL", .string(keys.statHosts)] + Array(page)))
+        }
+        counts = Dictionary(uniqueKeysWithValues: ranked.prefix(kept).map { ($0.key, $0.value) })
     }
 }

@@ -33,7 +33,7 @@ package struct Resharding: Sendable {
         onLoss: @Sendable (String) -> Void = { _ in }
     ) async throws(RedisError) -> Int {
         let first = shard(0)
-        let stored = try await first.layout()
+        let stored = try await copy(in: first)
         if stored == nil {
             for number in address.servers.indices.dropFirst() {
                 try await ShardLayout.requireNone(at: JobQueue(shard(number).redis, keys: address.keys(0)))
@@ -74,7 +74,9 @@ package struct Resharding: Sendable {
         // Before the change is announced: a refusal, or a server that does not answer, must not end the processes.
         _ = try await examine(change, onLoss: onLoss)
         // From here on no process starts, and those that work end when they look.
-        try await replace(stored, by: change.announcement, in: first, change)
+        try await step("Announcing the change in", first) { () async throws(RedisError) in
+            try await replace(stored, by: change.announcement, in: first, change)
+        }
         do throws(RedisError) {
             try await finish(change)
         } catch {
@@ -98,24 +100,36 @@ package struct Resharding: Sendable {
         } catch {
             // A refusal leaves the queue as it was.
             if error.code == .shardMismatch {
-                _ = try await shard(0).changeLayout(from: change.announcement, to: change.stored)
+                try await step("Withdrawing the change from", shard(0)) { () async throws(RedisError) in
+                    _ = try await shard(0).changeLayout(from: change.announcement, to: change.stored)
+                }
             }
             throw error
         }
         try await copyPauses(change, copies)
         for (number, copy) in zip(1..<change.new.count, copies) {
-            try await replace(copy, by: change.new.text(of: number), in: shard(number), change)
+            try await write(change, to: shard(number), over: copy)
         }
-        try await replace(change.announcement, by: change.new.text(of: 0), in: shard(0), change)
+        try await write(change, to: shard(0), over: change.announcement)
+    }
+
+    private func write(_ change: Change, to shard: JobQueue, over copy: String?) async throws(RedisError) {
+        try await step("Writing the layout to", shard) { () async throws(RedisError) in
+            try await replace(copy, by: change.new.text(of: shard.keys.shard), in: shard, change)
+        }
     }
 
     /// Gives the shards that are added, or have lost their data, the pauses of shard 0: a paused queue stays paused.
     private func copyPauses(_ change: Change, _ copies: [String?]) async throws(RedisError) {
         for (number, copy) in zip(1..<change.new.count, copies) where copy == nil || number >= change.old.count {
-            let wanted = try await pauses(of: shard(0))
-            let present = try await pauses(of: shard(number))
-            for mode in JobQueue.PauseMode.allCases where wanted.contains(mode) != present.contains(mode) {
-                try await shard(number).set(mode, to: wanted.contains(mode))
+            let wanted = try await step("Reading the pauses of", shard(0)) { () async throws(RedisError) in
+                try await pauses(of: shard(0))
+            }
+            try await step("Copying the pauses to", shard(number)) { () async throws(RedisError) in
+                let present = try await pauses(of: shard(number))
+                for mode in JobQueue.PauseMode.allCases where wanted.contains(mode) != present.contains(mode) {
+                    try await shard(number).set(mode, to: wanted.contains(mode))
+                }
             }
         }
     }
@@ -148,13 +162,20 @@ package struct Resharding: Sendable {
         var copies: [String?] = []
         if change.stored == nil && change.old.isStored { onLoss(givenUp(shard(0))) }
         for number in 1..<change.new.count {
-            let copy = try await requireOwn(shard(number), change)
+            let copy = try await step("Checking", shard(number)) { () async throws(RedisError) in
+                try await requireOwn(shard(number), change)
+            }
             if copy == nil && number < change.old.count { onLoss(givenUp(shard(number))) }
             copies.append(copy)
         }
         for number in change.removed {
-            if try await !isPresent(shard(number), change) { onLoss(givenUp(shard(number))) }
-            try await requireEmpty(shard(number), change.new.count)
+            let isLost = try await step("Checking", shard(number)) { () async throws(RedisError) in
+                try await !isPresent(shard(number), change)
+            }
+            if isLost { onLoss(givenUp(shard(number))) }
+            try await step("Looking for work in", shard(number)) { () async throws(RedisError) in
+                try await requireEmpty(shard(number), change.new.count)
+            }
         }
         return copies
     }
@@ -273,7 +294,7 @@ package struct Resharding: Sendable {
         if !old.isStored { return true }
         for number in 1..<count {
             let shard = shard(number)
-            if try await shard.layout() != old.text(of: number) { return false }
+            if try await copy(in: shard) != old.text(of: number) { return false }
         }
         return true
     }
@@ -324,6 +345,8 @@ package struct Resharding: Sendable {
 
     /// Maximum number of batches whose names are read at once.
     private static let page = 1000
+    /// Maximum number of such pages: room for many more batches than fit into Redis.
+    private static let maximumPages = 100_000
 
     /// Checks that nothing is lost without a shard.
     private func requireEmpty(_ shard: JobQueue, _ count: Int) async throws(RedisError) {
@@ -332,7 +355,7 @@ package struct Resharding: Sendable {
         var dead = try await shard.deadCount()
         let jobs = try await jobs(in: shard)
         if jobs > 0 { left.append("\(jobs) \(jobs == 1 ? "job that has" : "jobs that have") not ended") }
-        let open = try await openBatches(in: shard)
+        let open = try await openBatches(in: shard, count)
         if open > 0 { left.append("\(open) \(open == 1 ? "batch that has" : "batches that have") not ended") }
         dead = max(dead, try await shard.deadCount())
         if dead > 0 { left.append("\(dead) dead \(dead == 1 ? "job" : "jobs")") }
@@ -362,23 +385,56 @@ package struct Resharding: Sendable {
         return replies.reduce(0) { $0 + ($1.int ?? 0) }
     }
 
-    private func openBatches(in shard: JobQueue) async throws(RedisError) -> Int {
-        var (open, offset) = (0, 0)
-        while true {
-            let page = try await shard.redis.send([
-                "ZRANGE", .string(shard.keys.batches), .int(offset), .int(offset + Self.page - 1),
+    /// Number of batches that have not ended. An error is not taken for the end of a batch.
+    private func openBatches(in shard: JobQueue, _ count: Int) async throws(RedisError) -> Int {
+        // A scan returns each batch that is there all the time, while ranks move when a batch is forgotten. It may
+        // return one repeatedly.
+        var open: Set<String> = []
+        var cursor = "0"
+        for _ in 0..<Self.maximumPages {
+            let reply = try await shard.redis.send([
+                "ZSCAN", .string(shard.keys.batches), .string(cursor), "COUNT", .int(Self.page),
             ])
-            let names = (page.array ?? []).compactMap(\.string)
-            if names.isEmpty { return open }
-            offset += names.count
-            let replies = try await shard.redis.pipeline(
-                names.map { ["HMGET", .string(shard.keys.batch($0)), "submitted", "total", "finished"] }
-            )
-            for reply in replies {
-                let fields = (reply.array ?? []).map(\.string)
-                // A batch that was forgotten has no fields.
-                if fields.count == 3, fields[2] == nil, fields.contains(where: { $0 != nil }) { open += 1 }
+            guard let parts = reply.array, parts.count == 2, let next = parts[0].string else {
+                throw JobQueue.unexpected("ZSCAN")
             }
+            try await insertOpen(Array(parts[1].dictionary.keys), of: shard, into: &open, count)
+            if next == "0" { return open.count }
+            cursor = next
+        }
+        throw refusal(
+            "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" cannot be removed: \(Self.maximumPages) pages "
+                + "did not show all of its batches. Stop the submitters, and run megaton queue reshard \(count) again."
+        )
+    }
+
+    /// Adds the batches that have not ended to a set.
+    private func insertOpen(
+        _ names: [String],
+        of shard: JobQueue,
+        into open: inout Set<String>,
+        _ count: Int
+    ) async throws(RedisError) {
+        let keys = names.map { RedisArgument.string(shard.keys.batch($0)) }
+        let replies = try await shard.redis.pipeline(
+            keys.flatMap { key -> [RedisCommand] in [["HEXISTS", key, "finished"], ["EXISTS", key]] }
+        )
+        guard replies.count == 2 * names.count else { throw JobQueue.unexpected("EXISTS") }
+        for (index, name) in names.enumerated() {
+            for case .error(let text) in replies[2 * index...2 * index + 1] {
+                let error = RedisError(reply: text)
+                throw RedisError(
+                    error.code,
+                    "It is unknown whether the batch \"\(name)\" has ended: \(error.message). If another program has "
+                        + "damaged the key \(shard.keys.batch(name)), delete it. Then run megaton queue reshard "
+                        + "\(count) again."
+                )
+            }
+            guard let finished = replies[2 * index].int, let isKnown = replies[2 * index + 1].int else {
+                throw JobQueue.unexpected("HEXISTS")
+            }
+            // A batch without a key was forgotten meanwhile.
+            if finished == 0 && isKnown == 1 { open.insert(name) }
         }
     }
 
@@ -395,6 +451,31 @@ package struct Resharding: Sendable {
             "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" has been changed meanwhile, perhaps by "
                 + "another megaton queue reshard. Run one of them again: megaton queue reshard \(change.new.count)."
         )
+    }
+
+    /// Names the step and its shard in an error of Redis, which may name neither. A refusal names its shard itself.
+    private func step<Value: Sendable>(
+        _ name: String,
+        _ shard: JobQueue,
+        _ body: () async throws(RedisError) -> Value
+    ) async throws(RedisError) -> Value {
+        do throws(RedisError) {
+            return try await body()
+        } catch {
+            if error.code == .shardMismatch { throw error }
+            // Redis' own texts have no full stop, and a sentence may follow.
+            let end = error.message.hasSuffix(".") ? "" : "."
+            throw RedisError(
+                error.code,
+                "\(name) shard \(shard.keys.shard) of the queue \"\(address.queue)\" "
+                    + "(\(shard.redis.configuration)) failed: \(error.message)\(end)"
+            )
+        }
+    }
+
+    /// A shard's copy of the layout.
+    private func copy(in shard: JobQueue) async throws(RedisError) -> String? {
+        try await step("Reading the layout of", shard) { () async throws(RedisError) in try await shard.layout() }
     }
 
     private static func shards(_ count: Int) -> String { ShardLayout.shards(count) }

@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import MegatonRedis
 import MegatonTestSupport
+import Synchronization
 import Testing
 
 @testable import MegatonCluster
@@ -51,7 +52,7 @@ import Testing
                 )
             }
             try await fixture.submit([QueueFixture.job("j", batch: "open")], to: "open")
-            try await keeper(fixture).tidy(.init(deadLetters: 1000, outcomes: 1000))
+            await keeper(fixture).tidy(.init(deadLetters: 1000, outcomes: 1000))
             #expect(try await fixture.count("ZCARD", fixture.keys.batches) == 351, "they are young")
             // The end is a minute ago, by the clock of Redis.
             let names = try await fixture.redis.send(["ZRANGE", .string(fixture.keys.ended), "0", "-1"]).array ?? []
@@ -62,7 +63,7 @@ import Testing
                     try await fixture.redis.send(["HSET", .string(fixture.keys.batch(name)), "finished", past])
                 }
             }
-            try await keeper(fixture).tidy(.init(deadLetters: 1000, outcomes: 1000))
+            await keeper(fixture).tidy(.init(deadLetters: 1000, outcomes: 1000))
             let left = try await fixture.redis.send(["ZRANGE", .string(fixture.keys.batches), "0", "-1"]).array
             #expect(left?.compactMap(\.string) == ["open"], "a job of it is left")
             #expect(try await fixture.redis.send(["KEYS", "*batch:b*"]).array?.isEmpty == true)
@@ -97,7 +98,7 @@ import Testing
             for id in old.compactMap(\.string) where id != "j7" {
                 try await fixture.redis.send(["ZADD", .string(fixture.keys.dead), "1000", .string(id)])
             }
-            try await keeper(fixture).tidy(.init(deadLetters: 1_000_000, outcomes: 1000))
+            await keeper(fixture).tidy(.init(deadLetters: 1_000_000, outcomes: 1000))
             #expect(try await fixture.queue.deadLetters(offset: 0, limit: 9).map(\.id) == ["j7"])
             #expect(try await fixture.count("HLEN", fixture.keys.deadInfo) == 1)
         }
@@ -113,7 +114,7 @@ import Testing
             }
             try await fixture.redis.send(["HSET", .string(fixture.keys.batch("last")), "finished", "2000"])
             try await fixture.redis.send(["ZADD", .string(fixture.keys.ended), "2000", "last"])
-            try await keeper(fixture).tidy(.init(deadLetters: 1000, outcomes: 1000))
+            await keeper(fixture).tidy(.init(deadLetters: 1000, outcomes: 1000))
             #expect(try await fixture.count("EXISTS", fixture.keys.batch("last")) == 0)
             #expect(try await fixture.count("ZCARD", fixture.keys.ended) == 250)
         }
@@ -127,9 +128,10 @@ import Testing
             try await fixture.redis.send(RedisCommand(["ZADD", .string(fixture.keys.ended)] + entries))
             try await fixture.redis.send(["HSET", .string(fixture.keys.stat), "outcome_bytes", "1000"])
             let limits = Retention.Limits(deadLetters: 1000, outcomes: 100)
-            let offset = try await keeper(fixture).tidy(limits)
+            let offset = await keeper(fixture).tidy(limits).offset
             #expect(offset == RetentionKeeper.ledgersInAStep)
-            #expect(try await keeper(fixture).tidy(limits, offset: offset) == 0, "the next step begins again")
+            let next = await keeper(fixture).tidy(limits, offset: offset).offset
+            #expect(next == 0, "the next step begins again")
         }
     }
 
@@ -154,12 +156,54 @@ import Testing
             var own = Retention()
             (own.deadLetters, own.deadLetterBytes, own.outcomeBytes) = (.seconds(99), 5_000_000, 6_000_000)
             let coordinator = keeper(fixture, batches: .seconds(600), own)
-            try await coordinator.tidy(try await coordinator.configured().1)
+            let published = try await coordinator.configured().1
+            await coordinator.tidy(published)
             let (taken, limits) = try await fallback.configured()
             #expect(taken.batches == .seconds(600) && taken.retention == own)
             #expect(limits == .init(deadLetters: 5_000_000, outcomes: 6_000_000))
             #expect(try await coordinator.configured().0.batches == .seconds(600))
         }
+    }
+
+    /// Fault: while one kind of entry could not be deleted, the others filled Redis, and no log said so.
+    @Test func eachKindIsDeletedByItself() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.redis.send(["SET", .string(fixture.keys.dead), "text"])
+            try await fixture.redis.send(["HSET", .string(fixture.keys.batch("b")), "finished", "1000"])
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.ended), "1000", "b"])
+            let limits = Retention.Limits(deadLetters: 1000, outcomes: 1000)
+            let step = await keeper(fixture).tidy(limits)
+            #expect(Set(step.errors.keys) == [.deadLetters])
+            #expect(try await fixture.count("EXISTS", fixture.keys.batch("b")) == 0)
+            try await fixture.redis.send(["DEL", .string(fixture.keys.dead)])
+            try await fixture.redis.send(["SET", .string(fixture.keys.ended), "text"])
+            // Its time is over, by the clock of Redis.
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.dead), "1000", "j"])
+            let next = await keeper(fixture).tidy(limits, offset: 7)
+            #expect(Set(next.errors.keys) == [.batches] && next.offset == 0)
+            #expect(try await fixture.queue.deadCount() == 0)
+        }
+    }
+
+    @Test func anErrorThatLastsIsOneWarning() {
+        let lines = Mutex<[String]>([])
+        let logger = Logger(label: "test") { _ in LevelLog { line in lines.withLock { $0.append(line) } } }
+        var failures = RetentionFailures(logger: logger)
+        let error = RedisError(reply: "WRONGTYPE x")
+        for _ in 1..<RetentionFailures.limit { failures.note(error, of: .batches) }
+        failures.note(nil, of: .batches)
+        let early = lines.withLock { $0 }
+        #expect(early.isEmpty, "a failover is none")
+        for _ in 0..<2 {
+            for _ in 0..<10 {
+                failures.note(error, of: .batches)
+                failures.note(nil, of: .outcomes)
+            }
+            #expect(failures.contains(.batches) && !failures.contains(.outcomes))
+            failures.note(nil, of: .batches)
+        }
+        let levels = lines.withLock { $0 }
+        #expect(levels == ["warning", "info", "warning", "info"])
     }
 
     @Test func theLimitsFitIntoASmallRedis() {
@@ -169,4 +213,20 @@ import Testing
         (own.deadLetterBytes, own.outcomeBytes) = (1 << 20, 2 << 20)
         #expect(own.limits(memory: 1 << 40) == .init(deadLetters: 1 << 20, outcomes: 2 << 20))
     }
+}
+
+/// Passes the levels of a log's lines to a closure, from `info` on.
+private struct LevelLog: LogHandler {
+    let onLine: @Sendable (String) -> Void
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.info
+
+    init(_ onLine: @escaping @Sendable (String) -> Void) { self.onLine = onLine }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) { onLine("\(event.level)") }
 }

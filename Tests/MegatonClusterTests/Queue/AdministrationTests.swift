@@ -243,6 +243,30 @@ import Testing
         }
     }
 
+    /// Fault: one command read the counts of all hosts, and one deleted all rare ones, while the leader waited.
+    @Test func rareHostsAreForgottenInPages() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let key = RedisArgument.string(fixture.keys.statHosts)
+            let entries = (1...3000).flatMap { [RedisArgument.string("host\($0)"), .int($0)] }
+            try await fixture.redis.send(RedisCommand(["HSET", key] + entries))
+            let frequent = Set((2501...3000).map { "host\($0)" })
+            func left() async throws -> Set<String> {
+                Set((try await fixture.redis.send(["HKEYS", key]).array ?? []).compactMap(\.string))
+            }
+            try await fixture.redis.send(["CONFIG", "RESETSTAT"])
+            try await fixture.queue.forgetRareHosts(above: 500, pages: 1)
+            var hosts = try await left()
+            #expect((2000..<3000).contains(hosts.count) && hosts.isSuperset(of: frequent), "\(hosts.count)")
+            try await fixture.queue.forgetRareHosts(above: 500)
+            hosts = try await left()
+            #expect(hosts == frequent)
+            let info = try await fixture.redis.send(["INFO", "commandstats"]).string ?? ""
+            #expect(!info.contains("cmdstat_hgetall:"))
+            let deletions = info.firstMatch(of: #/cmdstat_hdel:calls=(\d+)/#)?.1
+            #expect(deletions.flatMap { Int($0) } ?? 0 >= 3, "each deletes at most 1000")
+        }
+    }
+
     // MARK: - Batches
 
     @Test func aDeduplicatingBatchDoesTheSameOnce() async throws {

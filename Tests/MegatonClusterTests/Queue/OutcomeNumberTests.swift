@@ -161,7 +161,7 @@ import Testing
                 retention: Retention(),
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             )
-            try await keeper.tidy(Retention.Limits(deadLetters: 1_000_000, outcomes: 100))
+            await keeper.tidy(Retention.Limits(deadLetters: 1_000_000, outcomes: 100))
             #expect(try await fixture.queue.outcomeBytes() == 0)
             #expect(try await fixture.batch("b")["results_deleted"] == kept)
             var cursor = OutcomeCursor(queue: fixture.queue, batch: "b")
