@@ -30,7 +30,7 @@ extension Coordinator: Service {
     /// task is cancelled; then it releases the leader's lease. Redis may be unreachable for a minute at the start.
     ///
     /// - Throws: the error of `start(waitingForRedis:)`, or the reason for which the coordinator ended by itself: the
-    ///   queue has changed to a version with which it cannot work.
+    ///   queue has changed to a version with which it cannot work, or to another number of shards.
     public func run() async throws {
         defer { close() }
         guard try await starting.run({ try await self.start(waitingForRedis: ServiceStart.redisLimit) }) else { return }

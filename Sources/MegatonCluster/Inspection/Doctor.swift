@@ -76,6 +76,7 @@ package struct Doctor: Sendable {
         findings.append(libvips())
         // A control Redis that cannot be reached is reported already, and it holds the queue.
         if controlClock != nil {
+            findings += await keyTypes()
             findings += await state()
             findings.append(await audit(repair: repair))
         }
@@ -146,6 +147,7 @@ package struct Doctor: Sendable {
             findings = ofControl
             if clock == nil { return named(findings) }
         }
+        findings += await keyTypes()
         findings += await state()
         findings.append(await audit(repair: repair))
         return named(findings)

@@ -139,7 +139,7 @@ extension JobQueue {
     /// or is longer than the intake accepts.
     private static func requeued(_ letter: DeadLetter) -> (json: Data, digest: String)? {
         let json = Data(letter.content.job.utf8)
-        // A whole pack dies only if the keys of its batch are damaged.
+        // A whole pack dies only if the keys of its batch, or its own JSON, are damaged.
         var pack = try? Pack(json: json)
         guard var job = try? pack?.shared ?? Job(json: json) else { return nil }
         job.id = letter.id

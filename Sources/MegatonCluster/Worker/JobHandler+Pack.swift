@@ -208,8 +208,21 @@ extension JobHandler {
         return true
     }
 
-    /// Another version of the program admitted the pack.
+    /// Ends a pack that this worker cannot read: another version of the program admitted it, or its JSON is damaged.
+    ///
+    /// Each source that the JSON still names has an outcome and a dead letter. If it names none, the pack has one of
+    /// each: its batch counts all sources, and readers of the outcomes report the others as missing.
     private func failUnreadable(_ active: ActiveJob) async throws(RedisError) {
+        let message = "The pack cannot be read."
+        running.markSettling(active)
+        if let sources = Pack.refused(active.json, id: active.id, message: message), sources.count == active.packSize {
+            let settlement = PackSettlement(ends: sources.map { failed($0, of: sources.count, in: active) })
+            let reply = try await untilAcknowledged(active) { () throws(RedisError) in
+                ("pack", try await queue.settle(settlement, of: active, known: sources.count, worker: worker))
+            }
+            if let reply { await note(reply, of: active) }
+            return
+        }
         var outcome = JobOutcome(
             id: active.id,
             source: String(decoding: active.json.prefix(256), as: UTF8.self),
@@ -217,12 +230,27 @@ extension JobHandler {
             attempts: active.counted,
             worker: worker
         )
-        outcome.error = .init(code: "invalid_job", message: "The pack cannot be read.", retryable: false)
+        outcome.error = .init(code: "invalid_job", message: message, retryable: false)
         let dead = deadLetter(outcome, of: active, json: active.json)
         let completion = JobCompletion(job: active, outcome: outcome, dead: dead)
-        running.markSettling(active)
         _ = try await untilAcknowledged(active) { () throws(RedisError) in
             (outcome.status.rawValue, try await completions.report(completion))
         }
+    }
+
+    /// The end of a source whose pack cannot be read. The dead letters of all sources share the bytes of one call.
+    private func failed(_ source: Pack.Invalid, of count: Int, in active: ActiveJob) -> PackSettlement.End {
+        let identity = JobIdentity(source.json)
+        var outcome = JobOutcome(
+            id: identity.id ?? source.id,
+            source: identity.source ?? String(decoding: source.json.prefix(256), as: UTF8.self),
+            status: .failed,
+            attempts: active.counted,
+            worker: worker,
+            labels: identity.labels
+        )
+        outcome.error = .init(code: "invalid_job", message: source.message, retryable: false)
+        let dead = deadLetter(outcome, of: active, json: source.json.prefix(PackRun.callBytes / count))
+        return .init(id: outcome.id ?? source.id, outcome: outcome, dead: dead, hasBatch: !active.batch.isEmpty)
     }
 }

@@ -9,7 +9,7 @@ extension Worker: Service {
     /// them to the queue at once. Redis may be unreachable for a minute at the start.
     ///
     /// - Throws: the error of `start(waitingForRedis:)`, or the reason for which the worker ended by itself: the queue
-    ///   has changed to a version with which it cannot work.
+    ///   has changed to a version with which it cannot work, or to another number of shards.
     public func run() async throws {
         do {
             guard try await starting.run({ try await self.start(waitingForRedis: ServiceStart.redisLimit) }) else {

@@ -259,6 +259,29 @@ import Testing
         }
     }
 
+    /// Fault: the leader passed over a public list of another type, and nothing reported it.
+    @Test func keysOfAnotherTypeAreNamed() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a"), QueueFixture.job("b"))
+            try await fixture.admit()
+            let job = try #require(try await fixture.claim().first)
+            _ = try await fixture.finish(job, .failed)
+            #expect(try await finding("key types", examine(fixture)).level == .ok)
+            let (intake, ready) = (fixture.keys.jobs(.bulk), fixture.keys.ready(.normal))
+            try await fixture.redis.send(["SADD", .string(intake), "job"])
+            try await fixture.redis.send(["DEL", .string(ready)])
+            try await fixture.redis.send(["SET", .string(ready), "no list"])
+            let found = await findings("key types", examine(fixture))
+            #expect(found.count == 2 && found.allSatisfy { $0.level == .error }, "\(found)")
+            for (key, type) in [(intake, "set"), (ready, "string")] {
+                let finding = try #require(found.first { $0.message.hasPrefix("\(key) is of the type \(type) ") })
+                #expect(finding.message.contains("must be of the type list"))
+                #expect(finding.message.contains("RENAME \(key) ") && finding.message.contains("DEL \(key)"))
+            }
+            #expect(found.contains { $0.message.contains("none can be pushed") && $0.message.hasPrefix(intake) })
+        }
+    }
+
     @Test func silentWorkersAreNotThere() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let workers = RedisArgument.string(fixture.keys.workers)

@@ -35,7 +35,14 @@ import Testing
     }
 
     /// A claimed pack of a batch whose ids are unique.
-    private func claimed(_ count: Int, _ fixture: QueueFixture, _ running: RunningJobs) async throws -> ActiveJob {
+    ///
+    /// - Parameter rewrite: changes its JSON between its admission and its claim.
+    private func claimed(
+        _ count: Int,
+        _ fixture: QueueFixture,
+        _ running: RunningJobs,
+        rewrite: ((String) -> String)? = nil
+    ) async throws -> ActiveJob {
         let sources = (1...count).map { Pack.Source(id: "p.\($0)", source: "http://a.example/\($0)") }
         let pack = Pack(sharing: Job(id: "p", source: "", batch: "b"), sources: sources)
         _ = try await fixture.queue.push(
@@ -48,6 +55,11 @@ import Testing
             submitter: "me"
         )
         try await fixture.admit()
+        if let rewrite {
+            let body = RedisArgument.string(fixture.keys.body)
+            let json = try #require(try await fixture.redis.send(["HGET", body, "b/p"]).string)
+            try await fixture.redis.send(["HSET", body, "b/p", .string(rewrite(json))])
+        }
         let active = try #require(try await fixture.claim().first)
         running.insert(active)
         return active
@@ -93,6 +105,48 @@ import Testing
             try await fixture.redis.send(["ZADD", .string(fixture.keys.delay), "XX", "1", "b/p.3"])
             let single = try #require(try await fixture.claim().first)
             #expect(single.counted == 2 && single.packSize == 0)
+        }
+    }
+
+    /// Ids of the outcomes of the batch of `claimed`, in order.
+    private func outcomes(_ fixture: QueueFixture) async throws -> [String] {
+        try await fixture.results(of: "b", kept: 0).map { line in
+            try JSONDecoder().decode(JobOutcome.self, from: line).id ?? ""
+        }
+    }
+
+    /// Fault: one outcome stood for all sources, and the others were missing in the ledger.
+    @Test func eachSourceOfAPackThatCannotBeReadFails() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let (runner, running) = (Runner { _ in .done([]) }, RunningJobs())
+            let active = try await claimed(3, fixture, running) { json in
+                json.replacing(#""batch":"b""#, with: #""batch":7"#)
+                    .replacing(#""http://a.example/2""#, with: #"{"id":"two","source":"http://a.example/2"}"#)
+            }
+            await fixture.handler(runner, running: running).handle(active)
+            #expect(runner.state.withLock { $0.ids }.isEmpty)
+            let batch = try await fixture.batch("b")
+            #expect(batch["total"] == 3 && batch["failed"] == 3 && batch.isFinished)
+            #expect(try await outcomes(fixture) == ["p.1", "two", "p.3"])
+            for id in ["p.1", "two", "p.3"] { #expect(try await fixture.places(id) == ["dead"]) }
+            let letter = try #require(try await fixture.queue.deadLetter(id: "two"))
+            #expect(letter.content.code == "invalid_job" && letter.content.job.contains(#""http://a.example/2""#))
+            #expect(try await fixture.redis.send(["HGET", .string(fixture.keys.stat), "packed"]).int == 0)
+            #expect(try await fixture.queue.alive() == 0)
+        }
+    }
+
+    /// Readers of the outcomes report the two sources without one as missing.
+    @Test func theSourcesOfAPackThatAreNotKnownAreCounted() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let active = try await claimed(3, fixture, running) { _ in "{" }
+            await fixture.handler(Runner { _ in .done([]) }, running: running).handle(active)
+            let batch = try await fixture.batch("b")
+            #expect(batch["total"] == 3 && batch["failed"] == 3 && batch.isFinished)
+            #expect(try await outcomes(fixture) == ["p"])
+            #expect(try await fixture.queue.deadLetter(id: "p")?.content.job == "{")
+            #expect(try await fixture.queue.alive() == 0)
         }
     }
 
