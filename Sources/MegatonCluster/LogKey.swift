@@ -9,6 +9,8 @@ enum LogKey {
     static let epoch = "leader.epoch"
     static let error = "error"
     static let jobID = "job.id"
+    /// Names of keys of Redis.
+    static let keys = "redis.keys"
     static let limit = "limit"
     static let pid = "process.pid"
     static let queue = "queue"

@@ -184,7 +184,9 @@ final class BatchRun: Sendable {
         do {
             return try await submitter.cancel()
         } catch {
-            Terminal.error("megaton: the batch \(batch) could not be cancelled: \(error)")
+            Terminal.error(
+                "megaton: the batch \(batch) could not be cancelled; megaton batch cancel \(batch) ends it: \(error)"
+            )
             return false
         }
     }
@@ -199,8 +201,13 @@ final class BatchRun: Sendable {
                 self.changed.signal()
                 // A push in flight at the signal may have created the batch after the attempt to cancel it. With
                 // several shards it exists before its first job.
-                guard self.shutdown.level > .none, self.hasBegun || self.queue.isDivided else { return nil }
-                try await self.submitter.cancel()
+                guard self.shutdown.level > .none else { return nil }
+                if self.hasBegun {
+                    try await self.submitter.cancel()
+                } else if self.queue.isDivided {
+                    // Nothing else reports the error of a batch without jobs.
+                    _ = await self.giveUp()
+                }
                 return nil
             }
             group.addTask { try await self.collect() }
@@ -251,9 +258,9 @@ final class BatchRun: Sendable {
         }
         let now = progress.withLock { $0 }
         if now.isComplete { return now.submitted }
-        // After the second signal it may be unknown whether the first push succeeded, or whether another submitter owns
-        // the batch.
-        let isKnown = now.hasBegun || !now.wasTried
+        // Otherwise it is unknown whether the first push succeeded, or whether another submitter owns the batch. With
+        // several shards the batch exists before its first job; after the second signal Redis is not waited for.
+        let isKnown = now.hasBegun || !now.wasTried || queue.isDivided && shutdown.level < .abort
         let isCancelled = isKnown ? await giveUp() : false
         throw BatchFailure.interrupted(batch, wasTried: now.wasTried, isCancelled: isCancelled)
     }

@@ -1,4 +1,5 @@
 import MegatonCluster
+import MegatonCommandLine
 import MegatonRedis
 
 /// Jobs of a batch that wait for another attempt or for their host, for the progress line.
@@ -6,6 +7,7 @@ struct WaitingJobs {
     private var delayed = JobQueue.Delayed(count: 0, next: nil)
     private var host: JobQueue.AwaitedHost?
     private var last = ContinuousClock.now
+    private var hasFailed = false
 
     private static let interval: Duration = .seconds(1)
 
@@ -13,12 +15,23 @@ struct WaitingJobs {
     mutating func poll(in queue: ShardedQueue, for batch: String) async {
         guard last.duration(to: .now) >= Self.interval else { return }
         last = .now
-        do {
+        do throws(RedisError) {
             delayed = try await queue.delayed(of: batch)
             host = delayed.count > 0 ? try await queue.awaitedHost(of: batch) : nil
         } catch {
-            // Redis is unreachable: the reader of outcomes meets the same error and reports it.
+            if let text = remark(on: error) { Terminal.error("megaton: \(text)") }
         }
+    }
+
+    /// Forgets the jobs if the error stays, as their times would be wrong.
+    ///
+    /// - Returns: the message for the first error that stays. If Redis is unreachable, the reader of outcomes meets the
+    ///   same error and reports it.
+    mutating func remark(on error: RedisError) -> String? {
+        if error.isTransient { return nil }
+        (delayed, host) = (JobQueue.Delayed(count: 0, next: nil), nil)
+        defer { hasFailed = true }
+        return hasFailed ? nil : "the progress does not show which jobs wait, and the batch continues: \(error.message)"
     }
 
     /// The text for the progress line.

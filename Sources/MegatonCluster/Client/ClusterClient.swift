@@ -1,5 +1,6 @@
 internal import Foundation
 public import Logging
+internal import MegatonCore
 internal import MegatonRedis
 internal import NIOPosix
 import Synchronization
@@ -31,12 +32,23 @@ public final class ClusterClient: Sendable {
     private let address: QueueAddress
     /// Shard 0.
     private let first: JobQueue
-    /// The queue as it was when it was used, the last one at the end: iterations continue with the shards of their
-    /// batch.
-    private let opened = Mutex<[ShardedQueue]>([])
-    /// When the client last looked whether the queue still has these shards.
-    private let checked = Mutex<ContinuousClock.Instant?>(nil)
+    private let state = Mutex(State())
     private let logger: Logger
+
+    private typealias Opening = Promise<Result<ShardedQueue, RedisError>>
+
+    private struct State {
+        /// The queue as it was when it was used, the last one at the end: iterations continue with the shards of their
+        /// batch.
+        var opened: [ShardedQueue] = []
+        /// When the client last looked whether the queue still has these shards.
+        var checked: ContinuousClock.Instant?
+        /// Whether the queue is being opened.
+        var isOpening = false
+        /// The calls that wait for the opening.
+        var waiters: [Opening] = []
+        var isClosed = false
+    }
 
     /// Time for which a question about the present state relies on the last look.
     private static let checkInterval: Duration = .seconds(1)
@@ -99,12 +111,12 @@ public final class ClusterClient: Sendable {
     }
 
     private func currentQueue(isFresh: Bool) async throws(RedisError) -> ShardedQueue {
-        if let queue = opened.withLock(\.last) {
-            let last = checked.withLock { $0 }
-            if !isFresh, let last, last.duration(to: .now) < Self.checkInterval { return queue }
+        let (last, count, checked) = state.withLock { ($0.opened.last, $0.opened.count, $0.checked) }
+        if let queue = last {
+            if !isFresh, let checked, checked.duration(to: .now) < Self.checkInterval { return queue }
             do throws(RedisError) {
                 try await queue.checkLayout()
-                checked.withLock { $0 = .now }
+                state.withLock { $0.checked = .now }
                 return queue
             } catch {
                 // A call that needs a shard that is away reports that itself.
@@ -112,17 +124,71 @@ public final class ClusterClient: Sendable {
                 guard error.code == .shardMismatch else { throw error }
             }
         }
-        let queue = try await ShardedQueue.open(
-            first,
-            address,
-            role: "client",
-            group: MultiThreadedEventLoopGroup.singleton,
-            logger: logger
-        )
-        opened.withLock { $0.append(queue) }
-        checked.withLock { $0 = .now }
-        return queue
+        return try await opening(after: count)
     }
+
+    /// Opens the queue; concurrent calls share one opening. A failed one is not remembered.
+    ///
+    /// - Parameter count: number of openings that the caller has seen: the result of a later one is used as it is.
+    private func opening(after count: Int) async throws(RedisError) -> ShardedQueue {
+        let waiter = Opening()
+        let begins = state.withLock { state in
+            if state.isClosed {
+                waiter.resolve(.failure(Self.closed))
+                return false
+            }
+            if state.opened.count > count, let queue = state.opened.last {
+                waiter.resolve(.success(queue))
+                return false
+            }
+            state.waiters.append(waiter)
+            defer { state.isOpening = true }
+            return !state.isOpening
+        }
+        // Unstructured because several calls wait for it: the cancellation of one must not fail the others. It is
+        // bounded by the time-outs of connections and commands.
+        if begins { Task { await open() } }
+        let result = await withTaskCancellationHandler {
+            await waiter.value
+        } onCancel: {
+            waiter.resolve(.failure(RedisError(.busy, "The call was cancelled while the queue was being opened.")))
+        }
+        return try result.get()
+    }
+
+    /// Opens the queue and reports the result to all calls that wait for it.
+    private func open() async {
+        var result: Result<ShardedQueue, RedisError>
+        do throws(RedisError) {
+            let queue = try await ShardedQueue.open(
+                first,
+                address,
+                role: "client",
+                group: MultiThreadedEventLoopGroup.singleton,
+                logger: logger
+            )
+            result = .success(queue)
+        } catch {
+            result = .failure(error)
+        }
+        let opened = try? result.get()
+        let (waiters, isClosed) = state.withLock { state in
+            if let opened, !state.isClosed {
+                state.opened.append(opened)
+                state.checked = .now
+            }
+            state.isOpening = false
+            defer { state.waiters = [] }
+            return (state.waiters, state.isClosed)
+        }
+        if isClosed {
+            opened?.close()
+            result = .failure(Self.closed)
+        }
+        for waiter in waiters { waiter.resolve(result) }
+    }
+
+    private static let closed = RedisError(.closed, "The client was closed.")
 
     /// Submits a batch and returns when Redis has all of its jobs. The jobs are pushed in chunks, so that a lazy
     /// sequence is never in memory as a whole. Without jobs the batch ends at once.
@@ -217,8 +283,12 @@ public final class ClusterClient: Sendable {
 
     /// Closes the connection. Iterations of outcomes and later calls throw.
     public func close() {
+        let opened = state.withLock { state in
+            state.isClosed = true
+            return state.opened
+        }
         first.close()
-        for queue in opened.withLock({ $0 }) { queue.close() }
+        for queue in opened { queue.close() }
     }
 
     /// A connection to shard 0 for blocking commands, which its user closes.

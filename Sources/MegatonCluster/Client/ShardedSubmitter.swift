@@ -7,6 +7,7 @@ package import MegatonRedis
 package actor ShardedSubmitter {
     private let queue: ShardedQueue
     private let parts: [BatchSubmitter]
+    private let stopsWaiting: @Sendable () -> Bool
     private var hasBegun = false
     /// The shard of each id that the caller gave, by the hash of the id: a repeated id goes to the shard that can
     /// compare the jobs.
@@ -33,6 +34,7 @@ package actor ShardedSubmitter {
     ) {
         self.queue = queue
         self.rememberedIDs = rememberedIDs
+        self.stopsWaiting = stopsWaiting
         parts = queue.shards.map { shard in
             BatchSubmitter(
                 queue: shard,
@@ -121,7 +123,7 @@ package actor ShardedSubmitter {
         // A change of the shards that has not seen this batch is seen here.
         let deadline = ContinuousClock.now + BatchSubmitter.retryTime
         var backoff = Backoff()
-        try await retrying(until: ContinuousClock.now >= deadline) { () throws(RedisError) in
+        try await retrying(until: ContinuousClock.now >= deadline || stopsWaiting()) { () throws(RedisError) in
             try await queue.checkLayout()
         } pauseAfter: { error in
             error.isTransient ? backoff.next(after: error) : nil

@@ -9,7 +9,8 @@ import Synchronization
 ///
 /// The caller acquires a permit right before it fetches, not at admission: data in a cache costs its host nothing. A
 /// job that must wait goes back to the queue, which holds the jobs of the host until its next turn, so that a throttled
-/// host occupies no slot of any worker. If the control Redis cannot be reached, every request may pass.
+/// host occupies no slot of any worker. If the control Redis cannot be reached, or refuses to decide, every request may
+/// pass, and a warning says so.
 ///
 /// The scripts `acquirePermit` and `releasePermit` decide which requests wait and when the circuit breaker opens;
 /// `OriginOutcome` decides which ends of requests count as failures of the host.
@@ -41,6 +42,13 @@ package final class HostRateLimiter: FetchLimiting {
         var cache = PermitCache()
         /// Whether `run` is active, which releases unused permits.
         var isRunning = false
+        /// The failure that was logged; nil while Redis decides.
+        var failure: Failure?
+    }
+
+    private struct Failure {
+        /// The host whose key it may concern alone; nil if it concerns all hosts of this Redis.
+        let host: String?
     }
 
     /// Time after which Redis forgets the permit of a process that died; until then it occupies a slot of its host.
@@ -95,7 +103,7 @@ package final class HostRateLimiter: FetchLimiting {
         }
         let token = String(UInt64.random(in: .min ... .max), radix: 36)
         let reply: RedisValue
-        do {
+        do throws(RedisError) {
             let arguments: [RedisArgument] = [
                 .string(host), .string(token), .string(String(limits.rate ?? 0)), .int(burst),
                 .int(limits.concurrency), .int(limits.failureThreshold), .int(Self.permitLifetime.wholeMilliseconds),
@@ -118,9 +126,10 @@ package final class HostRateLimiter: FetchLimiting {
             reply = replies.calls[0]
         } catch {
             retryLater(unused)
-            logger.debug("host limits are off: Redis is unreachable", metadata: [LogKey.error: "\(error)"])
+            noteFailure(error, of: host)
             return await unlimitedPermit(for: url)
         }
+        noteDecision(on: host)
         let fields = reply.array ?? []
         let wait = Double(fields.dropFirst().first?.int ?? 0) / 1000
         let interval = Double(fields.dropFirst(2).first?.int ?? 0) / 1_000_000
@@ -168,6 +177,38 @@ package final class HostRateLimiter: FetchLimiting {
             state.withLock { $0.inUse[permit] = use }
             return permit
         }
+    }
+
+    /// Logs that requests pass without limits: a warning for the first one, until Redis decides again.
+    private func noteFailure(_ error: RedisError, of host: String) {
+        let isFirst = state.withLock { state in
+            // A client that was closed belongs to a worker that ends.
+            guard state.failure == nil, error.code != .closed else { return false }
+            // WRONGTYPE, for example: the keys of other hosts may be sound.
+            state.failure = Failure(host: error.code == .server ? host : nil)
+            return true
+        }
+        let message: Logger.Message =
+            error.isTransient
+            ? "host limits are off until Redis answers; requests to origins pass without a limit"
+            : """
+            host limits are off, as Redis refuses them; requests to origins pass without a limit. Grant the rights \
+            that docs/credentials.md lists, or delete the keys if they are of another type
+            """
+        logger.log(
+            level: isFirst ? .warning : .debug,
+            message,
+            metadata: [LogKey.keys: "\(keys.rate) \(keys.fetching(host))", LogKey.error: "\(error)"]
+        )
+    }
+
+    private func noteDecision(on host: String) {
+        let isBack = state.withLock { state in
+            guard let failure = state.failure, failure.host == nil || failure.host == host else { return false }
+            state.failure = nil
+            return true
+        }
+        if isBack { logger.notice("host limits apply again") }
     }
 
     /// A permit for a request while Redis is unreachable.

@@ -124,6 +124,12 @@ public final class RedisDataCache: DataCaching {
             let replies = try await node.redis.pipeline(names.map { ["HMGET", .string($0), "m", "0"] })
             var found: [Data?] = []
             for (name, reply) in zip(names, replies) {
+                if case .error(let text) = reply {
+                    // A miss for this key alone: the replies for the others are good.
+                    missed(RedisError(reply: text))
+                    found.append(nil)
+                    continue
+                }
                 let fields = reply.array ?? []
                 let entry =
                     fields.count == 2 ? try await read(name, at: node, header: fields[0], first: fields[1]) : nil

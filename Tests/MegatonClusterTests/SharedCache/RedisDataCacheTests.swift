@@ -4,6 +4,7 @@ import MegatonPipeline
 import MegatonRedis
 import MegatonTestSupport
 import NIOCore
+import NIOPosix
 import Testing
 
 @testable import MegatonCluster
@@ -28,6 +29,31 @@ import Testing
                 #expect(try await client.send(["PTTL", "piece"]).int != -1, "after \(count) of its commands")
             }
             #expect(try await client.send(["HMGET", "piece", "0", "1"]).array?.map(\.string) == ["one", "two"])
+        }
+    }
+
+    /// Fault: a lookup that Redis refused counted as a plain miss.
+    @Test func aRefusedLookupIsAnErrorAndAMissForItsKeyAlone() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let statistics = StatisticsRecorder()
+            let cache = RedisDataCache(
+                .init(),
+                servers: [fixture.server.configuration],
+                group: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                statistics: statistics
+            )
+            defer { cache.close() }
+            await cache.storeData(Data("b".utf8), for: "b")
+            let names = try await fixture.redis.send(["KEYS", "megaton:d:*"]).array?.compactMap(\.string) ?? []
+            let name = try #require(names.first)
+            try await fixture.redis.send(["SET", .string(name), "no hash"])
+            await cache.storeData(Data("a".utf8), for: "a")
+            let found = await cache.cachedData(for: ["a", "b", "c"])
+            #expect(found == [Data("a".utf8), nil, nil])
+            try await statistics.flush(to: fixture.queue)
+            let errors = try await fixture.redis.send(["HGET", .string(fixture.keys.stat), "cache_errors"]).int
+            #expect(errors == 1)
         }
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import MegatonRedis
 import MegatonTestSupport
 import Synchronization
 import Testing
@@ -131,5 +132,19 @@ import Testing
     func numbersHaveTheirNouns(_ count: Int, _ text: String) {
         #expect(Counted.fetches(count) == text)
         #expect(Counted.lines(1, "more") == "1 more line" && Counted.jobs(3) == "3 jobs")
+    }
+
+    /// Fault: the progress never showed a waiting job, and nothing said why.
+    @Test func anErrorThatHidesWaitingJobsIsReportedOnce() throws {
+        var jobs = WaitingJobs()
+        // The reader of outcomes reports this one.
+        let absent = jobs.remark(on: RedisError(.unreachable, "No server answers."))
+        #expect(absent == nil)
+        let refused = RedisError(reply: "NOPERM this user has no permissions to run the 'zrange' command")
+        let first = jobs.remark(on: refused)
+        let remark = try #require(first)
+        #expect(remark.contains("NOPERM") && remark.contains("docs/credentials.md"), "\(remark)")
+        let second = jobs.remark(on: refused)
+        #expect(second == nil)
     }
 }

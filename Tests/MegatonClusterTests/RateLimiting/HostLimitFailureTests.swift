@@ -1,0 +1,121 @@
+import Foundation
+import Logging
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import NIOPosix
+import Synchronization
+import Testing
+
+@testable import MegatonCluster
+
+/// Host limits that Redis refuses: requests pass, and a warning says so.
+@Suite(.timeLimit(.minutes(2))) struct HostLimitFailureTests {
+    private let url = URL(string: "https://example.org/a.jpg")!
+    private let other = URL(string: "https://example.com/a.jpg")!
+
+    /// The lines of a log from `notice` on.
+    private final class Lines: Sendable {
+        private let lines = Mutex<[String]>([])
+
+        var all: [String] { lines.withLock { $0 } }
+        var warnings: [String] { all.filter { $0.hasPrefix("warning ") } }
+
+        func add(_ line: String) { lines.withLock { $0.append(line) } }
+    }
+
+    private struct LineLog: LogHandler {
+        let lines: Lines
+        var metadata: Logger.Metadata = [:]
+        var logLevel = Logger.Level.notice
+
+        init(_ lines: Lines) { self.lines = lines }
+
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) {
+            let fields = (event.metadata ?? [:]).map { "\($0.key)=\($0.value)" }.sorted()
+            lines.add("\(event.level) \(event.message) \(fields.joined(separator: " "))")
+        }
+    }
+
+    private func limiter(_ redis: RedisClient, _ keys: QueueKeys, _ lines: Lines) -> HostRateLimiter {
+        let logger = Logger(label: "test") { _ in LineLog(lines) }
+        return HostRateLimiter(redis: redis, keys: keys, limits: HostLimits(), logger: logger)
+    }
+
+    /// Whether a request gets a permit from Redis.
+    private func getsPermit(_ limiter: HostRateLimiter, _ url: URL) async throws -> Bool {
+        let permit = try await limiter.acquire(for: url)
+        await limiter.release(permit, outcome: .answered)
+        return permit.token != nil
+    }
+
+    /// Fault: a key of another type lifted the limits of all hosts, and only a debug line said that Redis was away.
+    @Test func aKeyOfAnotherTypeIsReportedOnceUntilTheLimitsWork() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let lines = Lines()
+            let limiter = limiter(fixture.redis, fixture.keys, lines)
+            let rate = RedisArgument.string(fixture.keys.rate)
+            for round in 1...2 {
+                try await fixture.redis.send(["SET", rate, "no hash"])
+                for url in [url, other, url] {
+                    let isLimited = try await getsPermit(limiter, url)
+                    #expect(!isLimited)
+                }
+                #expect(lines.warnings.count == round, "\(lines.all)")
+                try await fixture.redis.send(["DEL", rate])
+                let isLimited = try await getsPermit(limiter, url)
+                #expect(isLimited)
+                #expect(lines.all.count == 2 * round && lines.all.last?.contains("apply again") == true, "\(lines.all)")
+            }
+            let warning = try #require(lines.warnings.first)
+            #expect(warning.contains("WRONGTYPE") && warning.contains(fixture.keys.rate), "\(warning)")
+            #expect(warning.contains(fixture.keys.fetching("example.org:443")), "\(warning)")
+        }
+    }
+
+    /// A host whose own key cannot be used is reported once, whatever the requests to other hosts do.
+    @Test func anotherHostDoesNotRepeatTheReport() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let lines = Lines()
+            let limiter = limiter(fixture.redis, fixture.keys, lines)
+            try await fixture.redis.send(["SET", .string(fixture.keys.fetching("example.org:443")), "no set"])
+            for _ in 0..<3 {
+                let (isFirst, isOther) = (try await getsPermit(limiter, url), try await getsPermit(limiter, other))
+                #expect(!isFirst && isOther)
+            }
+            #expect(lines.all.count == 1 && lines.warnings.count == 1, "\(lines.all)")
+        }
+    }
+
+    @Test func aMissingRightIsReportedWithItsRemedy() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.redis.send(["ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all", "-evalsha"])
+            var configuration = fixture.server.configuration
+            (configuration.username, configuration.password) = ("ann", "pw")
+            let redis = RedisClient(
+                configuration,
+                role: "ann",
+                group: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            )
+            defer { redis.close() }
+            let lines = Lines()
+            let limiter = limiter(redis, fixture.keys, lines)
+            for _ in 0..<3 {
+                let isLimited = try await getsPermit(limiter, url)
+                #expect(!isLimited)
+            }
+            let warning = try #require(lines.warnings.first)
+            #expect(lines.warnings.count == 1, "\(lines.all)")
+            #expect(warning.contains("NOPERM") && warning.contains("docs/credentials.md"), "\(warning)")
+            try await fixture.redis.send(["ACL", "SETUSER", "ann", "+evalsha"])
+            let isLimited = try await getsPermit(limiter, url)
+            #expect(isLimited)
+        }
+    }
+}
