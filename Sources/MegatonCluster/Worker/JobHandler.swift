@@ -107,8 +107,8 @@ struct JobHandler: Sendable {
         }
     }
 
-    /// Repeats a command that may reach Redis twice while connections break, for as long as this worker holds the lease:
-    /// without its reply, the job would run again after the lease, and count as one that a worker died with.
+    /// Repeats a command that may reach Redis twice while connections break, for as long as this worker holds the
+    /// lease: without its reply, the job would run again after the lease, and count as one that a worker died with.
     func duringLease<Value>(
         _ active: ActiveJob,
         _ command: () async throws(RedisError) -> Value
