@@ -1,6 +1,7 @@
 package import Foundation
 internal import MegatonPipeline
 package import MegatonRedis
+import Synchronization
 
 /// Pushes the jobs of one batch to the shards of a queue: decides the shard of each job, and begins and closes the
 /// batch in all of them. Each shard has a `BatchSubmitter`; with one shard, that does everything.
@@ -103,16 +104,11 @@ package actor ShardedSubmitter {
     /// - Throws: the first error, after all shards were tried.
     @discardableResult
     package func cancel() async throws(RedisError) -> Bool {
-        var (isCancelled, failure): (Bool, RedisError?) = (false, nil)
-        for part in parts {
-            do throws(RedisError) {
-                if try await part.cancel() { isCancelled = true }
-            } catch {
-                failure = failure ?? error
-            }
+        let isCancelled = Mutex(false)
+        try await forEach { (part) async throws(RedisError) in
+            if try await part.cancel() { isCancelled.withLock { $0 = true } }
         }
-        if let failure { throw failure }
-        return isCancelled
+        return isCancelled.withLock { $0 }
     }
 
     /// Makes the batch known to all shards: to shard 0 first, which decides who has the name.

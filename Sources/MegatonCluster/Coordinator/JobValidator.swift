@@ -190,9 +190,7 @@ struct JobValidator: Sendable {
                 invalid.append(Pack.Invalid(id: source.id, json: job.json(), message: error.message))
             }
         }
-        guard pack.splitSize <= Pack.maximumSplitSize else {
-            throw JobError("the preset has too many renditions for a pack of \(pack.sources.count) sources")
-        }
+        try pack.requireSplitSize()
         return Candidate(
             key: JobKey(batch: shared.batch ?? shared.requeuedFrom, id: shared.id ?? ""),
             batch: shared.batch ?? "",

@@ -50,34 +50,42 @@ struct RetentionKeeper: Sendable {
         var keeper: (RetentionKeeper, Retention.Limits)?
         var offset = 0
         var failures = RetentionFailures(logger: logger)
-        var hosts = IntervalTimer(Self.hostsInterval, isDueAtOnce: true)
+        var hostsDue = ContinuousClock.now
         await repeating {
-            if hosts.isDue(at: .now) || failures.contains(.hosts) {
+            if ContinuousClock.now >= hostsDue || failures.contains(.hosts) {
+                hostsDue = .now + Self.hostsInterval
                 let error = await attempt { () async throws(RedisError) in
                     try await queue.forgetRareHosts(above: Self.hostsKept)
                 }
+                if Task.isCancelled { return nil }
                 failures.note(error, of: .hosts)
             }
             if keeper == nil {
                 let error = await attempt { () async throws(RedisError) in keeper = try await configured() }
+                if Task.isCancelled { return nil }
                 failures.note(error, of: .settings)
             }
             if let (keeper, limits) = keeper {
                 let step = await keeper.tidy(limits, offset: offset)
                 offset = step.offset
+                if Task.isCancelled { return nil }
                 for kind in [Kind.deadLetters, .batches, .outcomes] { failures.note(step.errors[kind], of: kind) }
             }
             return Self.interval
         }
     }
 
-    /// - Returns: the error of the body; nil if it succeeded.
+    /// Nothing is begun once the task is cancelled: while Redis does not answer, each kind would wait for its time-outs
+    /// before the coordinator ends.
+    ///
+    /// - Returns: the error of the body; nil if it succeeded, or if the task is cancelled.
     private func attempt(_ body: () async throws(RedisError) -> Void) async -> RedisError? {
+        if Task.isCancelled { return nil }
         do throws(RedisError) {
             try await body()
             return nil
         } catch {
-            return error
+            return Task.isCancelled ? nil : error
         }
     }
 
@@ -190,23 +198,5 @@ struct RetentionFailures: Sendable {
             "old entries of Redis cannot be deleted and fill it; retrying. Remove the cause that the error names",
             metadata: [LogKey.entries: "\(kind.rawValue)", LogKey.error: "\(error)"]
         )
-    }
-}
-
-/// Timer for work that a loop does at most once in an interval.
-struct IntervalTimer {
-    private let interval: Duration
-    private var next: ContinuousClock.Instant
-
-    init(_ interval: Duration, isDueAtOnce: Bool = false) {
-        self.interval = interval
-        next = isDueAtOnce ? .now : .now + interval
-    }
-
-    /// Whether the work is due. If so, it is due again an interval later.
-    mutating func isDue(at now: ContinuousClock.Instant) -> Bool {
-        guard now >= next else { return false }
-        next = now + interval
-        return true
     }
 }

@@ -235,25 +235,32 @@ package struct Pack: Sendable, Equatable {
                 if source.id != ownID { pushed.hasMadeIDs = false }
                 pushed.pack.sources.append(source)
             } catch {
-                let json = refusedJSON(element, sharing: fields)
+                let json = refusedJSON(element, sharing: fields, limit: maximumSplitSize / elements.count)
                 pushed.invalid.append(Invalid(id: ownID, json: json, message: error.message))
             }
         }
-        if !wasValidated, pushed.pack.splitSize > maximumSplitSize {
-            throw JobError(
-                "the pack has \(pushed.pack.splitSize) bytes if each of its \(elements.count) sources is a job; "
-                    + "allowed are \(maximumSplitSize): use a preset with fewer renditions, or smaller packs"
-            )
-        }
+        if !wasValidated { try pushed.pack.requireSplitSize() }
         return pushed
+    }
+
+    /// Checks that its sources as jobs of their own have no more than `maximumSplitSize` bytes.
+    func requireSplitSize() throws(JobError) {
+        let size = splitSize
+        if size <= Self.maximumSplitSize { return }
+        throw JobError(
+            "the pack has \(size) bytes if each of its \(sources.count) sources is a job, with its labels and renditions; "
+                + "allowed are \(Self.maximumSplitSize): use fewer renditions or labels, or smaller packs"
+        )
     }
 
     /// The sources of a pack that cannot be accepted as a whole: each of them is refused, so that its batch counts it.
     ///
-    /// - Parameter id: id of the pack.
+    /// - Parameters:
+    ///   - id: id of the pack.
+    ///   - wasValidated: whether a coordinator has admitted it: it may be larger then, as in `read`.
     /// - Returns: nil if the JSON has no list of 1 to 256 sources.
-    static func refused(_ json: Data, id: String, message: String) -> [Invalid]? {
-        guard json.count <= Job.maximumSize, mentionsSources(json) else { return nil }
+    static func refused(_ json: Data, id: String, message: String, wasValidated: Bool = false) -> [Invalid]? {
+        guard wasValidated || json.count <= Job.maximumSize, mentionsSources(json) else { return nil }
         var (fields, list): ([Data], Data?) = ([], nil)
         _ = PlainJSONReader.read(json) { reader in
             reader.members { name, value in
@@ -270,7 +277,7 @@ package struct Pack: Sendable, Equatable {
         return elements.enumerated().map { index, element in
             Invalid(
                 id: sourceID(index + 1, of: id),
-                json: refusedJSON(element, sharing: fields),
+                json: refusedJSON(element, sharing: fields, limit: maximumSplitSize / elements.count),
                 message: message
             )
         }
@@ -301,7 +308,10 @@ package struct Pack: Sendable, Equatable {
 
     /// A refused source as a job of its own, for its dead letter: with the fields of its pack that it does not have
     /// itself, except for the id.
-    private static func refusedJSON(_ element: Data, sharing fields: [Data]) -> Data {
+    ///
+    /// - Parameter limit: bytes above which it has only its own fields: large ones of the pack would be in memory once
+    ///   for each source.
+    private static func refusedJSON(_ element: Data, sharing fields: [Data], limit: Int) -> Data {
         var own: [Data] = []
         var names = [Data(#""id":"#.utf8)]
         if element.first == UInt8(ascii: "\"") {
@@ -315,7 +325,8 @@ package struct Pack: Sendable, Equatable {
             }
             if isObject == nil { return element }
         }
-        return object(own + fields.filter { field in !names.contains { field.starts(with: $0) } })
+        let shared = fields.filter { field in !names.contains { field.starts(with: $0) } }
+        return object(shared.reduce(element.count) { $0 + $1.count } <= limit ? own + shared : own)
     }
 
     private struct Element: Decodable {

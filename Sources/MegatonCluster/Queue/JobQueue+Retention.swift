@@ -92,6 +92,7 @@ extension JobQueue {
             calls: names.map { ([keys.results($0), keys.batch($0), keys.stat], ["1"]) }
         )
         // The key of a damaged batch is no hash, and has no outcomes that count.
+        for case .error(let text) in replies where !text.hasPrefix("WRONGTYPE ") { throw RedisError(reply: text) }
         return (replies.reduce(0) { $0 + ($1.int ?? 0) }, names.count == limit)
     }
 }

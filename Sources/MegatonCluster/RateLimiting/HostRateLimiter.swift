@@ -181,11 +181,13 @@ package final class HostRateLimiter: FetchLimiting {
 
     /// Logs that requests pass without limits: a warning for the first one, until Redis decides again.
     private func noteFailure(_ error: RedisError, of host: String) {
+        // WRONGTYPE, for example: the keys of other hosts may be sound.
+        let failure = Failure(host: error.code == .server ? host : nil)
         let isFirst = state.withLock { state in
-            // A client that was closed belongs to a worker that ends.
-            guard state.failure == nil, error.code != .closed else { return false }
-            // WRONGTYPE, for example: the keys of other hosts may be sound.
-            state.failure = Failure(host: error.code == .server ? host : nil)
+            // A client that was closed belongs to a worker that ends. A failure of all hosts is news after that of one.
+            let isKnown = state.failure.map { $0.host == nil || failure.host != nil } ?? false
+            if isKnown || error.code == .closed { return false }
+            state.failure = failure
             return true
         }
         let message: Logger.Message =

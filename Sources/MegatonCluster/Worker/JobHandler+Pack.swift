@@ -215,8 +215,13 @@ extension JobHandler {
     private func failUnreadable(_ active: ActiveJob) async throws(RedisError) {
         let message = "The pack cannot be read."
         running.markSettling(active)
-        if let sources = Pack.refused(active.json, id: active.id, message: message), sources.count == active.packSize {
-            let settlement = PackSettlement(ends: sources.map { failed($0, of: sources.count, in: active) })
+        let sources = Pack.refused(active.json, id: active.id, message: message, wasValidated: true)
+        if let sources, sources.count == active.packSize {
+            var settlement = PackSettlement(ends: sources.map { failed($0, in: active) })
+            if settlement.ends.reduce(0, { $0 + $1.size }) > PackRun.callBytes {
+                // One call must end all of them, as a smaller pack cannot be written without reading this one.
+                settlement.ends = sources.map { failed($0, in: active, keeping: JobValidator.excerpt) }
+            }
             let reply = try await untilAcknowledged(active) { () throws(RedisError) in
                 ("pack", try await queue.settle(settlement, of: active, known: sources.count, worker: worker))
             }
@@ -238,8 +243,14 @@ extension JobHandler {
         }
     }
 
-    /// The end of a source whose pack cannot be read. The dead letters of all sources share the bytes of one call.
-    private func failed(_ source: Pack.Invalid, of count: Int, in active: ActiveJob) -> PackSettlement.End {
+    /// The end of a source whose pack cannot be read.
+    ///
+    /// - Parameter excerpt: bytes of its JSON that the dead letter keeps; nil for all.
+    private func failed(
+        _ source: Pack.Invalid,
+        in active: ActiveJob,
+        keeping excerpt: Int? = nil
+    ) -> PackSettlement.End {
         let identity = JobIdentity(source.json)
         var outcome = JobOutcome(
             id: identity.id ?? source.id,
@@ -249,8 +260,10 @@ extension JobHandler {
             worker: worker,
             labels: identity.labels
         )
-        outcome.error = .init(code: "invalid_job", message: source.message, retryable: false)
-        let dead = deadLetter(outcome, of: active, json: source.json.prefix(PackRun.callBytes / count))
+        let isCut = excerpt.map { source.json.count > $0 } ?? false
+        let remark = isCut ? " Its dead letter has only the beginning of the job: submit it again." : ""
+        outcome.error = .init(code: "invalid_job", message: source.message + remark, retryable: false)
+        let dead = deadLetter(outcome, of: active, json: excerpt.map { source.json.prefix($0) } ?? source.json)
         return .init(id: outcome.id ?? source.id, outcome: outcome, dead: dead, hasBatch: !active.batch.isEmpty)
     }
 }

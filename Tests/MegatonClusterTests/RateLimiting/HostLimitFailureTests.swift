@@ -92,6 +92,23 @@ import Testing
         }
     }
 
+    /// Fault: after the failure of one host, that of all hosts was not reported.
+    @Test func aFailureOfAllHostsIsReportedAfterThatOfOne() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let lines = Lines()
+            let redis = fixture.server.client()
+            let limiter = limiter(redis, fixture.keys, lines)
+            try await fixture.redis.send(["SET", .string(fixture.keys.fetching("example.org:443")), "no set"])
+            var isLimited = try await getsPermit(limiter, url)
+            #expect(!isLimited && lines.warnings.count == 1)
+            try await fixture.redis.send(["ACL", "SETUSER", "default", "-evalsha"])
+            isLimited = try await getsPermit(limiter, other)
+            #expect(!isLimited && lines.warnings.count == 2, "\(lines.all)")
+            try await fixture.redis.send(["ACL", "SETUSER", "default", "+evalsha"])
+            redis.close()
+        }
+    }
+
     @Test func aMissingRightIsReportedWithItsRemedy() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.redis.send(["ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all", "-evalsha"])

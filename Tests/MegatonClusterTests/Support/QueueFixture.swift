@@ -102,8 +102,10 @@ struct QueueFixture: Sendable {
         _ runner: any JobRunning,
         running: RunningJobs,
         places: Int = 1,
-        interval: Duration = .seconds(60)
+        interval: Duration = .seconds(60),
+        through client: JobQueue? = nil
     ) -> JobHandler {
+        let queue = client ?? queue
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         return JobHandler(
             queue: queue,

@@ -41,10 +41,12 @@ import Testing
         _ count: Int,
         _ fixture: QueueFixture,
         _ running: RunningJobs,
+        labels: Job.Labels? = nil,
+        path: String = "",
         rewrite: ((String) -> String)? = nil
     ) async throws -> ActiveJob {
-        let sources = (1...count).map { Pack.Source(id: "p.\($0)", source: "http://a.example/\($0)") }
-        let pack = Pack(sharing: Job(id: "p", source: "", batch: "b"), sources: sources)
+        let sources = (1...count).map { Pack.Source(id: "p.\($0)", source: "http://a.example/\(path)\($0)") }
+        let pack = Pack(sharing: Job(id: "p", source: "", batch: "b", labels: labels), sources: sources)
         _ = try await fixture.queue.push(
             [PushedJob(json: pack.json(), sources: count)],
             to: "b",
@@ -133,6 +135,55 @@ import Testing
             #expect(letter.content.code == "invalid_job" && letter.content.job.contains(#""http://a.example/2""#))
             #expect(try await fixture.redis.send(["HGET", .string(fixture.keys.stat), "packed"]).int == 0)
             #expect(try await fixture.queue.alive() == 0)
+        }
+    }
+
+    private let longPath = String(repeating: "p", count: 3900) + "/"
+    private let longLabels: Job.Labels = ["note": .text(String(repeating: "l", count: 1000))]
+
+    /// Fault: the worker refused a pack that the labels of all sources had made longer than what was pushed.
+    @Test func aPackThatHasGrownPast1MiBIsDone() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let (runner, running) = (Runner { _ in .done([]) }, RunningJobs())
+            let active = try await claimed(256, fixture, running, labels: longLabels, path: longPath)
+            #expect(active.json.count > Job.maximumSize)
+            await fixture.handler(runner, running: running).handle(active)
+            let batch = try await fixture.batch("b")
+            #expect(batch["done"] == 256 && batch.isFinished)
+        }
+    }
+
+    /// Its dead letters are cut, and say so, as one call must end all of its sources.
+    @Test func aLargePackThatCannotBeReadFails() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let active = try await claimed(256, fixture, running, labels: longLabels, path: longPath) { json in
+                json.replacing(#""batch":"b""#, with: #""batch":7"#)
+            }
+            #expect(active.json.count > Job.maximumSize)
+            await fixture.handler(Runner { _ in .done([]) }, running: running).handle(active)
+            let batch = try await fixture.batch("b")
+            #expect(batch["failed"] == 256 && batch.isFinished)
+            let letter = try #require(try await fixture.queue.deadLetter(id: "p.256"))
+            #expect(letter.content.job.utf8.count == JobValidator.excerpt)
+            #expect(letter.content.message.contains("only the beginning"))
+        }
+    }
+
+    /// Fault: the reply to the first command about a pack was lost, and its sources ran again after the lease.
+    @Test func aPackWhoseConnectionBreaksIsDone() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await FaultProxy.run(to: .unix(path: fixture.server.socket)) { (proxy) async throws in
+                let queue = JobQueue(try proxy.client(), keys: fixture.keys)
+                defer { queue.close() }
+                _ = try await queue.redis.send(["PING"])
+                let (runner, running) = (Runner { _ in .done([]) }, RunningJobs())
+                let active = try await claimed(3, fixture, running)
+                proxy.cut(afterBytes: 1)
+                await fixture.handler(runner, running: running, through: queue).handle(active)
+                let batch = try await fixture.batch("b")
+                #expect(batch["done"] == 3 && batch.isFinished)
+            }
         }
     }
 

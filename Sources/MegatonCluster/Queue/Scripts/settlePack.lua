@@ -19,6 +19,7 @@
 -- returns `ok` if the rest was kept.
 -- A split job whose key is alive is another job's: it fails as `id_conflict`.
 -- Bounded by the caller: at most 256 sources, and 512 KiB of those that end or are split off, or one, beside the rest.
+-- A pack that its worker cannot read ends in one call, of at most 2 MiB.
 
 local leaseKey, bodyKey, metaKey, statKey, deadKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local deadInfoKey, endedKey, delayKey, wakeKey, cancelledKey = KEYS[6], KEYS[7], KEYS[8], KEYS[12], KEYS[13]
