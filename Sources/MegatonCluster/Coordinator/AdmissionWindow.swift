@@ -11,7 +11,8 @@ struct AdmissionWindow: Sendable {
     private var slots = 0
     /// Jobs that recently ended per second.
     private var rate: Double = 0
-    private var last: (ended: Int, at: ContinuousClock.Instant)?
+    /// Observations of the last `span`, and the one before, which the rate is measured from.
+    private var samples: [(ended: Int, at: ContinuousClock.Instant)] = []
     private var seen: Int?
     /// Whether jobs have ended between the last two observations: there will be room soon.
     private(set) var isMoving = false
@@ -21,6 +22,9 @@ struct AdmissionWindow: Sendable {
     private static let seconds: Double = 2
     /// Observations that are closer together do not change the rate.
     private static let shortest: Duration = .milliseconds(200)
+    /// Time over which the rate is measured. In a fleet whose jobs begin and end together, that of a shorter time is
+    /// several times too high: the window would close for seconds, also for a `high` job, until it has shrunk again.
+    private static let span: Duration = .seconds(1)
     /// Part of the rate that is left after an observation of a lower rate: a pause of the workers must not close the
     /// window.
     private static let decay = 0.9
@@ -57,14 +61,12 @@ struct AdmissionWindow: Sendable {
     mutating func observe(ended: Int, at now: ContinuousClock.Instant) {
         isMoving = seen.map { $0 < ended } ?? false
         seen = ended
-        guard let last else {
-            last = (ended, now)
-            return
-        }
-        let elapsed = last.at.duration(to: now)
-        guard elapsed >= Self.shortest else { return }
-        rate = max(Double(max(0, ended - last.ended)) / elapsed.inSeconds, rate * Self.decay)
-        self.last = (ended, now)
+        if let last = samples.last, last.at.duration(to: now) < Self.shortest { return }
+        samples.append((ended, now))
+        while samples.count > 2, samples[1].at.duration(to: now) >= Self.span { samples.removeFirst() }
+        let first = samples[0]
+        let elapsed = max(first.at.duration(to: now), Self.span)
+        rate = max(Double(max(0, ended - first.ended)) / elapsed.inSeconds, rate * Self.decay)
     }
 
     /// - Parameter slots: places in all workers.

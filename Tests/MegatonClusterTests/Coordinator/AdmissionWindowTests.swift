@@ -19,6 +19,22 @@ struct AdmissionWindowTests {
         #expect(window.size == 1000)
     }
 
+    /// Fault: the rate of 200 ms in which all places had ended their jobs made the window hold five seconds of work, and
+    /// it closed until they were done.
+    @Test func jobsThatEndTogetherDoNotWidenIt() {
+        var window = AdmissionWindow(limit: 10_000)
+        window.observe(slots: 85)
+        let start = ContinuousClock.now
+        var sizes: [Int] = []
+        // 85 jobs end every 600 ms: 142 a second.
+        for look in 0..<100 {
+            window.observe(ended: 85 * (look / 6), at: start + .milliseconds(100 * look))
+            sizes.append(window.size)
+        }
+        #expect(sizes.allSatisfy { (170...340).contains($0) }, "\(sizes)")
+        #expect(sizes.suffix(50).allSatisfy { $0 >= 240 }, "\(sizes)")
+    }
+
     @Test func packsLeaveRoomForTwoInEachWorker() {
         var window = AdmissionWindow(limit: 1000)
         window.observe(slots: 100)
