@@ -248,8 +248,8 @@ package struct Pack: Sendable, Equatable {
         let size = splitSize
         if size <= Self.maximumSplitSize { return }
         throw JobError(
-            "the pack has \(size) bytes if each of its \(sources.count) sources is a job, with its labels and renditions; "
-                + "allowed are \(Self.maximumSplitSize): use fewer renditions or labels, or smaller packs"
+            "the pack has \(size) bytes if each of its \(sources.count) sources is a job, with its labels and "
+                + "renditions; allowed are \(Self.maximumSplitSize): use fewer renditions or labels, or smaller packs"
         )
     }
 

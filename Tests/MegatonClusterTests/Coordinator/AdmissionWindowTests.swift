@@ -19,8 +19,8 @@ struct AdmissionWindowTests {
         #expect(window.size == 1000)
     }
 
-    /// Fault: the rate of 200 ms in which all places had ended their jobs made the window hold five seconds of work, and
-    /// it closed until they were done.
+    /// Fault: the rate of 200 ms in which all places had ended their jobs made the window hold five seconds of work,
+    /// and it closed until they were done.
     @Test func jobsThatEndTogetherDoNotWidenIt() {
         var window = AdmissionWindow(limit: 10_000)
         window.observe(slots: 85)
