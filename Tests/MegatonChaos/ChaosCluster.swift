@@ -54,7 +54,8 @@ final class ChaosCluster {
                 ]
             )
         )
-        client = try stage.client(control.url, timeout: .seconds(2))
+        // Longer than DEBUG SLEEP, and than a busy machine needs: an error of this client ends the run.
+        client = try stage.client(control.url, timeout: .seconds(15))
         for url in [control.url, cache.url] { try await stage.answers(url) }
         if plan.shards > 1 { try await divide(plan.shards) }
         try fleet.startCoordinators(Self.coordinators)
