@@ -36,6 +36,8 @@ struct RetentionKeeper: Sendable {
 
     private static let interval: Duration = .seconds(1)
     private static let hostsInterval: Duration = .seconds(60)
+    /// Interval at which the settings are read again.
+    private static let settingsInterval: Duration = .seconds(10)
     /// Number of hosts whose requests are counted individually.
     private static let hostsKept = 10_000
     private static let lettersAtOnce = 256
@@ -50,7 +52,7 @@ struct RetentionKeeper: Sendable {
         var keeper: (RetentionKeeper, Retention.Limits)?
         var offset = 0
         var failures = RetentionFailures(logger: logger)
-        var hostsDue = ContinuousClock.now
+        var (hostsDue, settingsDue) = (ContinuousClock.now, ContinuousClock.now)
         await repeating {
             if ContinuousClock.now >= hostsDue || failures.contains(.hosts) {
                 hostsDue = .now + Self.hostsInterval
@@ -60,7 +62,10 @@ struct RetentionKeeper: Sendable {
                 if Task.isCancelled { return nil }
                 failures.note(error, of: .hosts)
             }
-            if keeper == nil {
+            // Operators change maxmemory while a coordinator leads: before the limits followed it, those of a moment in
+            // which it was too small deleted the outcomes of all later batches.
+            if ContinuousClock.now >= settingsDue || failures.contains(.settings) {
+                settingsDue = .now + Self.settingsInterval
                 let error = await attempt { () async throws(RedisError) in keeper = try await configured() }
                 if Task.isCancelled { return nil }
                 failures.note(error, of: .settings)

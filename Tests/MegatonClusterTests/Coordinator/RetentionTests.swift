@@ -208,6 +208,8 @@ import Testing
 
     @Test func theLimitsFitIntoASmallRedis() {
         #expect(Retention().limits(memory: 64 << 20) == .init(deadLetters: 4 << 20, outcomes: 16 << 20))
+        // Fault: maxmemory was 1 for some seconds, as a leader began, and the outcomes of later batches were deleted.
+        #expect(Retention().limits(memory: 1) == .init(deadLetters: 1 << 20, outcomes: 4 << 20))
         #expect(Retention().limits(memory: 0) == .init(deadLetters: 32 << 20, outcomes: 1 << 30))
         var own = Retention()
         (own.deadLetterBytes, own.outcomeBytes) = (1 << 20, 2 << 20)
