@@ -62,8 +62,7 @@ struct RetentionKeeper: Sendable {
                 if Task.isCancelled { return nil }
                 failures.note(error, of: .hosts)
             }
-            // Operators change maxmemory while a coordinator leads: before the limits followed it, those of a moment in
-            // which it was too small deleted the outcomes of all later batches.
+            // Operators change maxmemory while a coordinator leads: the limits of a moment must not last.
             if ContinuousClock.now >= settingsDue || failures.contains(.settings) {
                 settingsDue = .now + Self.settingsInterval
                 let error = await attempt { () async throws(RedisError) in keeper = try await configured() }

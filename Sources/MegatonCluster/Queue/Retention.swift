@@ -24,8 +24,8 @@ package struct Retention: Sendable, Equatable {
         var outcomes: Int
     }
 
-    /// - Parameter memory: `maxmemory` of Redis; 0 if it has none, or if it is unknown. If it is very small, an operator
-    ///   stops writes with it, and nothing of what is there may be deleted for that.
+    /// - Parameter memory: `maxmemory` of Redis; 0 if it has none, or if it is unknown. If it is very small, an
+    ///   operator stops writes with it, and nothing of what is there may be deleted for that.
     func limits(memory: Int) -> Limits {
         let memory = memory > 0 ? max(memory, Self.leastMemory) : Int.max
         return Limits(
