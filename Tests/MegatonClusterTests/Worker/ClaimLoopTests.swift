@@ -76,9 +76,10 @@ import Testing
                 try await fixture.redis.send(["DEL", .string(fixture.keys.wake)])
                 let before = try await fixture.redis.calls("evalsha")
                 end.signal()
-                // The job has been settled when its worker waits for a token.
+                // The job has been settled when its worker waits for a token. Valkey counts a BLPOP only as it ends.
                 func isSettled() async throws -> Bool {
-                    let isWaiting = try await fixture.redis.calls("blpop") > 0
+                    let clients = try await fixture.redis.send(["INFO", "clients"]).string ?? ""
+                    let isWaiting = Inspector.field("blocked_clients", in: clients) > 0
                     return try await fixture.count("ZCARD", fixture.keys.lease) == 0 && isWaiting
                 }
                 while try await !isSettled() { await Task.yield() }
