@@ -147,8 +147,8 @@ struct DeadRequeueCommand: AsyncParsableCommand {
                 if done < found {
                     let words = Counted.of(found - done, "dead job")
                     Terminal.error(
-                        "megaton: \(words) cannot be requeued: unreadable, or longer than 1 MiB. megaton dead show has "
-                            + "the reasons and the JSON, to submit it again in another form."
+                        "megaton: \(words) cannot be requeued: invalid, no longer dead, or longer than 1 MiB. megaton "
+                            + "dead show ID has the reason and the job, to be submitted again in another form."
                     )
                 }
                 try selection.check(found: found, missing: missing)

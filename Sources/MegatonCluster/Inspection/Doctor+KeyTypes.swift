@@ -2,7 +2,7 @@ internal import MegatonRedis
 
 extension Doctor {
     /// Keys with a fixed name, and the type that Redis must report for each; see `QueueKeys`. Counters that nothing
-    /// waits for are left out.
+    /// waits for are left out, and so are the keys of each batch.
     private static func types(of keys: QueueKeys) -> [(key: String, type: String)] {
         let groups: [(type: String, keys: [String])] = [
             ("list", intakes(of: keys) + keys.ready + [keys.suspects, keys.wake, keys.intakeWake]),
@@ -50,7 +50,7 @@ extension Doctor {
                 findings.append(Finding(level: .error, subject: subject, message: message))
             }
             if !findings.isEmpty { return findings }
-            return [Finding(level: .ok, subject: subject, message: "no key of the queue has another type")]
+            return [Finding(level: .ok, subject: subject, message: "the keys that all jobs share have theirs")]
         } catch {
             return [Finding(level: .error, subject: subject, message: "\(error)")]
         }
