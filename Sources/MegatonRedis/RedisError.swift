@@ -110,6 +110,9 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
+    /// Whether a key has another type than the command needs (WRONGTYPE): another program has written it.
+    package var isWrongType: Bool { code == .server && message.contains("WRONGTYPE ") }
+
     /// Whether the connection is unusable, so that the client must resolve the address and connect again.
     var endsConnection: Bool {
         switch code {

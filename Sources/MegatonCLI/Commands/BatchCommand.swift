@@ -39,6 +39,13 @@ struct BatchListCommand: AsyncParsableCommand {
             try await InspectorSession.queue(redis) { queue in
                 let batches = try await queue.batches(limit: limit + 1)
                 for batch in batches.prefix(limit) {
+                    if let key = batch.damagedKey {
+                        Terminal.error(
+                            "megaton: the batch \"\(batch.name)\" cannot be read: another program has written its key "
+                                + "\(key). megaton doctor says how to repair the queue."
+                        )
+                        continue
+                    }
                     let report = BatchReport(batch)
                     try Terminal.output(json ? try JSONText.line(report) : report.row)
                 }

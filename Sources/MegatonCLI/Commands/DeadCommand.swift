@@ -133,7 +133,7 @@ struct DeadShowCommand: AsyncParsableCommand {
 struct DeadRequeueCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "requeue",
-        abstract: "Push dead jobs again, by id, batch, error code or all."
+        abstract: "Push dead jobs again, by id, batch, error code or all. Exits 1 if none could be."
     )
 
     @OptionGroup var selection: DeadSelection
@@ -152,6 +152,7 @@ struct DeadRequeueCommand: AsyncParsableCommand {
                     )
                 }
                 try selection.check(found: found, missing: missing)
+                if found > 0 && done == 0 { throw ExitCode(1) }
             }
         }
     }

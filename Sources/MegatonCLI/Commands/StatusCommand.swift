@@ -68,7 +68,9 @@ struct StatusCommand: AsyncParsableCommand {
         if status.heldHosts > 0 {
             lines.append("hosts       \(Counted.of(status.heldHosts, "host")) at a limit or not answering")
         }
-        lines.append("leader      \(status.leader ?? "none")")
+        let leaderless = (status.shards ?? []).filter { $0.isReachable && $0.leader == nil }.map { "\($0.number)" }
+        let scope = leaderless.isEmpty ? "" : " in shard \(leaderless.joined(separator: ", "))"
+        lines.append("leader      \(status.leader ?? "none\(scope)")")
         for shard in status.shards ?? [] {
             let name = "shard \(shard.number)".padding(toLength: 12, withPad: " ", startingAt: 0)
             let state =

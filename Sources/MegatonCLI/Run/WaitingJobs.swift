@@ -2,7 +2,7 @@ import MegatonCluster
 import MegatonCommandLine
 import MegatonRedis
 
-/// Jobs of a batch that wait for another attempt or for their host, for the progress line.
+/// Jobs of a batch that wait for another attempt, for their host or until their `notBefore`, for the progress line.
 struct WaitingJobs {
     private var delayed = JobQueue.Delayed(count: 0, next: nil)
     private var host: JobQueue.AwaitedHost?
@@ -43,7 +43,7 @@ struct WaitingJobs {
         let isAll = delayed.count >= open
         if let host { return ("waiting for \(host.host), next attempt in \(BatchProgress.time(host.seconds))", isAll) }
         let count = min(delayed.count, open)
-        let text = "\(count) \(count == 1 ? "waits" : "wait") for another attempt"
+        let text = "\(count) \(count == 1 ? "waits" : "wait")"
         return (text + (delayed.next.map { ", next in \(BatchProgress.time($0))" } ?? ""), isAll)
     }
 }

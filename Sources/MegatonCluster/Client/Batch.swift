@@ -30,7 +30,8 @@ public struct Batch: Sendable {
     }
 
     /// The outcomes from a number on, for a reader that has stored those before: the first outcome of a batch has the
-    /// number 1. Otherwise like ``outcomes``; those before that number are deleted. Each shard of a queue has its own
+    /// number 1. Otherwise like ``outcomes``; those before that number are deleted. If Redis has fewer outcomes,
+    /// because it returned to an earlier state, all that it has are returned. Each shard of a queue has its own
     /// numbers: if there are several, the iteration throws, unless the number is 1.
     public func outcomes(from number: Int) -> some AsyncSequence<JobOutcome, any Error> & Sendable {
         BatchOutcomes(batch: self, number: number)

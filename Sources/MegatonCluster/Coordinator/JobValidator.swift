@@ -113,7 +113,10 @@ struct JobValidator: Sendable {
         let isOwn = !batch.isEmpty
         do throws(JobError) {
             if json.first == Self.tooLargeMark {
-                throw JobError("the job has too many bytes of JSON; allowed are \(Job.maximumSize)")
+                throw JobError(
+                    "the job has more than \(Job.maximumSize) bytes of JSON, with the id, the batch and the options that "
+                        + "megaton submit adds to a line"
+                )
             }
             if let pushed = try Pack.read(json, makeID: Self.newID) {
                 return try validate(pushed, batch: batch, priority: priority)

@@ -55,10 +55,14 @@ public struct BatchCounters: Sendable, Equatable {
 /// An entry in a list of batches.
 package struct BatchSummary: Sendable, Equatable {
     package let name: String
+    /// None if the batch cannot be read.
     package let counters: BatchCounters
+    /// The batch's key if it has another type than a hash: another program has written it.
+    package let damagedKey: String?
 
-    package init(name: String, counters: BatchCounters) {
+    package init(name: String, counters: BatchCounters, damagedKey: String? = nil) {
         self.name = name
         self.counters = counters
+        self.damagedKey = damagedKey
     }
 }

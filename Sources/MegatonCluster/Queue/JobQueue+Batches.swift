@@ -116,8 +116,13 @@ extension JobQueue {
             .compactMap(\.string)
         let replies = try await redis.pipeline(names.map { ["HGETALL", .string(keys.batch($0))] })
         return try zip(names, replies).map { name, reply throws(RedisError) in
-            if case .error(let text) = reply { throw RedisError(reply: text) }
-            return BatchSummary(name: name, counters: BatchCounters(reply.dictionary))
+            guard case .error(let text) = reply else {
+                return BatchSummary(name: name, counters: BatchCounters(reply.dictionary))
+            }
+            let error = RedisError(reply: text)
+            // One damaged batch does not hide the others.
+            guard error.isWrongType else { throw error }
+            return BatchSummary(name: name, counters: .none, damagedKey: keys.batch(name))
         }
     }
 

@@ -23,7 +23,8 @@ package struct Resharding: Sendable {
     ///
     /// - Parameters:
     ///   - acceptsLoss: whether shards that have lost their data are used again, empty, or removed.
-    ///   - onLoss: called before the change with a sentence for each shard that is given up.
+    ///   - onLoss: called before the change, if it is possible, with a sentence for each shard that is given up, or that
+    ///     had a part in ended batches.
     /// - Returns: the previous number of shards.
     /// - Throws: `.shardMismatch` if the servers are not those of the queue, a shard that would be removed is not
     ///   empty, or a shard that would be added is in use. The queue is then as before.
@@ -72,7 +73,7 @@ package struct Resharding: Sendable {
             acceptsLoss: acceptsLoss
         )
         // Before the change is announced: a refusal, or a server that does not answer, must not end the processes.
-        _ = try await examine(change, onLoss: onLoss)
+        for loss in try await examine(change).losses { onLoss(loss) }
         // From here on no process starts, and those that work end when they look.
         try await step("Announcing the change in", first) { () async throws(RedisError) in
             try await replace(stored, by: change.announcement, in: first, change)
@@ -96,7 +97,7 @@ package struct Resharding: Sendable {
         let copies: [String?]
         do throws(RedisError) {
             // Again: a batch may have begun in between.
-            copies = try await examine(change)
+            copies = try await examine(change).copies
         } catch {
             // A refusal leaves the queue as it was.
             if error.code == .shardMismatch {
@@ -154,35 +155,40 @@ package struct Resharding: Sendable {
 
     /// Checks all shards except the first.
     ///
-    /// - Returns: the copies of those that the queue will have.
-    private func examine(
-        _ change: Change,
-        onLoss: @Sendable (String) -> Void = { _ in }
-    ) async throws(RedisError) -> [String?] {
+    /// - Returns: the copies of those that the queue will have, and a sentence for each loss of the change.
+    private func examine(_ change: Change) async throws(RedisError) -> (copies: [String?], losses: [String]) {
         var copies: [String?] = []
-        if change.stored == nil && change.old.isStored { onLoss(givenUp(shard(0))) }
+        var losses: [String] = []
+        if change.stored == nil && change.old.isStored { losses.append(givenUp(shard(0))) }
         for number in 1..<change.new.count {
             let copy = try await step("Checking", shard(number)) { () async throws(RedisError) in
                 try await requireOwn(shard(number), change)
             }
-            if copy == nil && number < change.old.count { onLoss(givenUp(shard(number))) }
+            if copy == nil && number < change.old.count { losses.append(givenUp(shard(number))) }
             copies.append(copy)
         }
         for number in change.removed {
             let isLost = try await step("Checking", shard(number)) { () async throws(RedisError) in
                 try await !isPresent(shard(number), change)
             }
-            if isLost { onLoss(givenUp(shard(number))) }
-            try await step("Looking for work in", shard(number)) { () async throws(RedisError) in
+            if isLost { losses.append(givenUp(shard(number))) }
+            let ended = try await step("Looking for work in", shard(number)) { () async throws(RedisError) in
                 try await requireEmpty(shard(number), change.new.count)
+                return try await shard(number).redis.send(["ZCARD", .string(shard(number).keys.batches)]).int ?? 0
             }
+            if ended > 0 && !isLost { losses.append(forgotten(ended, in: shard(number))) }
         }
-        return copies
+        return (copies, losses)
     }
 
     private func givenUp(_ shard: JobQueue) -> String {
         "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" is given up, with its jobs, outcomes and dead "
             + "letters: \(shard.redis.configuration) has nothing of it."
+    }
+
+    private func forgotten(_ batches: Int, in shard: JobQueue) -> String {
+        "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" had jobs of \(batches) ended "
+            + "\(batches == 1 ? "batch" : "batches"): megaton batch show and megaton status no longer count them."
     }
 
     /// Checks that shards which remain are still on their servers, and those that are removed can be looked at.

@@ -60,6 +60,10 @@ extension ShardedQueue {
         var summaries: [BatchSummary] = []
         for (name, _) in newest.prefix(limit) {
             let parts = named[name] ?? []
+            if let damaged = parts.first(where: { $0.damagedKey != nil }) {
+                summaries.append(damaged)
+                continue
+            }
             let counters = parts.count == shards.count ? .sum(parts.map(\.counters)) : try await counters(of: name)
             if counters.isKnown { summaries.append(BatchSummary(name: name, counters: counters)) }
         }

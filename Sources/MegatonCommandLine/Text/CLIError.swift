@@ -46,6 +46,11 @@ package struct CLIError: Error, CustomStringConvertible {
                         + "left."
                 )
             case .invalidConfiguration: .usage(error.message)
+            case .server where error.isWrongType:
+                .unavailable(
+                    "\(error.message). Another program has written a key of the queue: megaton doctor names it, and "
+                        + "says how to repair the queue."
+                )
             default: .unavailable(error.message)
             }
     }

@@ -282,6 +282,24 @@ import Testing
         }
     }
 
+    /// Fault: the doctor passed over a batch's key, and `megaton batch list` ended with the bare WRONGTYPE of Redis.
+    @Test func aDamagedBatchIsNamedAndHidesNoOther() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a", batch: "sound"), QueueFixture.job("b", batch: "hit"))
+            try await fixture.admit()
+            let key = fixture.keys.batch("hit")
+            try await fixture.redis.send(["DEL", .string(key)])
+            try await fixture.redis.send(["SADD", .string(key), "x"])
+            let finding = try finding("key types", await examine(fixture))
+            #expect(finding.level == .error && finding.message.hasPrefix("\(key) is of the type set "), "\(finding)")
+            #expect(finding.message.contains("must be of the type hash") && finding.message.contains("cannot be shown"))
+            let batches = try await fixture.queue.batches(limit: 10)
+            #expect(batches.map(\.name).sorted() == ["hit", "sound"])
+            #expect(batches.compactMap(\.damagedKey) == [key])
+            #expect(batches.first { $0.name == "sound" }?.counters["total"] == 1)
+        }
+    }
+
     @Test func silentWorkersAreNotThere() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let workers = RedisArgument.string(fixture.keys.workers)

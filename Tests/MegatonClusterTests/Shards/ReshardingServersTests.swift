@@ -17,12 +17,12 @@ import Testing
     private func change(
         _ servers: [RedisConfiguration],
         to count: Int,
-        acceptsLoss: Bool = false
+        acceptsLoss: Bool = false,
+        _ losses: Losses = Losses()
     ) async throws -> (old: Int, losses: Int) {
         let address = QueueAddress(servers, queue: "q")
         let shards = (0..<8).map { address.shard($0, role: "test", group: group, logger: logger) }
         defer { for shard in shards { shard.close() } }
-        let losses = Losses()
         let old = try await Resharding(address) { shards[$0] }.change(to: count, acceptsLoss: acceptsLoss) { text in
             losses.texts.withLock { $0.append(text) }
         }
@@ -145,6 +145,30 @@ import Testing
             #expect(try await open([a, b]) == 2)
             try await send(["FLUSHALL"], to: a)
             #expect(try await change([a, b], to: 2, acceptsLoss: true) == (old: 2, losses: 1))
+        }
+    }
+
+    /// Faults: a change that was refused reported shards as given up; batches lost the counters of a removed shard
+    /// without a word.
+    @Test func onlyAChangeThatIsPossibleReportsLosses() async throws {
+        try await withServers { (a, b, c) async throws in
+            try await change([a, b, c], to: 3)
+            try await send(["FLUSHALL"], to: b)
+            let jobs = RedisArgument.string(QueueKeys(queue: "q", shard: 2).jobs)
+            try await send(["LPUSH", jobs, "{}"], to: c)
+            let losses = Losses()
+            await expectMismatch("has 1 job that has not ended") {
+                try await change([a, b, c], to: 2, acceptsLoss: true, losses)
+            }
+            #expect(losses.texts.withLock { $0 } == [])
+            try await send(["DEL", jobs], to: c)
+            let keys = QueueKeys(queue: "q", shard: 2)
+            try await send(["ZADD", .string(keys.batches), "1", "b"], to: c)
+            try await send(["HSET", .string(keys.batch("b")), "done", "3", "finished", "1"], to: c)
+            try await change([a, b, c], to: 2, acceptsLoss: true, losses)
+            let texts = losses.texts.withLock { $0 }
+            #expect(texts.count == 2 && texts.first?.contains("Shard 1") == true, "\(texts)")
+            #expect(texts.last?.contains("Shard 2 of the queue \"q\" had jobs of 1 ended batch: ") == true, "\(texts)")
         }
     }
 

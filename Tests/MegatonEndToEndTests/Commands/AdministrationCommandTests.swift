@@ -130,10 +130,34 @@ import Testing
                 let missed = try await megaton(["dead", command, "nobody", "no-one"], server)
                 #expect(missed.code == 1 && missed.errors.contains("has the ids no-one, nobody;"), "\(missed.errors)")
             }
+            // Fault: a requeue of no job ended with 0.
+            try await client.send(["HSET", "megaton:{default}:2:deadinfo", "6", #"{"code":"x","job":"{"}"#])
+            let none = try await megaton(["dead", "requeue", "6"], server)
+            #expect(none.code == 1 && none.output.contains("0 of 1 dead job requeued"), "\(none.output)")
+            #expect(none.errors.contains("cannot be requeued"), "\(none.errors)")
             let shown = try await megaton(["dead", "show", "3"], server)
             let object = try JSONSerialization.jsonObject(with: Data(shown.output.utf8)) as? [String: Any]
             #expect(object?["died_at"] as? String == "2023-11-14T22:13:20Z")
             #expect((object?["request"] as? [String: Any])?["source"] as? String == "data:,x")
+        }
+    }
+
+    /// Fault: the message was the bare WRONGTYPE of Redis, which does not name the key.
+    @Test func aKeyOfAnotherTypeIsLeftToTheDoctor() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let client = server.client()
+            defer { client.close() }
+            try await client.send(["SET", "megaton:{default}:2:dead", "x"])
+            let status = try await megaton(["status"], server)
+            #expect(status.code == 69 && status.errors.contains("megaton doctor names it"), "\(status.errors)")
+            try await client.send(["ZADD", "megaton:{default}:2:batches", "1", "b"])
+            try await client.send(["SET", "megaton:{default}:2:batch:b", "x"])
+            let list = try await megaton(["batch", "list"], server)
+            #expect(list.code == 0 && list.errors.contains("its key megaton:{default}:2:batch:b"), "\(list.errors)")
+            let doctor = try await megaton(["doctor"], server)
+            for key in ["dead", "batch:b"] {
+                #expect(doctor.output.contains("megaton:{default}:2:\(key) is of the type string"), "\(doctor.output)")
+            }
         }
     }
 

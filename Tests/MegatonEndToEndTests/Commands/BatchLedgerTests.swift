@@ -52,6 +52,12 @@ import Testing
             let some = try await megaton(["batch", "results", "b", "--from", "4"], cluster)
             let expected = all.output.split(separator: "\n").suffix(2)
             #expect(some.code == 0 && some.output.split(separator: "\n") == Array(expected), "\(some.errors)")
+            // Fault: a number behind the end was taken for that of a failover, and all outcomes were printed.
+            let next = try await megaton(["batch", "results", "b", "--from", "6"], cluster)
+            #expect(next.code == 0 && next.output.isEmpty && next.errors.isEmpty, "\(next.errors)")
+            let beyond = try await megaton(["batch", "results", "b", "--from", "7"], cluster)
+            #expect(beyond.code == 64 && beyond.output.isEmpty, "\(beyond.output)")
+            #expect(beyond.errors.contains("has 5 outcomes up to now, so that --from may be at most 6"))
             // Fault: outcomes that another reader had were missing with a number, and not without one.
             let ledger = cluster.directory.path + "/b.jsonl"
             #expect(try await megaton(["batch", "results", "b", "--ledger", ledger], cluster).code == 0)
