@@ -136,6 +136,8 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
+            // The page of `--report`.
+            resources: [.embedInCode("Report/Page")],
             swiftSettings: settings
         ),
         // Not shipped: measures parts of Megaton on one machine.

@@ -13,7 +13,7 @@ struct MegatonCommand: AsyncParsableCommand {
         subcommands: [
             RunCommand.self, CoordinatorCommand.self, WorkerCommand.self, SubmitCommand.self, StatusCommand.self,
             StatsCommand.self, CacheCommand.self, BatchCommand.self, DeadCommand.self, QueueCommand.self,
-            DoctorCommand.self,
+            ReportCommand.self, DoctorCommand.self,
         ]
     )
 

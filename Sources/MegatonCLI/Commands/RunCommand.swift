@@ -153,7 +153,7 @@ struct RunCommand: AsyncParsableCommand {
                     }
                 }
             }
-            try report(result)
+            try await report(result)
         }
     }
 
@@ -358,7 +358,7 @@ struct RunCommand: AsyncParsableCommand {
 
     // MARK: - The end
 
-    private func report(_ result: BatchRun.Result) throws {
+    private func report(_ result: BatchRun.Result) async throws {
         let summary = result.summary
         if !result.errors.isEmpty { Terminal.error("megaton: \(FailureCauses.title)\n\(result.errors)") }
         if result.skipped > 0 {
@@ -394,6 +394,7 @@ struct RunCommand: AsyncParsableCommand {
         }
         result.notRetried.report()
         result.missing?.report()
+        if batch.report, let ledger = summary.ledger, summary.jobs > 0 { try await ReportCommand.write(ledger) }
         if let lost { throw lost }
         if result.code != 0 { throw ExitCode(result.code) }
     }

@@ -57,6 +57,7 @@ struct SubmitCommand: AsyncParsableCommand {
         // An hour less than jobs may have, as reading the inputs takes its time.
         try OptionRange.check("--delay", delay, 0...(Job.maximumDelay - 3600), " seconds")
         if options.ledger != nil && !wait { throw ValidationError("--ledger needs --wait.") }
+        if options.report && options.ledger == nil { throw ValidationError("--report needs --wait and --ledger FILE.") }
         if options.timeout != nil && !wait { throw ValidationError("--timeout needs --wait.") }
     }
 
@@ -132,6 +133,7 @@ struct SubmitCommand: AsyncParsableCommand {
             }
             result.notRetried.report()
             result.missing?.report()
+            if options.report, let path, summary.jobs > 0 { try await ReportCommand.write(path) }
             if let lost { throw lost }
             if result.code != 0 { throw ExitCode(result.code) }
         }

@@ -102,6 +102,12 @@ struct BatchOptions: ParsableArguments {
     )
     var ledger: String?
 
+    @Flag(
+        name: .long,
+        help: "Write report.html beside the ledger: totals, failures, slow jobs and all images on one page."
+    )
+    var report = false
+
     @Option(
         name: .long,
         help: ArgumentHelp(
@@ -149,6 +155,9 @@ struct BatchOptions: ParsableArguments {
         if json && ledger.map(LedgerPath.absolute) == LedgerPath.standardOutput {
             throw ValidationError("--json and --ledger \(ledger ?? "") both write to standard output; choose one.")
         }
+        if report, let ledger, LedgerPath.descriptor(of: ledger) != nil {
+            throw ValidationError("--report needs a ledger that is a file, and --ledger \(ledger) is none.")
+        }
         // Beside inputs, these options apply to the inputs.
         if !hasInputs, retryFailed != nil, let option = renditions.given {
             throw ValidationError(
@@ -182,6 +191,7 @@ struct BatchOptions: ParsableArguments {
         try InputReader.check(inputs + jobsFrom + (retryFailed.map { [$0] } ?? []))
         if let retryFailed { try RetryLedger(path: retryFailed).check() }
         if let ledger { try checkLedger(ledger) }
+        if report, let ledger { try ReportPage.check(ReportPage.path(beside: LedgerPath.absolute(ledger))) }
     }
 
     /// - Throws: `CLIError` if the ledger would overwrite an input.

@@ -60,20 +60,38 @@ struct FailureCauses {
         }.joined(separator: " ")
     }
 
+    /// Failures of one cause.
+    struct Row: Encodable, Equatable {
+        let code: String
+        let count: Int
+        /// The first message.
+        let example: String
+    }
+
+    /// All causes that were counted separately, the most frequent first.
+    private var sorted: [Row] {
+        found.map { Row(code: $0.key.code, count: $0.value.count, example: $0.value.example) }.sorted {
+            ($0.count, $1.code, $1.example) > ($1.count, $0.code, $0.example)
+        }
+    }
+
+    /// The most frequent causes, with their messages shortened.
+    var top: [Row] {
+        sorted.prefix(Self.shown).map { Row(code: $0.code, count: $0.count, example: Self.shortened($0.example)) }
+    }
+
     /// One line each, the most frequent first.
     var rows: [String] {
-        let sorted = found.sorted {
-            ($0.value.count, $1.key.code, $1.value.example) > ($1.value.count, $0.key.code, $0.value.example)
-        }
+        let sorted = sorted
         let top = sorted.prefix(Self.shown)
-        let width = top.map(\.key.code.count).max() ?? 0
-        var rows = top.map { cause, entry in
-            let code = cause.code.padding(toLength: width, withPad: " ", startingAt: 0)
-            let number = String(entry.count)
+        let width = top.map(\.code.count).max() ?? 0
+        var rows = top.map { row in
+            let code = row.code.padding(toLength: width, withPad: " ", startingAt: 0)
+            let number = String(row.count)
             let indent = String(repeating: " ", count: max(0, 6 - number.count))
-            return "  \(indent)\(number)  \(code)  \(Self.shortened(entry.example))"
+            return "  \(indent)\(number)  \(code)  \(Self.shortened(row.example))"
         }
-        let rest = sorted.dropFirst(Self.shown).reduce(0) { $0 + $1.value.count } + others.values.reduce(0, +)
+        let rest = sorted.dropFirst(Self.shown).reduce(0) { $0 + $1.count } + others.values.reduce(0, +)
         if rest > 0 { rows.append("  \(Counted.of(rest, "more failure")), of other causes; the ledger has them") }
         return rows
     }

@@ -16,13 +16,14 @@ package struct RetryLedger {
     /// Number of lines that decide whether a file is a ledger.
     private static let checkedLines = 20
 
+    /// - Parameter option: the option or argument that names the ledger, for messages.
     /// - Throws: `CLIError` if it is not a regular file, cannot be read, or none of its first lines is a ledger's.
-    package func check() throws {
+    package func check(_ option: String = "--retry-failed") throws {
         var info = stat()
         // It is read more than once: a pipe would lose the lines of the first read, or never end.
         if stat(path, &info) == 0, info.st_mode & S_IFMT != S_IFREG {
             throw CLIError.usage(
-                "--retry-failed: \(path) is not a regular file, but a ledger is read more than once. Save it to a "
+                "\(option): \(path) is not a regular file, but a ledger is read more than once. Save it to a "
                     + "file, and name that file."
             )
         }
@@ -34,7 +35,7 @@ package struct RetryLedger {
         }
         if lines > 0 {
             throw CLIError.usage(
-                "--retry-failed: \(path) is not a ledger: none of its first \(Self.checkedLines) lines is the outcome "
+                "\(option): \(path) is not a ledger: none of its first \(Self.checkedLines) lines is the outcome "
                     + "of a job."
             )
         }

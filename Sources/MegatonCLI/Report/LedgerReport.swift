@@ -1,0 +1,189 @@
+import Foundation
+import MegatonCluster
+import MegatonCommandLine
+
+/// What a ledger says about a batch as a whole, for a page that people look at: totals, causes of failures, hosts, the
+/// slowest jobs, and the outputs.
+///
+/// Takes one outcome at a time and remembers a bounded part of each, so that a ledger may have millions of lines.
+struct LedgerReport {
+    /// Outcomes of the jobs of one host.
+    struct Host: Encodable, Equatable {
+        var name: String
+        var done = 0
+        var failed = 0
+        var seconds = 0.0
+    }
+
+    /// A job that took long.
+    struct SlowJob: Encodable, Equatable {
+        var source: String
+        var seconds: Double
+        /// Seconds by stage; nil if the ledger does not have them.
+        var times: JobOutcome.Times?
+    }
+
+    /// A failed job, or an output of one that is done.
+    struct Item: Encodable, Equatable {
+        /// The source, at most ``LedgerReport/shownSource`` characters.
+        var source: String
+        /// The output from the page's directory, as a URL; nil for a failure, and for an output without a file.
+        var image: String?
+        /// Pixels.
+        var width: Int?
+        var height: Int?
+        var bytes: Int?
+        /// The rendition's name.
+        var name: String?
+        /// Code of the error.
+        var code: String?
+        var message: String?
+    }
+
+    /// Numbers of all lines.
+    struct Totals: Encodable, Equatable {
+        var jobs = 0
+        var done = 0
+        var failed = 0
+        var cancelled = 0
+        var deduplicated = 0
+        var outputs = 0
+        /// Bytes of all outputs.
+        var bytes = 0
+        var rendered = 0
+        /// Seconds of all attempts that ended a job, by stage.
+        var waiting = 0.0
+        var fetching = 0.0
+        var rendering = 0.0
+        var storing = 0.0
+        /// Lines that are not outcomes.
+        var unreadable = 0
+    }
+
+    private(set) var totals = Totals()
+    private(set) var items: [Item] = []
+    /// Failures and outputs that are not in `items`.
+    private(set) var omitted = 0
+    private(set) var slowest: [SlowJob] = []
+    private var hosts: [String: Host] = [:]
+    private var causes = FailureCauses()
+    /// Directory of the page, with a slash at its end.
+    private let directory: String
+
+    /// Maximum number of outputs and failures on the page.
+    static let maximumItems = 100_000
+    private static let shownSlowest = 20
+    private static let shownHosts = 50
+    /// Hosts that are counted apart; later ones are counted together.
+    private static let maximumHosts = 10_000
+    private static let shownSource = 300
+    private static let shownMessage = 500
+
+    /// - Parameter directory: directory of the page, absolute: images beneath it are named relative to it, so that it
+    ///   can be moved with them.
+    init(directory: String) {
+        self.directory = directory.hasSuffix("/") ? directory : directory + "/"
+    }
+
+    /// Reads a ledger. Blocks.
+    ///
+    /// - Throws: `CLIError` if the ledger cannot be read.
+    mutating func read(_ ledger: String) throws {
+        var reader = try InputReader.lines(of: ledger)
+        let decoder = JSONDecoder()
+        while let line = try reader.nextLine() {
+            if line.isEmpty { continue }
+            guard let outcome = try? decoder.decode(JobOutcome.self, from: Data(line.utf8)) else {
+                totals.unreadable += 1
+                continue
+            }
+            add(outcome)
+        }
+    }
+
+    mutating func add(_ outcome: JobOutcome) {
+        totals.jobs += 1
+        switch outcome.status {
+        case .done: totals.done += 1
+        case .failed: totals.failed += 1
+        case .cancelled: totals.cancelled += 1
+        case .deduplicated: totals.deduplicated += 1
+        }
+        count(outcome)
+        let source = String(outcome.source.prefix(Self.shownSource))
+        if let error = outcome.error {
+            causes.add(error, source: outcome.source)
+            append(Item(source: source, code: error.code, message: String(error.message.prefix(Self.shownMessage))))
+        }
+        for output in outcome.outputs {
+            totals.outputs += 1
+            totals.bytes += output.bytes
+            if output.from == .render { totals.rendered += 1 }
+            append(
+                Item(
+                    source: source,
+                    image: output.path.flatMap(link),
+                    width: output.width,
+                    height: output.height,
+                    bytes: output.bytes,
+                    name: output.name
+                )
+            )
+        }
+    }
+
+    private mutating func count(_ outcome: JobOutcome) {
+        if let times = outcome.times {
+            totals.waiting += times.waiting
+            totals.fetching += times.fetching
+            totals.rendering += times.rendering
+            totals.storing += times.storing
+        }
+        noteIfSlow(outcome)
+        guard outcome.status == .done || outcome.status == .failed else { return }
+        var name = OutputTemplate.isDataURL(outcome.source) ? "data" : URL(string: outcome.source)?.host() ?? "files"
+        if hosts[name] == nil && hosts.count >= Self.maximumHosts { name = "other hosts" }
+        hosts[name, default: Host(name: name)].seconds += outcome.seconds
+        if outcome.status == .done {
+            hosts[name]?.done += 1
+        } else {
+            hosts[name]?.failed += 1
+        }
+    }
+
+    private mutating func noteIfSlow(_ outcome: JobOutcome) {
+        guard slowest.count < Self.shownSlowest || outcome.seconds > slowest.last?.seconds ?? 0 else { return }
+        let job = SlowJob(
+            source: String(outcome.source.prefix(Self.shownSource)),
+            seconds: outcome.seconds,
+            times: outcome.times
+        )
+        let place = slowest.firstIndex { $0.seconds < outcome.seconds } ?? slowest.count
+        slowest.insert(job, at: place)
+        if slowest.count > Self.shownSlowest { slowest.removeLast() }
+    }
+
+    private mutating func append(_ item: Item) {
+        if items.count < Self.maximumItems { items.append(item) } else { omitted += 1 }
+    }
+
+    /// The URL of an output from the page; nil if it is no file. A ledger may have any text as a path.
+    private func link(_ path: String) -> String? {
+        if path.hasPrefix(directory) { return FileNames.encoded("./" + path.dropFirst(directory.count)) }
+        return path.hasPrefix("/") ? FileNames.fileURL(path) : nil
+    }
+
+    /// The hosts with the most failures, and of these with the most jobs, first.
+    var topHosts: [Host] {
+        let sorted = hosts.values.sorted {
+            ($0.failed, $0.done, $1.name) > ($1.failed, $1.done, $0.name)
+        }
+        return Array(sorted.prefix(Self.shownHosts))
+    }
+
+    /// Number of the other hosts.
+    var otherHosts: Int { max(0, hosts.count - Self.shownHosts) }
+
+    /// The causes of failures, the most frequent first.
+    var topCauses: [FailureCauses.Row] { causes.top }
+}

@@ -1,0 +1,112 @@
+import Foundation
+import MegatonCluster
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCLI
+
+/// The page of `--report` and `megaton report`, in a browser too.
+@Suite(.timeLimit(.minutes(3))) struct ReportTests {
+    /// The data of a page's script.
+    private func content(_ page: String) throws -> [String: Any] {
+        let html = try String(contentsOfFile: page, encoding: .utf8)
+        let start = try #require(html.range(of: #"id="content">"#)).upperBound
+        let end = try #require(html.range(of: "</script>", range: start..<html.endIndex)).lowerBound
+        let object = try JSONSerialization.jsonObject(with: Data(html[start..<end].utf8))
+        return try #require(object as? [String: Any])
+    }
+
+    /// The document after its script has run, in Debian's Chromium without a display.
+    private func document(of page: String, _ home: RunTests.Home) async throws -> String {
+        let browser = try ProgramUnderTest(
+            program: "/usr/bin/chromium",
+            arguments: [
+                // In a container of root there is no sandbox; the page is the test's own.
+                "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+                "--user-data-dir=\(home.directory.path)/browser", "--dump-dom", "file://\(page)",
+            ],
+            environment: ["HOME": home.directory.path]
+        )
+        let ending = await browser.ending()
+        #expect(ending.code == 0, "\(ending.errors)")
+        return ending.output
+    }
+
+    @Test func aRunHasAPageWithItsFailuresAndImages() async throws {
+        let home = try RunTests.Home()
+        for name in ["a b", "c", "d&amp;"] {
+            try home.directory.write(TestImage.quarters(width: 64, height: 48), to: "in/\(name).png")
+        }
+        try home.directory.write(Data("no image".utf8), to: "in/</script><script>document.title='hit'.png")
+        let ending = try await home.run(["in", "--size", "32", "--report", "-j", "1"])
+        let page = home.output + "/report.html"
+        #expect(ending.code == 2 && ending.errors.contains("the report is \(page)"), "\(ending.errors)")
+        let content = try content(page)
+        let totals = try #require(content["totals"] as? [String: Any])
+        #expect(totals["done"] as? Int == 3 && totals["failed"] as? Int == 1 && totals["outputs"] as? Int == 3)
+        let causes = try #require(content["causes"] as? [[String: Any]])
+        #expect(causes.count == 1 && causes.first?["count"] as? Int == 1)
+        let items = try #require(content["items"] as? [[String: Any]])
+        #expect(items.compactMap { $0["image"] as? String }.contains("./a%20b-32x32.jpg"), "\(items)")
+        let document = try await document(of: page, home)
+        #expect(document.contains("<title>Megaton report</title>"), "a source is only text")
+        #expect(document.contains(#"src="./a%20b-32x32.jpg""#) && document.contains("32×24"), "\(document)")
+        #expect(document.contains("1 to 4 of 4"), "\(document)")
+        // Again: the page is replaced.
+        #expect(try await home.run(["in", "--size", "32", "--report", "-j", "1"]).code == 2)
+    }
+
+    @Test func anotherFileIsNotReplaced() async throws {
+        let home = try RunTests.Home()
+        let ledger = try home.directory.write(
+            Data(#"{"source":"x","status":"done","outputs":[],"attempts":1,"seconds":0}"#.utf8),
+            to: "l.jsonl"
+        )
+        let own = try home.directory.write(Data("<html>mine".utf8), to: "report.html")
+        let refused = await (try home.megaton(["report", ledger])).ending()
+        #expect(refused.code == 74 && refused.errors.contains("which is not a report of Megaton"), "\(refused.errors)")
+        #expect(try String(contentsOfFile: own, encoding: .utf8) == "<html>mine")
+        let other = home.directory.path + "/other.html"
+        let ending = await (try home.megaton(["report", ledger, "-o", other])).ending()
+        #expect(ending.code == 0 && ending.errors.contains("the report is \(other)"), "\(ending.errors)")
+        for (arguments, words) in [
+            (["report", own], "is not a ledger"), (["report", "/no/such.jsonl"], "cannot be read"),
+            (["submit", own, "--report"], "--report needs --wait and --ledger FILE"),
+            (["run", own, "-o", "o", "--report", "--ledger", "-"], "--report needs a ledger that is a file"),
+        ] {
+            let ending = await (try home.megaton(arguments)).ending()
+            #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+        }
+    }
+
+    /// 100,000 images: the page has them all, and the document of the browser one sheet.
+    @Test func aLargeLedgerStaysUsable() async throws {
+        let home = try RunTests.Home()
+        var report = LedgerReport(directory: home.directory.path)
+        let line = Data(
+            #"""
+            {"id":"1","source":"https://h.example/1.jpg","status":"done","attempts":1,"seconds":0.5,"outputs":[{"name":\#
+            "a","path":"/elsewhere/1.jpg","width":8,"height":8,"format":"jpeg","bytes":10,"sha256":"0","from":"render"}]}
+            """#.utf8
+        )
+        let outcome = try JSONDecoder().decode(JobOutcome.self, from: line)
+        for _ in 0..<(LedgerReport.maximumItems + 7) { report.add(outcome) }
+        #expect(report.items.count == LedgerReport.maximumItems && report.omitted == 7)
+        #expect(report.slowest.count == 20 && report.topHosts.map(\.name) == ["h.example"])
+        let page = home.directory.path + "/report.html"
+        try ReportPage.data(report, ledger: "l.jsonl").write(to: URL(fileURLWithPath: page))
+        let document = try await document(of: page, home)
+        #expect(document.contains("1 to 120 of 100,000") && document.contains("7 more images and failures"))
+        #expect(document.components(separatedBy: "<li>").count == 121)
+    }
+
+    @Test func aPathThatIsNoFileIsNoLink() throws {
+        let json =
+            #"{"name":"a","path":"javascript:alert(1)","width":8,"height":8,"format":"jpeg","bytes":10,"#
+            + #""sha256":"0","from":"render"}"#
+        let line = #"{"source":"x","status":"done","attempts":1,"seconds":0,"outputs":[\#(json)]}"#
+        var report = LedgerReport(directory: "/srv")
+        report.add(try JSONDecoder().decode(JobOutcome.self, from: Data(line.utf8)))
+        #expect(report.items.count == 1 && report.items.first?.image == nil)
+    }
+}
