@@ -13,7 +13,7 @@ files["Sources/MegatonCluster/Queue/Scripts"] = {
         "asDuplicate", "addDeadLetter", "deleteDeadLetters", "trimDeadLetters", "isConsistent", "closeIfComplete",
         "finishOrFlagDamaged", "addToGauge", "onceKey", "readOnce", "endOnce", "onceOutcome", "storedOutcomes",
         "noteStored", "hostName", "openFrontier", "holdingEntry", "nextTurn", "countHeldBytes", "hold", "tick",
-        "sourceCount", "refusedOutcomes", "countPlaces", "placesOfShard",
+        "sourceCount", "refusedOutcomes", "countPlaces", "placesOfShard", "addReply",
     },
 }
 files["Sources/MegatonCluster/RateLimiting/Scripts"] = {read_globals = {"now", "readHost", "storeHost"}}

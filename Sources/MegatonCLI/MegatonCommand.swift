@@ -12,8 +12,8 @@ struct MegatonCommand: AsyncParsableCommand {
         version: Megaton.version,
         subcommands: [
             RunCommand.self, CoordinatorCommand.self, WorkerCommand.self, SubmitCommand.self, StatusCommand.self,
-            StatsCommand.self, CacheCommand.self, BatchCommand.self, DeadCommand.self, QueueCommand.self,
-            ReportCommand.self, DoctorCommand.self,
+            StatsCommand.self, CacheCommand.self, JobCommand.self, BatchCommand.self, DeadCommand.self,
+            QueueCommand.self, ReportCommand.self, DoctorCommand.self,
         ]
     )
 

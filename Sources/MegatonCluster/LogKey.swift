@@ -12,6 +12,8 @@ enum LogKey {
     /// Names of keys of Redis.
     static let keys = "redis.keys"
     static let limit = "limit"
+    /// Key of a client's list.
+    static let list = "reply.list"
     static let pid = "process.pid"
     static let queue = "queue"
     /// Reply of Redis to a settlement.

@@ -90,6 +90,8 @@ struct WorkerOptions: ParsableArguments {
     )
     var memory: Int?
 
+    @OptionGroup var limits: SourceLimitOptions
+
     @Option(
         name: .customLong("cache-policy"),
         help: ArgumentHelp(
@@ -299,7 +301,8 @@ struct WorkerOptions: ParsableArguments {
             "VipsRuntime.allow([.jxl])": "--allow-type jxl", "VipsRuntime.allow([.svg])": "--allow-type svg",
             "VipsRuntime.allow([.tiff])": "--allow-type tiff",
             "is a directory, not a file": "is a directory, not a file; name it as an input on the command line",
-        ]
+        ].merging(SourceLimitOptions.optionNames) { option, _ in option }
+        limits.apply(to: &configuration)
         configuration.addressPolicy = addressPolicy
         configuration.cachePolicy = policy
         if let localCache { applyLocalCache(localCache, to: &configuration, logger: logger) }
@@ -388,7 +391,7 @@ struct WorkerOptions: ParsableArguments {
             ("--stall-timeout", stallTimeout != usual.stallTimeout),
             ("--connect-timeout", connectTimeout != usual.connectTimeout),
         ]
-        return options.filter(\.isGiven).map(\.name)
+        return options.filter(\.isGiven).map(\.name) + limits.names(beside: usual.limits)
     }
 
     /// Limit of a wait, seconds: an operator may be waiting for the run.
@@ -411,7 +414,7 @@ struct WorkerOptions: ParsableArguments {
         arguments += ["--host-patience", String(hostPatience)]
         arguments += ["--max-wait", String(maxWait ?? Self.longestWaitOfRun), "--fetch-timeout", String(fetchTimeout)]
         arguments += ["--stall-timeout", String(stallTimeout), "--connect-timeout", String(connectTimeout)]
-        arguments += ["--heuristic-lifetime", String(heuristicLifetime)]
+        arguments += ["--heuristic-lifetime", String(heuristicLifetime)] + limits.arguments
         if let localCache {
             arguments += ["--local-cache", FileNames.absolutePath(localCache)]
             arguments += ["--local-cache-size", String(localCacheSize)]

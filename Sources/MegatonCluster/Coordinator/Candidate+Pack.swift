@@ -28,7 +28,7 @@ extension JobValidator.Candidate {
     ///   - idsAreUnique: whether no id of the batch can occur twice.
     func admitted(deduplicates: Bool, idsAreUnique: Bool) -> [Self] {
         guard case .pack(let pack, let hasMadeIDs, let invalid) = verdict else { return [self] }
-        let refused = invalid.map { refusal($0) }
+        let refused = invalid.map { refusal($0, in: pack) }
         // Without a batch, only jobs that are alive are compared: the pack is, by its id.
         let needsNoComparison = idsAreUnique || hasMadeIDs || batch.isEmpty && pack.hasMadeSourceIDs
         if !deduplicates, needsNoComparison, pack.canStayWhole {
@@ -51,7 +51,7 @@ extension JobValidator.Candidate {
         } + refused
     }
 
-    private func refusal(_ source: Pack.Invalid) -> Self {
+    private func refusal(_ source: Pack.Invalid, in pack: Pack) -> Self {
         let text = String(decoding: source.json.prefix(JobValidator.excerpt), as: UTF8.self)
         let identity = JobIdentity(source.json)
         let dead = DeadLetter.Content(
@@ -65,7 +65,9 @@ extension JobValidator.Candidate {
             key: JobKey(batch: key.batch, id: identity.id ?? source.id),
             batch: batch,
             isOwn: isOwn,
-            verdict: .invalid(dead, source: identity.source ?? text, job: nil)
+            verdict: .invalid(dead, source: identity.source ?? text, job: nil),
+            invalidReply: pack.shared.reply ?? identity.reply,
+            invalidBatchSize: pack.shared.batchSize ?? identity.batchSize
         )
     }
 }

@@ -58,7 +58,8 @@ public final class Coordinator: Sendable {
     private let others = Mutex<(coordinators: [Coordinator], queue: ShardedQueue)?>(nil)
     private let shardCount = Mutex(1)
     private let leadership: Leadership
-    private let listener: IntakeListener
+    private let listener: ListListener
+    private let outboxListener: ListListener
     private let queue: JobQueue
     private let sweeper: LeaseSweeper
     private let repeats: RepeatedSources?
@@ -100,7 +101,8 @@ public final class Coordinator: Sendable {
         logger[metadataKey: LogKey.coordinator] = "\(name)"
         self.logger = logger
         let control = RedisClient(redis, role: "coordinator", group: group, logger: logger)
-        listener = IntakeListener(redis, keys: configuration.keys, group: group, logger: logger)
+        listener = ListListener(intakesOf: configuration.keys, redis, group: group, logger: logger)
+        outboxListener = ListListener(outboxOf: configuration.keys, redis, group: group, logger: logger)
         queue = JobQueue(control, keys: configuration.keys)
         sweeper = LeaseSweeper(queue: queue, role: .leader, logger: logger)
         repeats =
@@ -201,14 +203,14 @@ public final class Coordinator: Sendable {
     package func runUntilCancelled() async {
         await withTaskCancellationHandler {
             await withTaskGroup(of: Void.self) { group in
-                group.addTask { await self.listener.run() }
+                for listener in [listener, outboxListener] { group.addTask { await listener.run() } }
                 if configuration.isPart || isFallback {
                     await workInAllShards()  // A worker, or the coordinator of shard 0, checks the queue.
                 } else {
                     await workWhileUnchanged()
                 }
                 group.cancelAll()
-                listener.close()  // Ends a command that still blocks.
+                for listener in [listener, outboxListener] { listener.close() }  // Ends commands that still block.
             }
         } onCancel: {
             // If it leads and cannot release the lease, the lease runs out by itself.
@@ -251,6 +253,7 @@ public final class Coordinator: Sendable {
     func close() {
         for part in parts { part.close() }
         listener.close()
+        outboxListener.close()
         queue.redis.close()
         repeats?.close()
     }
@@ -364,6 +367,7 @@ public final class Coordinator: Sendable {
             group.addTask { try await self.renewLead(epoch) }
             group.addTask { try await self.watchPlaces(intake) }
             group.addTask { try await self.admit(epoch, intake) }
+            group.addTask { await self.deliverReplies(epoch) }
             // A task ends without an error only if another coordinator leads, or all are cancelled.
             try await group.next()
             group.cancelAll()
@@ -388,6 +392,12 @@ public final class Coordinator: Sendable {
             try await Task.sleep(for: Self.pollInterval)
             places.store(try await intake.slots(), ordering: .relaxed)
         }
+    }
+
+    /// Sends outcomes to the lists of clients until the task is cancelled.
+    private func deliverReplies(_ epoch: Int) async {
+        let delivery = ReplyDelivery(queue: queue, name: leadership.holder, epoch: epoch, logger: logger)
+        await delivery.run { await self.outboxListener.wait() }
     }
 
     /// Admits jobs until the task is cancelled. Redis refuses it if another coordinator leads.

@@ -79,7 +79,7 @@ extension Intake {
         ]
         arguments += batches.map { .string($0) }
         var fields: [RedisArgument] = []
-        fields.reserveCapacity(11 * part.candidates.count)
+        fields.reserveCapacity(13 * part.candidates.count)
         for (candidate, entry) in zip(part.candidates, entries) {
             fields += [.string(candidate.key.text)]
             let memory = memories[candidate.batch] ?? Memory()
@@ -111,14 +111,15 @@ extension Intake {
             fields += [
                 .string(content ?? ""), .string(candidate.labels.map { WireJSON.text($0) } ?? ""),
                 .int(entry.flatMap { entryNumber[$0.digest] } ?? 0), .int(entry?.lifetime.wholeMilliseconds ?? 0),
-                .int(candidate.notBefore),
+                .int(candidate.notBefore), .string(candidate.reply?.target ?? ""),
+                .int(candidate.batchSize ?? 0),
             ]
         }
         arguments.append(.packed(fields))
         let admitKeys =
             [keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.body, keys.meta] + keys.ready + [
                 keys.wake, keys.dead, keys.deadInfo, keys.stat, keys.batches, keys.cancelled, keys.round,
-                keys.holding, keys.held, keys.pace, keys.heldBytes, keys.ended, keys.delay,
+                keys.holding, keys.held, keys.pace, keys.heldBytes, keys.ended, keys.delay, keys.replies,
             ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] } + digests.map(keys.once)
         return (admitKeys, arguments)
     }

@@ -14,6 +14,9 @@ struct JobValidator: Sendable {
         /// Whether it came through its batch's own intake.
         let isOwn: Bool
         let verdict: Verdict
+        /// Where the outcome of an invalid job is sent, and the size of its batch, if they could be read.
+        var invalidReply: JobReply?
+        var invalidBatchSize: Int?
 
         enum Verdict: Sendable {
             /// The job, and its JSON in the full form.
@@ -31,6 +34,24 @@ struct JobValidator: Sendable {
             case .valid(let job, _): job.labels
             case .pack: nil
             case .invalid(let dead, _, _): dead.labels
+            }
+        }
+
+        /// Where its outcome is sent; nil if it has no reply.
+        var reply: JobReply? {
+            switch verdict {
+            case .valid(let job, _): job.reply
+            case .pack(let pack, _, _): pack.shared.reply
+            case .invalid: invalidReply
+            }
+        }
+
+        /// Number of jobs with which its batch closes; nil if it does not say so.
+        var batchSize: Int? {
+            switch verdict {
+            case .valid(let job, _): job.batchSize
+            case .pack(let pack, _, _): pack.shared.batchSize
+            case .invalid: invalidBatchSize
             }
         }
 
@@ -75,6 +96,7 @@ struct JobValidator: Sendable {
             job.labels = nil
             job.requeuedFrom = nil
             job.ignoresRememberedFailures = false
+            (job.reply, job.batchSize) = (nil, nil)
             (job.idempotencyKey, job.idempotencyTTL, job.notBefore) = (nil, nil, nil)
             return Data(SHA256.hash(data: job.json()).prefix(16))
         }
@@ -166,7 +188,9 @@ struct JobValidator: Sendable {
                 key: JobKey(batch: batch, id: id),
                 batch: batch,
                 isOwn: isOwn,
-                verdict: .invalid(dead, source: identity.source, job: Self.refusedJob(json))
+                verdict: .invalid(dead, source: identity.source, job: Self.refusedJob(json)),
+                invalidReply: identity.reply,
+                invalidBatchSize: identity.batchSize
             )
         }
     }

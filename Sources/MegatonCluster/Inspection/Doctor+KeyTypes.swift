@@ -10,7 +10,7 @@ extension Doctor {
     /// waits for are left out.
     private static func types(of keys: QueueKeys) -> [(key: String, type: String)] {
         let groups: [(type: String, keys: [String])] = [
-            ("list", intakes(of: keys) + keys.ready + [keys.suspects, keys.wake, keys.intakeWake]),
+            ("list", intakes(of: keys) + keys.ready + [keys.suspects, keys.wake, keys.intakeWake, keys.replies]),
             ("set", [keys.stages, keys.cancelled]),
             (
                 "zset",

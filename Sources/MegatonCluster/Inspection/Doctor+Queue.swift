@@ -14,6 +14,7 @@ extension Doctor {
             findings += [coordinator(status), silentWorkers(status), workers(status), dead(status)]
             findings += versions(status)
             findings.append(try await damagedBatches())
+            findings.append(try await droppedReplies())
             findings += try await pauses()
             findings.append(try await openCircuits())
             return findings
@@ -114,6 +115,22 @@ extension Doctor {
                     + "\(keys.batch("<b>")), \(keys.results("<b>")) and \(keys.known("<b>")), and submit the missing "
                     + "jobs under another name. To clear this warning, run HDEL \(keys.stat) \(counter) in the control "
                     + "Redis."
+        )
+    }
+
+    /// A client that waits for such an outcome may wait forever.
+    private func droppedReplies() async throws(RedisError) -> Finding {
+        let counter = "replies_dropped"
+        let dropped = try await control.send(["HGET", .string(keys.stat), .string(counter)]).int ?? 0
+        return Finding(
+            level: dropped == 0 ? .ok : .warning,
+            subject: "replies",
+            message: dropped == 0
+                ? "none was dropped"
+                : "\(dropped) \(dropped == 1 ? "outcome" : "outcomes") did not reach or stay in the list of a client: "
+                    + "the list had more than \(JobQueue.replyLimit) entries or too many bytes, was no list, or the "
+                    + "coordinator may not write its key (see the log of the coordinator); or Redis had no room. To "
+                    + "clear this warning, run HDEL \(keys.stat) \(counter) in the control Redis."
         )
     }
 

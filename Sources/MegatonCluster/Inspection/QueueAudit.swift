@@ -95,7 +95,7 @@ package struct QueueAudit: Sendable {
             QueueScripts.audit,
             keys: [keys.body, keys.meta] + keys.ready + [
                 keys.lease, keys.delay, keys.dead, keys.deadInfo, keys.wake, keys.stat, keys.suspects,
-                keys.holding, keys.ended, keys.heldBytes,
+                keys.holding, keys.ended, keys.heldBytes, keys.replies,
             ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] } + digests.map(keys.once),
             arguments: arguments
         )

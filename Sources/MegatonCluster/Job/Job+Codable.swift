@@ -68,6 +68,8 @@ extension Job: Decodable {
                 job.notBefore = reader.int().map(Double.init)
                 return job.notBefore != nil
             }
+        case .reply: Field(key, \.reply, allowed: "is \(JobReply.example)") { JobReply(&$0) }
+        case .batchSize: Field(key, \.batchSize, allowed: allowedBatchSizes) { $0.int() }
         }
     }
 
@@ -121,6 +123,14 @@ extension Job: Decodable {
         if !(1...100).contains(attempts) { return FieldProblem("attempts", "is \(attempts); allowed are 1 to 100") }
         if let labels, let problem = Self.problem(labels) { return problem }
         if let problem = scheduleProblem { return problem }
+        if let batchSize {
+            let name = CodingKeys.batchSize.rawValue
+            if batch == nil { return FieldProblem(name, "goes with a batch only") }
+            if !Self.batchSizes.contains(batchSize) {
+                return FieldProblem(name, "is \(batchSize); allowed \(Self.allowedBatchSizes)")
+            }
+        }
+        if let problem = reply?.problem { return FieldProblem("reply.\(problem.path)", problem.problem) }
         return renditionsProblem ?? outputProblem
     }
 
@@ -185,6 +195,9 @@ extension Job: Decodable {
     package static let maximumDelay = 366.0 * 24 * 3600
     private static let allowedKeys = "are texts of 1 to 128 bytes"
     private static let allowedTTLs = "are whole numbers of seconds from 1 to 604800"
+
+    static let batchSizes = 1...1_000_000_000
+    private static let allowedBatchSizes = "are whole numbers from 1 to 1000000000"
 
     private static func problem(of key: CodingKeys) -> FieldProblem {
         FieldProblem(key.rawValue, "is not the name of one; allowed \(allowedNames)")

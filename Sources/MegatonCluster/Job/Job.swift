@@ -77,6 +77,11 @@ public struct Job: Sendable, Hashable, Encodable {
     /// Seconds since 1970 before which the job does not begin, at most 366 days ahead; in JSON also a time such as
     /// `2027-01-31T08:00:00Z`.
     public var notBefore: Double?
+    /// Number of jobs of its batch, with the last of which the batch closes by itself; for clients that push jobs
+    /// without a submitter.
+    package var batchSize: Int?
+    /// Where the outcome is sent; nil for the ledger of the batch only.
+    package var reply: JobReply?
     /// Why the client that submits the job refuses it. The job fails as `invalid_job` with this message, and its batch
     /// counts it.
     package var refused: String?
@@ -87,7 +92,7 @@ public struct Job: Sendable, Hashable, Encodable {
         case ignoreRememberedFailures, labels, requeuedFrom, failOn, replace, reload, refused
         case idempotencyKey = "key"
         case idempotencyTTL = "keyTTL"
-        case notBefore
+        case notBefore, reply, batchSize
     }
 
     /// Creates a job; only the source is required.

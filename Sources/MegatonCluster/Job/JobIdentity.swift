@@ -2,8 +2,8 @@ internal import Foundation
 internal import FoundationNetworking
 internal import MegatonPipeline
 
-/// The readable fields of a job that cannot be accepted: its batch, id, labels and source, so that its outcome can be
-/// matched to it.
+/// The readable fields of a job that cannot be accepted: its batch with its size, id, labels, source and reply, so that
+/// its outcome can be matched to it, and sent.
 ///
 /// Each field is read by itself and left out if it cannot be used; the rest of the job is ignored. The JSON must be a
 /// complete object, except that the beginning of a job that was too large is read as far as it goes.
@@ -13,10 +13,12 @@ struct JobIdentity: Sendable, Equatable {
     var labels: Job.Labels?
     /// At most `JobOutcome.maximumSource` characters.
     var source: String?
+    var reply: JobReply?
+    var batchSize: Int?
 
     /// - Parameter isCut: whether the JSON is only the beginning of a job.
     init(_ json: Data, isCut: Bool = false) {
-        let wanted = ["id", "batch", "labels", "source"]
+        let wanted = ["id", "batch", "labels", "source", "reply", "batchSize"]
         guard let fields = Self.fields(of: json, wanted: wanted, isCut: isCut) else { return }
         id = Self.read(JobID.self, fields["id"])?.text
         batch = Self.read(String.self, fields["batch"])
@@ -24,6 +26,8 @@ struct JobIdentity: Sendable, Equatable {
         labels = Self.read([String: Readable<LabelValue>].self, fields["labels"])?.compactMapValues(\.value)
         if let labels, labels.isEmpty || Job.problem(labels) != nil { self.labels = nil }
         source = Self.read(String.self, fields["source"]).map { String($0.prefix(JobOutcome.maximumSource)) }
+        reply = Self.read(JobReply.self, fields["reply"])
+        batchSize = Self.read(Int.self, fields["batchSize"]).flatMap { Job.batchSizes.contains($0) ? $0 : nil }
     }
 
     private static func read<Value: Decodable>(_ type: Value.Type, _ json: Data?) -> Value? {

@@ -9,7 +9,8 @@ package struct JobCompletion: Sendable {
     /// The job's idempotency key; nil if it has none.
     let entry: IdempotencyEntry?
     private let status: JobOutcome.Status
-    /// JSON; empty if the job has no batch and no idempotency key.
+    private let reply: JobReply?
+    /// JSON; empty if the job has no batch, no idempotency key and no reply.
     private let outcome: ByteBuffer
     /// JSON; empty if the job has not failed.
     private let dead: ByteBuffer
@@ -20,17 +21,21 @@ package struct JobCompletion: Sendable {
     ///   - dead: dead letter of a failed job.
     ///   - counters: numbers to add to the counters of its batch.
     ///   - parsed: the job, if it could be read.
+    ///   - reply: where the outcome is sent.
     package init(
         job: ActiveJob,
         outcome: JobOutcome,
         dead: DeadLetter.Content? = nil,
         counters: [String: Int] = [:],
-        of parsed: Job? = nil
+        of parsed: Job? = nil,
+        replyingTo reply: JobReply? = nil
     ) {
         self.job = job
         entry = parsed.flatMap(IdempotencyEntry.init)
+        self.reply = reply
         status = outcome.status
-        self.outcome = job.batch.isEmpty && entry == nil ? ByteBuffer() : ByteBuffer(bytes: outcome.json())
+        let isKept = !job.batch.isEmpty || entry != nil || reply != nil
+        self.outcome = isKept ? ByteBuffer(bytes: outcome.json()) : ByteBuffer()
         self.dead = dead.map { ByteBuffer(bytes: WireJSON.data($0)) } ?? ByteBuffer()
         self.counters = JobQueue.pairs(counters)
     }
@@ -46,7 +51,7 @@ package struct JobCompletion: Sendable {
     func arguments(batch: Int, entry: Int) -> [RedisArgument] {
         [
             .string(job.key.text), .int(job.attempt), .string(status.rawValue), .int(batch), .int(entry),
-            .buffer(outcome), .buffer(dead), .int(counters.count / 2),
+            .buffer(outcome), .buffer(dead), .string(reply?.target ?? ""), .int(counters.count / 2),
         ] + counters
     }
 }

@@ -143,7 +143,7 @@ extension JobQueue {
         var pack = try? Pack(json: json)
         guard var job = try? pack?.shared ?? Job(json: json) else { return nil }
         job.id = letter.id
-        job.batch = nil
+        (job.batch, job.batchSize) = (nil, nil)
         job.requeuedFrom = letter.batch
         // The key belongs to the attempt that failed.
         (job.idempotencyKey, job.idempotencyTTL, job.notBefore) = (nil, nil, nil)

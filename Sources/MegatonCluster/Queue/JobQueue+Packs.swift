@@ -9,15 +9,15 @@ struct PackSettlement: Sendable {
     struct End: Sendable {
         let id: String
         let status: JobOutcome.Status
-        /// JSON; empty if the pack has no batch.
+        /// JSON; empty if the pack has no batch and no reply.
         let outcome: Data
         /// JSON of the dead letter; empty if the source has not failed.
         let dead: Data
 
-        init(id: String, outcome: JobOutcome, dead: DeadLetter.Content?, hasBatch: Bool = true) {
+        init(id: String, outcome: JobOutcome, dead: DeadLetter.Content?, isKept: Bool = true) {
             self.id = id
             status = outcome.status
-            self.outcome = hasBatch ? outcome.json() : Data()
+            self.outcome = isKept ? outcome.json() : Data()
             self.dead = dead.map { WireJSON.data($0) } ?? Data()
         }
 
@@ -62,6 +62,8 @@ struct PackSettlement: Sendable {
     var ends: [End] = []
     var splits: [Split] = []
     var rest = Rest.none
+    /// Where the outcomes are sent.
+    var reply: JobReply?
     /// Numbers to add to the counters of the batch.
     var counters: [String: Int] = [:]
 }
@@ -90,6 +92,7 @@ extension JobQueue {
             .buffer(ByteBuffer(bytes: rest?.json() ?? Data())), .int(rest?.sources.count ?? 0),
             .string(turn?.host ?? ""), .int(Duration.seconds(turn?.wait ?? 0).wholeMilliseconds),
             .int(Int((turn?.interval ?? 0) * 1_000_000)), .int(settlement.ends.count), .int(settlement.splits.count),
+            .string(settlement.reply?.target ?? ""),
         ]
         for end in settlement.ends {
             arguments += [
@@ -111,7 +114,7 @@ extension JobQueue {
                 + keys.ready
                 + [
                     keys.wake, keys.cancelled, keys.holding, keys.held, keys.pace, keys.heldBytes,
-                    keys.batch(pack.batch), keys.results(pack.batch), keys.known(pack.batch),
+                    keys.replies, keys.batch(pack.batch), keys.results(pack.batch), keys.known(pack.batch),
                 ],
             arguments: arguments + Self.pairs(settlement.counters)
         )

@@ -17,7 +17,7 @@ package struct JobQueue: Sendable {
         claimKeys = Self.claimKeys(keys)
         settleKeys = [
             keys.lease, keys.body, keys.meta, keys.stat, keys.dead, keys.deadInfo, keys.crashes, keys.isolating,
-            keys.ended,
+            keys.ended, keys.replies,
         ]
     }
 

@@ -115,6 +115,9 @@ package struct QueueKeys: Sendable, Hashable {
     /// outcome as JSON if the job has ended, or `-` if the outcome has more than 2 KiB.
     func once(_ digest: String) -> String { prefix + "once:\(digest)" }
 
+    /// LIST, the outbox of outcomes that the leader sends to the lists of clients: see `OutboxEntry`.
+    var replies: String { prefix + "replies" }
+
     // MARK: The cluster
 
     /// STRING with a time-out: name of the leader.
@@ -160,7 +163,7 @@ package struct QueueKeys: Sendable, Hashable {
     // MARK: Statistics
 
     /// HASH of counters since the queue was created; also the bytes of the dead letters and of the outcomes of all
-    /// batches (`dead_bytes`, `outcome_bytes`), the limits that the leader has set (`dead_limit`, `outcome_limit`), and
+    /// batches and of the outbox (`dead_bytes`, `outcome_bytes`; `reply_bytes` for the outbox alone), the limits that the leader has set (`dead_limit`, `outcome_limit`), and
     /// times of `sweep`, ms: of the last one, and the last time in which there was none (`swept`, `away_from`,
     /// `away_until`).
     package var stat: String { prefix + "stat" }

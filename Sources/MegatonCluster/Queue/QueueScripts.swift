@@ -14,6 +14,8 @@ enum QueueScripts {
     static let dropOutcomes = script("dropOutcomes", PackageResources.dropOutcomes_lua)
     static let promoteDelayed = script("promoteDelayed", PackageResources.promoteDelayed_lua)
     static let forgetBatch = script("forgetBatch", PackageResources.forgetBatch_lua)
+    static let deliverReplies = script("deliverReplies", PackageResources.deliverReplies_lua)
+    static let removeReplies = script("removeReplies", PackageResources.removeReplies_lua)
 
     // The leader: intake and lease
     static let stage = script("stage", PackageResources.stage_lua)
@@ -38,6 +40,7 @@ enum QueueScripts {
     // Administration
     static let changeLayout = script("changeLayout", PackageResources.changeLayout_lua)
     static let control = script("control", PackageResources.control_lua)
+    static let findJob = script("findJob", PackageResources.findJob_lua)
     static let requeue = script("requeue", PackageResources.requeue_lua)
     static let drop = script("drop", PackageResources.drop_lua)
     static let expireDead = script("expireDead", PackageResources.expireDead_lua)
@@ -47,9 +50,10 @@ enum QueueScripts {
     static let auditIntake = script("auditIntake", PackageResources.auditIntake_lua)
 
     static let all = [
-        submit, cancelBatch, closeBatch, results, dropOutcomes, promoteDelayed, forgetBatch, stage, replay, admit, lead,
-        publish, resign, joinProtocol, claim, renew, release, settle, settlePack, retry, hold, giveUp, sweep,
-        changeLayout, control, requeue, drop, expireDead, audit, auditBodies, auditStage, auditIntake,
+        submit, cancelBatch, closeBatch, results, dropOutcomes, promoteDelayed, forgetBatch, deliverReplies,
+        removeReplies, stage, replay, admit, lead, publish, resign, joinProtocol, claim, renew, release, settle,
+        settlePack, retry, hold, giveUp, sweep, changeLayout, control, requeue, drop, expireDead, findJob, audit,
+        auditBodies, auditStage, auditIntake,
     ]
 
     private static func script(_ name: String, _ file: [UInt8]) -> RedisScript {

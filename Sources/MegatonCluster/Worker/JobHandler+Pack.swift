@@ -222,6 +222,7 @@ extension JobHandler {
                 // One call must end all of them, as a smaller pack cannot be written without reading this one.
                 settlement.ends = sources.map { failed($0, in: active, keeping: JobValidator.excerpt) }
             }
+            settlement.reply = JobIdentity(active.json).reply
             let reply = try await untilAcknowledged(active) { () throws(RedisError) in
                 ("pack", try await queue.settle(settlement, of: active, known: sources.count, worker: worker))
             }
@@ -237,7 +238,12 @@ extension JobHandler {
         )
         outcome.error = .init(code: "invalid_job", message: message, retryable: false)
         let dead = deadLetter(outcome, of: active, json: active.json)
-        let completion = JobCompletion(job: active, outcome: outcome, dead: dead)
+        let completion = JobCompletion(
+            job: active,
+            outcome: outcome,
+            dead: dead,
+            replyingTo: JobIdentity(active.json).reply
+        )
         _ = try await untilAcknowledged(active) { () throws(RedisError) in
             (outcome.status.rawValue, try await completions.report(completion))
         }
@@ -264,6 +270,6 @@ extension JobHandler {
         let remark = isCut ? " Its dead letter has only the beginning of the job: submit it again." : ""
         outcome.error = .init(code: "invalid_job", message: source.message + remark, retryable: false)
         let dead = deadLetter(outcome, of: active, json: excerpt.map { source.json.prefix($0) } ?? source.json)
-        return .init(id: outcome.id ?? source.id, outcome: outcome, dead: dead, hasBatch: !active.batch.isEmpty)
+        return .init(id: outcome.id ?? source.id, outcome: outcome, dead: dead)
     }
 }

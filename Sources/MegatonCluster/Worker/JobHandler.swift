@@ -222,7 +222,8 @@ struct JobHandler: Sendable {
             outcome: outcome,
             dead: dead,
             counters: counters,
-            of: try? attempt.parsed.get()
+            of: try? attempt.parsed.get(),
+            replyingTo: reply(of: attempt)
         )
         return (outcome.status.rawValue, try await completions.report(completion))
     }
@@ -246,6 +247,14 @@ struct JobHandler: Sendable {
         let notes = attempt.metrics.notes
         outcome.notes = notes.isEmpty ? nil : notes
         return outcome
+    }
+
+    /// Where the outcome of an attempt is sent. A job that cannot be read as a whole may still have this field.
+    private func reply(of attempt: Attempt) -> JobReply? {
+        switch attempt.parsed {
+        case .success(let job): job.reply
+        case .failure: JobIdentity(attempt.job.json).reply
+        }
     }
 
     static let poison = "poison"

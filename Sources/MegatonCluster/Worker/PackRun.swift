@@ -52,7 +52,7 @@ struct PackRun: Sendable {
             id: outcome.id ?? "",
             outcome: outcome,
             dead: dead,
-            hasBatch: !active.batch.isEmpty
+            isKept: !active.batch.isEmpty || pack.shared.reply != nil
         )
         bytes += end.size
         ends.append(end)
@@ -85,6 +85,7 @@ struct PackRun: Sendable {
             return bytes == 0 || bytes + size <= Self.callBytes
         }
         var settlement = PackSettlement(ends: Array(ends.prefix { fits($0.size) }), counters: counters)
+        settlement.reply = pack.shared.reply
         if settlement.ends.count == ends.count { settlement.splits = Array(splits.prefix { fits($0.size) }) }
         let rest = sources(without: settlement.ends, settlement.splits)
         if rest.isEmpty { return settlement }

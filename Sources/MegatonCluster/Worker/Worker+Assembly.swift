@@ -68,6 +68,7 @@ extension Worker {
         loader.addressPolicy = configuration.addressPolicy
         loader.credentials = configuration.credentials
         loader.s3 = configuration.s3
+        loader.maximumBodySize = configuration.maximumDataSize
         loader.timeout = configuration.fetchTimeout
         // As many as the worker fetches at a time: a request that waits for a connection could time out.
         loader.maximumHostConnections = max(loader.maximumHostConnections, configuration.concurrency)
@@ -85,7 +86,10 @@ extension Worker {
         pipeline.fileAccess = configuration.fileAccess
         pipeline.urlPolicy = urlPolicy
         pipeline.types = configuration.types
+        pipeline.maximumDataSize = configuration.maximumDataSize
         pipeline.renderLimits = configuration.renderLimits
+        // A waiter must not give up before the render that it waits for has used its time.
+        pipeline.waitBudget = max(pipeline.waitBudget, configuration.renderLimits.time)
         pipeline.memoryBudget = configuration.memory
         pipeline.temporaryDirectory = configuration.temporaryDirectory
         pipeline.dataCachePolicy = configuration.cachePolicy

@@ -87,6 +87,8 @@ extension Worker {
         public var hostLimits = HostLimits()
         /// File that records each claim, settlement, fetch and flight; nil for none.
         package var history: HistoryFile?
+        /// Maximum size of a source in bytes, fetched or read from a file. The shared cache stores no entry above 32 MiB.
+        package var maximumDataSize = ImagePipeline.Configuration.defaultMaximumDataSize
         /// Limits of a render. One that takes three times its limit of time hangs in a codec, and the process must end.
         public var renderLimits = RenderLimits()
         /// Damage of a source that is an error, for jobs that do not specify it.

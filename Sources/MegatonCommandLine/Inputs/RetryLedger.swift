@@ -98,7 +98,8 @@ package struct RetryLedger {
         job.id = nil
         job.batch = nil
         job.ignoresRememberedFailures = true
-        job.requeuedFrom = nil
+        // A run waits for its jobs, and closes its batch, itself.
+        (job.requeuedFrom, job.reply, job.batchSize) = (nil, nil, nil)
         (job.idempotencyKey, job.idempotencyTTL, job.notBefore) = (nil, nil, nil)
         return .job(job)
     }

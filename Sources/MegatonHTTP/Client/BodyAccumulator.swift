@@ -71,7 +71,7 @@ final class BodyAccumulator: Sendable {
         case .late: break
         case .isUseless: answer { _ in .again }
         case .failed(let error): answer { _ in .failed(error, kept: nil) }
-        case .isTooLarge: fail(ImageError(.dataTooLarge, "The body is larger than \(limit) bytes."))
+        case .isTooLarge: fail(ImageError(.dataTooLarge, "The body is larger than the limit of \(limit) bytes."))
         case .progress(let completed, let total, let part):
             observer.onProgress(completed, total)
             if let part { observer.onPart(part) }

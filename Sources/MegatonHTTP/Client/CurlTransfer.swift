@@ -221,7 +221,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     private func refuseSize(_ what: String) -> Bool {
         failure = ImageError(
             LoadLimit.bodySize.code,
-            "\(target) \(what) than the limit of \(configuration.maximumBodySize) bytes."
+            "\(target) \(what) than the limit of \(configuration.maximumBodySize) bytes "
+                + "(DataLoader.Configuration.maximumBodySize)."
         ).with(response)
         return false
     }

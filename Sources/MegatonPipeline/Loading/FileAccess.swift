@@ -78,7 +78,8 @@ public struct FileAccess: Sendable {
         guard file.size <= limit else {
             throw ImageError(
                 .dataTooLarge,
-                "\(file.path) has \(file.size) bytes; the limit is \(limit) (\(limit >> 20) MiB)."
+                "\(file.path) has \(file.size) bytes; the limit is \(limit) "
+                    + "(ImagePipeline.Configuration.maximumDataSize)."
             )
         }
         // The path is resolved: if its last component is a link now, it was replaced since.

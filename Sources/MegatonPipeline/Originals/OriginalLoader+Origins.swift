@@ -94,7 +94,11 @@ extension OriginalLoader {
         }
         if data.isEmpty { throw Error(.dataIsEmpty, "\(source) returned no bytes.") }
         if data.count > limit {
-            throw Error(.dataTooLarge, "\(source) returned \(data.count) bytes; the limit is \(limit).")
+            throw Error(
+                .dataTooLarge,
+                "\(source) returned \(data.count) bytes; the limit is \(limit) "
+                    + "(ImagePipeline.Configuration.maximumDataSize)."
+            )
         }
         return data
     }

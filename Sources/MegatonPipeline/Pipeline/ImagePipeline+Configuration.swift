@@ -67,7 +67,8 @@ extension ImagePipeline {
         /// Formats that are decoded, recognized by content.
         public var types = AssetType.supported
         /// Maximum size of a source in bytes.
-        public var maximumDataSize = 64 * 1024 * 1024
+        public var maximumDataSize = defaultMaximumDataSize
+        package static let defaultMaximumDataSize = 64 * 1024 * 1024
         /// Maximum size in bytes of a body in memory, 4 MiB by default. Larger downloads and local files are in unnamed
         /// temporary files until they are rendered.
         public var maximumBodyInMemory = 4 * 1024 * 1024

@@ -25,7 +25,10 @@ package final class RenderDeadline: Sendable {
             return ImageError(.cancelled, "the rendering was cancelled.")
         }
         if timedOut.load(ordering: .relaxed) {
-            return ImageError(.renderTimedOut, "rendering took longer than its limit and was ended.")
+            return ImageError(
+                .renderTimedOut,
+                "rendering took longer than its limit (RenderLimits.time) and was ended."
+            )
         }
         return nil
     }

@@ -52,12 +52,16 @@ public struct RenderLimits: Sendable, Equatable {
             throw ImageError(.tooManyBands, "\(probe.bands) channels; the limit is \(bands).")
         }
         if read > frames {
-            throw ImageError(.tooManyFrames, "\(read) frames are to be kept; the limit is \(frames).")
+            throw ImageError(
+                .tooManyFrames,
+                "\(read) frames are to be kept; the limit is \(frames) (RenderLimits.frames)."
+            )
         }
         if probe.width * probe.height * read > pixels {
             throw ImageError(
                 .imageTooLarge,
-                "\(size) in \(read) frames is \(probe.width * probe.height * read) pixels; the limit is \(pixels)."
+                "\(size) in \(read) frames is \(probe.width * probe.height * read) pixels; the limit is \(pixels) "
+                    + "(RenderLimits.pixels)."
             )
         }
         if let heif = probe.heif { try check(heif) }
@@ -70,7 +74,8 @@ public struct RenderLimits: Sendable, Equatable {
         if heif.longestSide > side || HEIFMeasure.product(size.width, size.height) > pixels {
             throw ImageError(
                 heif.longestSide > side ? .sideTooLong : .imageTooLarge,
-                "\(heif.largestItem) has \(size) pixels; a side may have \(side), and all \(pixels).\(note)"
+                "\(heif.largestItem) has \(size) pixels; a side may have \(side) (RenderLimits.side), and all "
+                    + "\(pixels) (RenderLimits.pixels).\(note)"
             )
         }
         if let lie = heif.lie { throw ImageError(.corruptImage, lie) }
@@ -79,7 +84,8 @@ public struct RenderLimits: Sendable, Equatable {
             throw ImageError(
                 .imageTooLarge,
                 "it is made of images that are made of others or turned so often that \(heif.work) pixels would have "
-                    + "to be worked on; the limit is \(HEIFMeasure.product(pixels, Self.work))."
+                    + "to be worked on; the limit is \(HEIFMeasure.product(pixels, Self.work)), \(Self.work) times "
+                    + "that of an image (RenderLimits.pixels)."
             )
         }
     }
@@ -89,11 +95,14 @@ public struct RenderLimits: Sendable, Equatable {
 
     private func checkSize(_ size: String, width: Int, height: Int) throws(ImageError) {
         if max(width, height) > side {
-            throw ImageError(.sideTooLong, "\(size) pixels: the limit of a side is \(side).")
+            throw ImageError(.sideTooLong, "\(size) pixels: the limit of a side is \(side) (RenderLimits.side).")
         }
         let (area, isBeyondCounting) = width.multipliedReportingOverflow(by: height)
         if isBeyondCounting || area > pixels {
-            throw ImageError(.imageTooLarge, "\(size) pixels are more than the limit of \(pixels).")
+            throw ImageError(
+                .imageTooLarge,
+                "\(size) pixels are more than the limit of \(pixels) (RenderLimits.pixels)."
+            )
         }
     }
 

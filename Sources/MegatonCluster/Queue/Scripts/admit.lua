@@ -3,18 +3,19 @@
 --
 -- KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 body · 5 meta · 6-8 ready: high, normal, bulk · 9 wake · 10 dead ·
 --      11 deadinfo · 12 stat · 13 batches · 14 cancelled · 15 round · 16 holding · 17 held · 18 pace ·
---      19 heldbytes · 20 ended · 21 delay, then for each batch concerned: batch:<b>, results:<b>, known:<b>; then
---      once:<digest> of idempotency keys
+--      19 heldbytes · 20 ended · 21 delay · 22 replies, then for each batch concerned: batch:<b>, results:<b>,
+--      known:<b>; then once:<digest> of idempotency keys
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of wake tokens · 4 the round that the caller knows · 5 number
 --      of batches · 6 number of idempotency keys · 7 number of entries of the stage from which the jobs come · the
---      names of the batches, then a MessagePack array with eleven texts for each job: key · `1`-`3` its priority, `@`
+--      names of the batches, then a MessagePack array with thirteen texts for each job: key · `1`-`3` its priority, `@`
 --      and the digest of its source (`*` and the number of its sources for a pack), `@` and its host if it has one, or
 --      `x` if it is invalid · number of its batch, 0 for none · `1` if it came through its batch's own intake · its
 --      JSON, or its dead letter · the digest that distinguishes it from other jobs, if its batch admits equal jobs only
 --      once, otherwise ``; or the outcome of an invalid job · its content in 32 hex digits, if its id is to be compared
 --      with those that the batch has had, otherwise `` · its labels as JSON, otherwise `` · number of its idempotency
 --      key, 0 for none · how long that is remembered from the time at which the job may begin, ms · ms since 1970
---      before which it does not begin, or 0
+--      before which it does not begin, or 0 · where its outcome is sent (`addReply`), otherwise `` · number of
+--      jobs with which its batch closes, 0 for none
 -- Returns {admitted, invalid or of a damaged batch or in conflict, duplicates, cancelled}, each a number of sources, or
 --      the error NOTLEADER or STALEROUND. The round is then one higher.
 -- Before: the jobs are those of the first entries of the stage, in order: a pack may have been split into many. After:
@@ -29,18 +30,21 @@
 -- that, and without a batch, only jobs that are alive are compared, by their JSON. A job that a deduplicating batch
 -- has seen is a duplicate too, and so is one whose idempotency key another job has had, in any batch, for as long as
 -- that is remembered: it ends at once, with the outcome of that job if it is known.
+-- A batch without a submitter closes as with `closeBatch` if a job names the number of its jobs; the first one counts.
+-- The outcome of a job with a reply that ends here is in the outbox `replies`. Such a job does not wait for the first
+-- one with its id: it ends at once.
 -- A batch whose key, counters or `known` are damaged counts nothing and is not touched: its jobs become dead letters
 -- instead of ready, and each that ends here is counted in `damaged_batch_ends`. Jobs of other batches are admitted as
 -- if it did not exist. If only its ledger is damaged, it lacks outcomes but no jobs.
 
 local leaderKey, epochKey, stageKey, bodyKey, metaKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local wakeKey, deadKey, deadInfoKey, statKey, batchesKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local cancelledKey, roundKey, endedKey, delayKey, fixedKeys = KEYS[14], KEYS[15], KEYS[20], KEYS[21], 21
+local cancelledKey, roundKey, endedKey, delayKey, repliesKey = KEYS[14], KEYS[15], KEYS[20], KEYS[21], KEYS[22]
 local frontier = openFrontier(KEYS[16], KEYS[17], KEYS[18], KEYS[19], bodyKey)
 local readyKeys = {KEYS[6], KEYS[7], KEYS[8]}
 local caller, epoch, maximumTokens, round = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local batchCount, onceCount, fixedArguments, argumentsPerJob = tonumber(ARGV[5]), tonumber(ARGV[6]), 7, 11
-local entryCount, maximumWaiting = tonumber(ARGV[7]), 8
+local batchCount, onceCount, fixedArguments, argumentsPerJob = tonumber(ARGV[5]), tonumber(ARGV[6]), 7, 13
+local entryCount, maximumWaiting, fixedKeys = tonumber(ARGV[7]), 8, 22
 
 if redis.call('GET', leaderKey) ~= caller or redis.call('GET', epochKey) ~= epoch then
   return redis.error_reply('NOTLEADER another process leads')
@@ -74,6 +78,7 @@ for i = first, last, argumentsPerJob do
   local batch = batches[tonumber(fields[i + 2])]
   if batch then
     batch.total = batch.total + size(fields[i + 1])
+    if fields[i + 12] ~= '0' then batch.expected = batch.expected or fields[i + 12] end
     if fields[i + 3] == '1' then batch.own = batch.own + size(fields[i + 1]) end
   end
 end
@@ -84,6 +89,10 @@ for _, batch in ipairs(batches) do
     redis.call('HINCRBY', batch.key, 'own', batch.own)
     if redis.call('ZADD', batchesKey, 'NX', now(), batch.name) == 1 then
       redis.call('HSETNX', batch.key, 'created', now())
+    end
+    if batch.expected and redis.call('HEXISTS', batch.key, 'submitter') == 0 then
+      redis.call('HSETNX', batch.key, 'expected', batch.expected)
+      redis.call('HSET', batch.key, 'closed', '1')
     end
     -- An open batch is forgotten if it gets no more jobs for long.
     redis.call('ZADD', endedKey, now(), batch.name)
@@ -138,7 +147,10 @@ end
 local function spareKey(id, i)
   return (string.find(id, '/', 1, true) and id or '/' .. id) .. '/' .. redis.call('GET', roundKey) .. '.' .. i
 end
-local function countEnd(batch, counter, outcome)
+-- Where the outcome of the job is sent that the loop below has reached.
+local target = ''
+local function countEnd(batch, id, counter, outcome)
+  addReply(repliesKey, statKey, target, id, outcome)
   if batch and batch.damaged then
     redis.call('HINCRBY', statKey, 'damaged_batch_ends', 1)
   elseif batch then
@@ -147,7 +159,8 @@ local function countEnd(batch, counter, outcome)
 end
 -- Ends a pack without a run: each of its sources.
 local function endPack(batch, id, json, counter, status, code, message)
-  local outcomes = refusedOutcomes(id, json, status, code, message)
+  local outcomes, keys = refusedOutcomes(id, json, status, code, message)
+  for i, outcome in ipairs(outcomes) do addReply(repliesKey, statKey, target, keys[i], outcome) end
   redis.call('HINCRBY', statKey, counter, #outcomes)
   if batch and batch.damaged then
     redis.call('HINCRBY', statKey, 'damaged_batch_ends', #outcomes)
@@ -159,7 +172,7 @@ local function endPack(batch, id, json, counter, status, code, message)
 end
 local function duplicate(batch, id, json, labels, outcome)
   redis.call('HINCRBY', statKey, 'deduplicated', 1)
-  countEnd(batch, 'deduplicated', outcome or refusedOutcome(id, json, 'deduplicated', 'duplicate_id',
+  countEnd(batch, id, 'deduplicated', outcome or refusedOutcome(id, json, 'deduplicated', 'duplicate_id',
            'The same job with this id is there already; its own line has the outcome.', labels))
   result[3] = result[3] + 1
 end
@@ -173,7 +186,7 @@ local function conflict(batch, id, json, labels, i)
   revive()
   addDeadLetter(deadKey, deadInfoKey, statKey, spareKey(id, i), letter)
   redis.call('HINCRBY', statKey, 'failed', 1)
-  countEnd(batch, 'failed', refusedOutcome(id, json, 'failed', 'id_conflict', message, labels))
+  countEnd(batch, id, 'failed', refusedOutcome(id, json, 'failed', 'id_conflict', message, labels))
   result[2] = result[2] + 1
 end
 -- Whether the job's key is known. If it is, the job has ended as a duplicate or a conflict, or waits for the first job
@@ -191,7 +204,7 @@ local function isKnown(batch, id, json, content, labels, i)
     conflict(batch, id, json, labels, i)
   elseif string.sub(state, 1, 1) == '{' then
     duplicate(batch, id, json, labels, asDuplicate(state))
-  elseif waiting and waiting < maximumWaiting and alive[id] then
+  elseif waiting and waiting < maximumWaiting and alive[id] and target == '' then
     redis.call('HSET', batch.known, 'i' .. submittedId(id), content .. ':' .. waiting + 1)
     redis.call('HINCRBY', statKey, 'deduplicated', 1)
     result[3] = result[3] + 1
@@ -242,11 +255,12 @@ for i = first, last, argumentsPerJob do
   local id, kind, batch = fields[i], fields[i + 1], batches[tonumber(fields[i + 2])]
   local json, extra, content, labels = fields[i + 4], fields[i + 5], fields[i + 6], fields[i + 7]
   local once, lifetime, notBefore = tonumber(fields[i + 8]), tonumber(fields[i + 9]), tonumber(fields[i + 10])
+  target = fields[i + 11]
   if kind == 'x' then
     revive()
     addDeadLetter(deadKey, deadInfoKey, statKey, alive[id] and spareKey(id, i) or id, json)
     redis.call('HINCRBY', statKey, 'failed', 1)
-    countEnd(batch, 'failed', extra)
+    countEnd(batch, id, 'failed', extra)
     result[2] = result[2] + 1
   elseif size(kind) > 1 and batch and batch.cancelled then
     result[4] = result[4] + endPack(batch, id, json, 'cancelled', 'cancelled', 'cancelled',
@@ -265,16 +279,19 @@ for i = first, last, argumentsPerJob do
     end
   elseif batch and batch.cancelled then
     redis.call('HINCRBY', statKey, 'cancelled', 1)
-    countEnd(batch, 'cancelled',
+    countEnd(batch, id, 'cancelled',
              refusedOutcome(id, json, 'cancelled', 'cancelled', 'The batch was cancelled before the job began.',
                             labels))
     result[4] = result[4] + 1
   elseif batch and batch.damaged then
+    local message = 'A key of the batch is damaged, so that it cannot count its jobs.'
     revive()
     addDeadLetter(deadKey, deadInfoKey, statKey, alive[id] and spareKey(id, i) or id, cjson.encode({
-      attempts = 0, code = 'damaged_batch', batch = batch.name, job = json,
-      message = 'A key of the batch is damaged, so that it cannot count its jobs.'
+      attempts = 0, code = 'damaged_batch', batch = batch.name, job = json, message = message
     }))
+    local outcomes, keys = {refusedOutcome(id, json, 'failed', 'damaged_batch', message, labels)}, {id}
+    if size(kind) > 1 then outcomes, keys = refusedOutcomes(id, json, 'failed', 'damaged_batch', message) end
+    for k, outcome in ipairs(outcomes) do addReply(repliesKey, statKey, target, keys[k], outcome) end
     redis.call('HINCRBY', statKey, 'failed', size(kind))
     redis.call('HINCRBY', statKey, 'damaged_batch_ends', size(kind))
     result[2] = result[2] + size(kind)

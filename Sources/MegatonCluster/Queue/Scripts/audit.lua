@@ -2,8 +2,8 @@
 -- audit: examines ids that looked inconsistent, each in its state at this moment, and repairs them on request.
 --
 -- KEYS 1 body · 2 meta · 3-5 ready: high, normal, bulk · 6 lease · 7 delay · 8 dead · 9 deadinfo · 10 wake · 11 stat ·
---      12 suspects · 13 holding · 14 ended · 15 heldbytes, then for each batch concerned: batch:<b>, results:<b>,
---      known:<b>; then once:<digest> of idempotency keys
+--      12 suspects · 13 holding · 14 ended · 15 heldbytes · 16 replies, then for each batch concerned: batch:<b>,
+--      results:<b>, known:<b>; then once:<digest> of idempotency keys
 -- ARGV 1 `1` to repair · 2 number of batches · 3 number of idempotency keys · the names of the batches, then three for
 --      each job: id · number of its batch, 0 for none · number of its idempotency key, 0 for none
 -- Returns a list of {id, kind, its places joined by ` + `, its batch, its idempotency key}, one for each fault: all
@@ -25,7 +25,7 @@
 
 local bodyKey, metaKey, leaseKey, delayKey, deadKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7], KEYS[8]
 local deadInfoKey, wakeKey, statKey, suspectsKey, holdingKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local endedKey, heldBytesKey, fixedKeys = KEYS[14], KEYS[15], 15
+local endedKey, heldBytesKey, repliesKey, fixedKeys = KEYS[14], KEYS[15], KEYS[16], 16
 local readyKeys = {KEYS[3], KEYS[4], KEYS[5]}
 local repairs, batchCount, onceCount, fixedArguments = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 3
 local frontier = {bytes = heldBytesKey, body = bodyKey}
@@ -34,7 +34,8 @@ local frontier = {bytes = heldBytesKey, body = bodyKey}
 local waitingKeys = {readyKeys[1], readyKeys[2], readyKeys[3], suspectsKey}
 local lost = 'The record of the job in the queue was incomplete.'
 local function examine(id)
-  local j = {id = id, body = redis.call('HEXISTS', bodyKey, id) == 1, places = {}, batch = '', count = 1, once = ''}
+  local j = {id = id, body = redis.call('HEXISTS', bodyKey, id) == 1, places = {}, batch = '', count = 1}
+  j.once, j.target = '', ''
   local m = redis.call('HGET', metaKey, id)
   if m then
     local _, _, w, p, b, _, d, h = unpackMeta(m)
@@ -60,6 +61,10 @@ local function examine(id)
       if j.batch == '' and not job.requeuedFrom then j.batch = string.match(id, '^([^/]+)/') or '' end
       if type(job.labels) == 'table' and next(job.labels) then j.labels = cjson.encode(job.labels) end
       if type(job.key) == 'string' then j.once = job.key end
+      if type(job.reply) == 'table' and type(job.reply.list) == 'string' then
+        local lifetime = tonumber(job.reply.ttl) or 3600
+        if lifetime >= 1 and lifetime <= 604800 then j.target = math.floor(lifetime) .. '\0' .. job.reply.list end
+      end
       if type(job.sources) == 'table' then j.count = math.max(#job.sources, 1) end
     end
   elseif m then
@@ -99,10 +104,12 @@ local function fail(j, number, once)
   addToGauge(statKey, 'packed', 1 - j.count)
   local outcome = refusedOutcome(j.id, j.json or '', 'failed', 'orphan', lost, j.labels)
   if once > 0 then endOnce(onceKey(once, onceCount), j.id, 'failed', outcome) end
+  -- The sources of a pack whose JSON is lost are counted, but not known.
+  local outcomes, keys = {outcome}, {j.id}
+  if j.count > 1 and j.json then outcomes, keys = refusedOutcomes(j.id, j.json, 'failed', 'orphan', lost) end
+  for i, text in ipairs(outcomes) do addReply(repliesKey, statKey, j.target, keys[i], text) end
   local batchKey, resultsKey, knownKey = batchKeys(fixedKeys, number)
   if number > 0 and redis.call('EXISTS', batchKey) == 1 then
-    -- The sources of a pack whose JSON is lost are counted, but not known.
-    local outcomes = j.count > 1 and j.json and refusedOutcomes(j.id, j.json, 'failed', 'orphan', lost) or {outcome}
     finishOrFlagDamaged(statKey, endedKey, batchKey, resultsKey, knownKey, {failed = j.count}, outcomes)
   end
 end

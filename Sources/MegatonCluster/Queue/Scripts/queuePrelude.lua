@@ -379,18 +379,35 @@ local function refusedOutcome(key, json, status, code, message, labels)
     cjson.encode(source) .. ',"status":"' .. status .. '"}'
 end
 
--- The outcomes of all sources of a pack that is not admitted, one for each.
+-- The outcomes of all sources of a pack that is not admitted, one for each, and the keys of the sources.
 local function refusedOutcomes(key, json, status, code, message)
-  local pack, outcomes = cjson.decode(json), {}
+  local pack, outcomes, keys = cjson.decode(json), {}, {}
   local scope = string.match(key, '^[^/]*/') or ''
   for i, source in ipairs(pack.sources) do
     -- A repair also finds packs that no coordinator has validated.
     if type(source) ~= 'table' then source = {source = tostring(source)} end
     local id = scope .. (type(source.id) == 'string' and source.id or submittedId(key) .. '.' .. i)
     local labels = source.labels and cjson.encode(source.labels)
-    outcomes[i] = refusedOutcome(id, cjson.encode({source = source.source}), status, code, message, labels)
+    outcomes[i], keys[i] = refusedOutcome(id, cjson.encode({source = source.source}), status, code, message, labels), id
   end
-  return outcomes
+  return outcomes, keys
+end
+
+-- Puts the outcome of a job into the outbox, from which the leader sends it to the client. `target` is the time to live
+-- of the client's list in seconds, a NUL and the key of the list; empty for a job without a reply. An outcome for which
+-- there is no room within the limit on outcomes is dropped and counted, and so is one whose outbox is damaged: this is
+-- called between writes, and must not end the script.
+local function addReply(repliesKey, statKey, target, key, outcome)
+  if target == '' then return end
+  local entry = target .. '\0' .. key .. '\0' .. outcome
+  local v = redis.call('HMGET', statKey, 'outcome_bytes', 'outcome_limit')
+  local isFull = (tonumber(v[1]) or 0) + #entry > (tonumber(v[2]) or 1073741824)
+  if isFull or type(redis.pcall('RPUSH', repliesKey, entry)) ~= 'number' then
+    redis.call('HINCRBY', statKey, 'replies_dropped', 1)
+    return
+  end
+  redis.call('HINCRBY', statKey, 'reply_bytes', #entry)
+  redis.call('HINCRBY', statKey, 'outcome_bytes', #entry)
 end
 
 -- The same outcome for a duplicate of that job.

@@ -1,30 +1,32 @@
 #!lua flags=allow-oom
 -- settle: ends jobs for good. Each is handled by itself: a refused one does not hold the others up.
 --
--- KEYS 1 lease · 2 body · 3 meta · 4 stat · 5 dead · 6 deadinfo · 7 crashes · 8 isolating · 9 ended,
+-- KEYS 1 lease · 2 body · 3 meta · 4 stat · 5 dead · 6 deadinfo · 7 crashes · 8 isolating · 9 ended · 10 replies,
 --      then for each batch concerned: batch:<b>, results:<b>, known:<b>; then once:<digest> of idempotency keys
 -- ARGV 1 worker · 2 number of jobs · 3 number of idempotency keys, then for each job: id · attempt · `done`,
 --      `failed` or `cancelled` · number of its batch, 0 for none · number of its idempotency key, 0 for none · the
---      outcome as JSON, if it has a batch or a key · the dead letter as JSON, if it failed · number of pairs that
---      follow · pairs of counter and number, added to the batch
+--      outcome as JSON, if it has a batch, a key or a reply · the dead letter as JSON, if it failed · where its
+--      outcome is sent (`addReply`), otherwise `` · number of pairs that follow · pairs of counter and number, added to
+--      the batch
 -- Returns for each job, in order, `ok` or one of: `gone` (already ended), `fenced` (another attempt runs), `nolease`
 --      (the lease ran out; another attempt will run), `damaged` (it has ended as after `ok`, but a key or a counter of
 --      its batch is damaged, so that the batch may not have counted it).
 -- The source of a job that is done is no longer suspected. The outcome of a job with an idempotency key is kept with
--- the key; a cancelled job gives its key up.
+-- the key; a cancelled job gives its key up. The outcome of a job with a reply is in the outbox `replies`, once.
 -- After `ok`: the job is nowhere except, if it failed, in dead; its batch counts it, once. After `damaged`: the same,
 -- except for the batch; jobs of other batches end as if that batch did not exist. After any other reply: nothing about
 -- the job has changed.
 
 local leaseKey, bodyKey, metaKey, statKey, deadKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local deadInfoKey, crashesKey, isolatingKey, endedKey, fixedKeys = KEYS[6], KEYS[7], KEYS[8], KEYS[9], 9
+local deadInfoKey, crashesKey, isolatingKey, endedKey, repliesKey = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local fixedKeys = 10
 local worker, jobCount, onceCount, firstJob = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 4
 
 -- The position of each job in ARGV.
 local positions, ids, position = {}, {}, firstJob
 for i = 1, jobCount do
   positions[i], ids[i] = position, ARGV[position]
-  position = position + 8 + 2 * tonumber(ARGV[position + 7])
+  position = position + 9 + 2 * tonumber(ARGV[position + 8])
 end
 local metas = redis.call('HMGET', metaKey, unpack(ids))
 local leases = redis.call('ZMSCORE', leaseKey, unpack(ids))
@@ -55,12 +57,13 @@ for i, at in ipairs(positions) do
     if status == 'failed' then addDeadLetter(deadKey, deadInfoKey, statKey, id, ARGV[at + 6]) end
     local once = tonumber(ARGV[at + 4])
     if once > 0 then endOnce(onceKey(once, onceCount), id, status, ARGV[at + 5]) end
+    addReply(repliesKey, statKey, ARGV[at + 7], id, ARGV[at + 5])
     if number > 0 then
       local batch = batches[number] or {counts = {}, outcomes = {}, ends = {}}
       batches[number] = batch
       batch.ends[#batch.ends + 1] = i
       batch.counts[status] = (batch.counts[status] or 0) + count
-      for pair = at + 8, at + 6 + 2 * tonumber(ARGV[at + 7]), 2 do
+      for pair = at + 9, at + 7 + 2 * tonumber(ARGV[at + 8]), 2 do
         batch.counts[ARGV[pair]] = (batch.counts[ARGV[pair]] or 0) + tonumber(ARGV[pair + 1])
       end
       batch.outcomes[#batch.outcomes + 1] = ARGV[at + 5]

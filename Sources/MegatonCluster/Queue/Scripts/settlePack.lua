@@ -2,14 +2,15 @@
 -- settlePack: ends sources of a pack for good, splits others off as jobs of their own, and decides about the rest.
 --
 -- KEYS 1 lease · 2 body · 3 meta · 4 stat · 5 dead · 6 deadinfo · 7 ended · 8 delay · 9-11 ready: high, normal, bulk ·
---      12 wake · 13 cancelled · 14 holding · 15 held · 16 pace · 17 heldbytes · 18 batch:<b> · 19 results:<b> ·
---      20 known:<b> (the last three not touched without a batch)
+--      12 wake · 13 cancelled · 14 holding · 15 held · 16 pace · 17 heldbytes · 18 replies · 19 batch:<b> ·
+--      20 results:<b> · 21 known:<b> (the last three not touched without a batch)
 -- ARGV 1 worker · 2 id of the pack · 3 attempt · 4 number of sources that the pack had for the caller · 5 the rest:
 --      `none`, `keep`, `ready`, `yield`, `hold` · 6 JSON of the rest, a smaller pack · 7 its number of sources ·
 --      8 host · 9 ms until that takes another request · 10 µs from one request to the next · 11 number of ends ·
---      12 number of splits; four for each end: key of the source · `done`, `failed` or `cancelled` · outcome as JSON ·
---      dead letter as JSON, if it failed · seven for each split: key · JSON · digest · host · stalls · number of free
---      attempts · ms after which it is due, 0 if it is ready · pairs of counter and number, added to the batch
+--      12 number of splits · 13 where the outcomes are sent (`addReply`), otherwise ``; four for each end: key of the
+--      source · `done`, `failed` or `cancelled` · outcome as JSON · dead letter as JSON, if it failed · seven for each
+--      split: key · JSON · digest · host · stalls · number of free attempts · ms after which it is due, 0 if it is
+--      ready · pairs of counter and number, added to the batch
 -- Returns the same as `settle` for one job.
 -- After `ok`: each of the ended sources is counted once, and is in `dead` if it failed; each split source is a job of
 -- its own, with the attempt of the pack; its meta has a digest that counts its deaths. The rest is still leased
@@ -25,11 +26,11 @@ local leaseKey, bodyKey, metaKey, statKey, deadKey = KEYS[1], KEYS[2], KEYS[3], 
 local deadInfoKey, endedKey, delayKey, wakeKey, cancelledKey = KEYS[6], KEYS[7], KEYS[8], KEYS[12], KEYS[13]
 local readyKeys = {KEYS[9], KEYS[10], KEYS[11]}
 local holdingKey, heldKey, paceKey, heldBytesKey = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
-local batchKey, resultsKey, knownKey = KEYS[18], KEYS[19], KEYS[20]
+local repliesKey, batchKey, resultsKey, knownKey = KEYS[18], KEYS[19], KEYS[20], KEYS[21]
 local worker, id, attempt, known = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local rest, restJSON, restCount, host = ARGV[5], ARGV[6], tonumber(ARGV[7]), ARGV[8]
 local hostPause, hostInterval = tonumber(ARGV[9]), ARGV[10]
-local endCount, splitCount, firstEnd = tonumber(ARGV[11]), tonumber(ARGV[12]), 13
+local endCount, splitCount, target, firstEnd = tonumber(ARGV[11]), tonumber(ARGV[12]), ARGV[13], 14
 local firstSplit = firstEnd + 4 * endCount
 local firstPair = firstSplit + 7 * splitCount
 
@@ -71,13 +72,14 @@ end
 addToGauge(statKey, 'packed', (rest == 'none' and 0 or restCount - 1) - (count - 1))
 
 local counts, outcomes = {}, {}
-local function finishSource(status, outcome)
+local function finishSource(key, status, outcome)
+  addReply(repliesKey, statKey, target, key, outcome)
   counts[status] = (counts[status] or 0) + 1
   outcomes[#outcomes + 1] = outcome
 end
 for at = firstEnd, firstSplit - 1, 4 do
   if ARGV[at + 1] == 'failed' then addDeadLetter(deadKey, deadInfoKey, statKey, ARGV[at], ARGV[at + 3]) end
-  finishSource(ARGV[at + 1], ARGV[at + 2])
+  finishSource(ARGV[at], ARGV[at + 1], ARGV[at + 2])
 end
 for at = firstSplit, firstPair - 1, 7 do
   local key, json, pause = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 6])
@@ -87,7 +89,7 @@ for at = firstSplit, firstPair - 1, 7 do
     local letter = {attempts = 0, code = 'id_conflict', message = message, job = json, batch = b ~= '' and b or nil}
     addDeadLetter(deadKey, deadInfoKey, statKey,
                   (string.find(key, '/', 1, true) and key or '/' .. key) .. '/' .. a .. '.' .. at, cjson.encode(letter))
-    finishSource('failed', refusedOutcome(key, json, 'failed', 'id_conflict', message))
+    finishSource(key, 'failed', refusedOutcome(key, json, 'failed', 'id_conflict', message))
   else
     redis.call('HSET', bodyKey, key, json)
     redis.call('HSET', metaKey, key,

@@ -1,0 +1,80 @@
+import ArgumentParser
+import Foundation
+import MegatonCluster
+import MegatonCommandLine
+
+/// `megaton job`
+struct JobCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "job",
+        abstract: "Show the state of one job: ready, running, delayed, held, dead or ended. Exits 1 if there is none."
+    )
+
+    @OptionGroup var redis: RedisOptions
+
+    @Argument(help: "The job's id; for a source of a pack, the id of the pack.")
+    var id: String
+
+    @Option(name: .long, help: ArgumentHelp("Batch of the job, if it has one.", valueName: "name"))
+    var batch: String?
+
+    @Flag(name: .long, help: "Print one JSON object per line.")
+    var json = false
+
+    mutating func validate() throws {
+        if !Job.isName(id) {
+            throw ValidationError("\"\(id)\" is no id: allowed are texts of 1 to 128 of A-Z a-z 0-9 . _ : -")
+        }
+        if let batch, !batch.isEmpty, !Job.isName(batch) {
+            throw ValidationError("--batch \"\(batch)\" is no name: allowed are 1 to 128 of A-Z a-z 0-9 . _ : -")
+        }
+    }
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.queue(redis) { queue in
+                let states = try await queue.states(of: JobKey(batch: batch, id: id))
+                if states.isEmpty { throw try await missing(queue) }
+                for state in states { try Terminal.output(json ? JSONText.line(state) : Self.text(state)) }
+            }
+        }
+    }
+
+    /// A job that was pushed and not read is not known by its id.
+    private func missing(_ queue: ShardedQueue) async throws -> CLIError {
+        let status = try await Inspector(queue: queue, caches: []).status()
+        let unread = status.intake + status.staged
+        let waiting =
+            unread == 0
+            ? "nor does any job wait to be read"
+            : "\(Counted.jobs(unread)) \(unread == 1 ? "waits" : "wait") to be read, and it may be among them"
+        let scope = batch.map { $0.isEmpty ? "" : " of the batch \"\($0)\"" } ?? ""
+        let hint = batch == nil ? " Give --batch NAME if it has a batch." : ""
+        return CLIError.notFound(
+            "no job\(scope) has the id \"\(id)\" now, \(waiting). A job that has ended is known only if it is dead, or "
+                + "while its batch has not ended.\(hint)"
+        )
+    }
+
+    private static func text(_ state: JobState) -> String {
+        let name = state.batch.map { "\(state.id) (batch \($0))" } ?? state.id
+        let attempts = state.attempts.map { ", \(Counted.of($0, "attempt"))" } ?? ""
+        let until = state.until.map(date) ?? "unknown"
+        let error = state.error.map { ": \($0.code): \(TextColumns.oneLine($0.message))" } ?? ""
+        switch state.stage {
+        case .ready: return "\(name): ready, priority \(state.priority ?? "unknown")\(attempts)"
+        case .running: return "\(name): running on \(state.worker ?? "unknown")\(attempts), lease until \(until)"
+        case .delayed: return "\(name): delayed until \(until)\(attempts)"
+        case .held: return "\(name): held until \(until) for \(state.host ?? "unknown")\(attempts)"
+        case .dead: return "\(name): dead since \(state.died.map(date) ?? "unknown")\(attempts)\(error)"
+        case .ended:
+            guard let outcome = state.outcome else { return "\(name): ended; its outcome is not kept with its id" }
+            let paths = outcome.outputs.compactMap(\.path).map { " \(TextColumns.oneLine($0))" }.joined()
+            return "\(name): \(outcome.status.rawValue), \(Counted.of(outcome.attempts, "attempt"))\(error)\(paths)"
+        }
+    }
+
+    private static func date(_ seconds: Double) -> String {
+        Date(timeIntervalSince1970: seconds).formatted(.iso8601)
+    }
+}

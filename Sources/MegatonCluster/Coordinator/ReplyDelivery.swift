@@ -1,0 +1,120 @@
+internal import Foundation
+internal import Logging
+internal import MegatonPipeline
+internal import MegatonRedis
+
+/// Sends outcomes from the outbox to the lists of clients, while this process leads.
+///
+/// At least once: entries leave the outbox after they were delivered, and a leader that dies in between leaves them to
+/// its successor. Outcomes for one list stay in order. A list that cannot take its outcomes loses them, so that it
+/// holds up no other.
+struct ReplyDelivery: Sendable {
+    let queue: JobQueue
+    /// Name of the leader.
+    let name: String
+    let epoch: Int
+    let logger: Logger
+
+    /// Maximum number of entries in one step: one has at most some 64 KiB, and Redis serves no other client meanwhile.
+    private static let entriesAtOnce = 64
+    /// Pause while another process leads: the tasks beside this one notice it soon, and end it.
+    private static let supersededPause: Duration = .seconds(1)
+    /// Interval between two warnings of the same kind.
+    private static let warningInterval: Duration = .seconds(60)
+
+    /// Delivers until the task is cancelled.
+    ///
+    /// - Parameter wait: returns when there may be further entries.
+    func run(wait: () async -> Void) async {
+        var failures = Backoff()
+        var warnings: [Warning: ContinuousClock.Instant] = [:]
+        await repeating {
+            do throws(RedisError) {
+                let count = try await step(&warnings)
+                failures.reset()
+                guard let count else { return Self.supersededPause }
+                if count == 0 { await wait() }
+                return .zero
+            } catch {
+                if Task.isCancelled { return nil }
+                warn(.failure, &warnings, "outcomes cannot be sent to clients; retrying", [LogKey.error: "\(error)"])
+                return failures.next(after: error)
+            }
+        }
+    }
+
+    /// Events that are logged once in an interval.
+    private enum Warning { case failure, refused, full, damaged }
+
+    private func warn(
+        _ kind: Warning,
+        _ warnings: inout [Warning: ContinuousClock.Instant],
+        _ message: Logger.Message,
+        _ metadata: Logger.Metadata
+    ) {
+        if let last = warnings[kind], .now - last < Self.warningInterval { return }
+        warnings[kind] = .now
+        logger.warning(message, metadata: metadata)
+    }
+
+    /// Delivers the first entries.
+    ///
+    /// - Returns: their number; nil if another process leads.
+    private func step(_ warnings: inout [Warning: ContinuousClock.Instant]) async throws(RedisError) -> Int? {
+        guard
+            let (entries, listBytes) = try await queue.outbox(limit: Self.entriesAtOnce, name: name, epoch: epoch)
+        else { return nil }
+        if entries.isEmpty { return 0 }
+        var lost = 0
+        // The time to live of a list is that of its last outcome.
+        var (lists, outcomes, ttls): ([String], [String: [Data]], [String: Int]) = ([], [:], [:])
+        for data in entries {
+            guard let entry = OutboxEntry(data) else {
+                lost += 1
+                warn(.damaged, &warnings, "an entry of the outbox is damaged and was dropped", [:])
+                continue
+            }
+            if ttls.updateValue(entry.ttl, forKey: entry.list) == nil { lists.append(entry.list) }
+            outcomes[entry.list, default: []].append(entry.outcome)
+        }
+        for list in lists {
+            let own = outcomes[list] ?? []
+            do throws(RedisError) {
+                let deleted = try await queue.deliver(
+                    own,
+                    to: list,
+                    ttl: ttls[list] ?? JobReply.defaultTTL,
+                    listBytes: listBytes
+                )
+                lost += deleted
+                if deleted > 0 {
+                    warn(
+                        .full,
+                        &warnings,
+                        "a client does not read its outcomes; the oldest of its list were deleted",
+                        [LogKey.list: "\(list)", LogKey.count: "\(deleted)"]
+                    )
+                }
+            } catch {
+                guard isRefusal(error) else { throw error }
+                lost += own.count
+                warn(
+                    .refused,
+                    &warnings,
+                    """
+                    outcomes were dropped, as Redis refuses the list of a client: the key must be a list or free, and \
+                    one that the Redis user of this process may write
+                    """,
+                    [LogKey.list: "\(list)", LogKey.count: "\(own.count)", LogKey.error: "\(error)"]
+                )
+            }
+        }
+        try await queue.removeReplies(entries, lost: lost, name: name, epoch: epoch)
+        return entries.count
+    }
+
+    /// Whether a repetition would have the same error: the key has another type, or may not be written.
+    private func isRefusal(_ error: RedisError) -> Bool {
+        [.server, .authentication].contains(error.code)
+    }
+}

@@ -1,0 +1,109 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+/// The limits of sources, as the options of `megaton run` set them: each refusal names its option.
+@Suite(.timeLimit(.minutes(3))) struct SourceLimitTests {
+    private let home: RunTests.Home
+
+    init() throws { home = try RunTests.Home() }
+
+    /// Runs with one worker, and returns the code and the message of the only job's error; nil if it is done.
+    private func error(
+        _ data: Data,
+        named name: String,
+        _ options: [String]
+    ) async throws -> (code: String, message: String)? {
+        let path = try home.directory.write(data, to: "in/\(name)")
+        let ending = try await home.run([path, "--workers", "1"] + options)
+        let outcome = try #require(try home.ledger().last, "\(ending.errors)")
+        #expect(ending.code == (outcome.error == nil ? 0 : 2), "\(ending.errors)")
+        return outcome.error.map { ($0.code, $0.message) }
+    }
+
+    private func expectRefusal(
+        _ data: Data,
+        named name: String,
+        _ options: [String],
+        _ code: String,
+        _ option: String
+    ) async throws {
+        let refusal = try #require(try await error(data, named: name, options), "\(options)")
+        #expect(refusal.code == code && refusal.message.contains(option), "\(refusal)")
+        #expect(!refusal.message.contains("RenderLimits") && !refusal.message.contains("Configuration"), "\(refusal)")
+    }
+
+    /// 200x100 pixels are 0.02 megapixels.
+    @Test func pixelsAreLimited() async throws {
+        let image = TestImage.quarters(width: 200, height: 100)
+        try await expectRefusal(image, named: "a.png", ["--max-pixels", "0.019"], "image_too_large", "--max-pixels")
+        #expect(try await error(image, named: "a.png", ["--max-pixels", "0.02"]) == nil)
+    }
+
+    /// The default refuses a header of 108 megapixels. With a larger limit the missing pixels are noticed instead.
+    @Test func anImageOf108MegapixelsNeedsALargerLimit() async throws {
+        let header = TestImage.bomb(width: 12_000, height: 9_000)
+        try await expectRefusal(header, named: "a.png", [], "image_too_large", "--max-pixels")
+        let other = try await error(header, named: "a.png", ["--max-pixels", "120", "--memory", "2048"])
+        #expect(other?.code == "corrupt_image", "\(String(describing: other))")
+    }
+
+    @Test func sidesAreLimited() async throws {
+        let image = TestImage.quarters(width: 300, height: 20)
+        try await expectRefusal(image, named: "a.png", ["--max-side", "299"], "side_too_long", "--max-side")
+        #expect(try await error(image, named: "a.png", ["--max-side", "300"]) == nil)
+    }
+
+    /// Of a file, and of a response that announces its length.
+    @Test func bytesAreLimited() async throws {
+        let image = TestImage.quarters(width: 600, height: 600)
+        #expect(image.count > 1 << 20)
+        try await expectRefusal(image, named: "a.png", ["--max-bytes", "1"], "too_large", "--max-bytes")
+        #expect(try await error(image, named: "a.png", ["--max-bytes", "2"]) == nil)
+        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+            let url = origin.url("/b.png").absoluteString
+            let ending = try await home.run([url, "--allow-private", "--workers", "1", "--max-bytes", "1"])
+            #expect(ending.code == 2, "\(ending.errors)")
+            let refusal = try #require(try home.ledger().last?.error)
+            #expect(refusal.code == "too_large" && refusal.message.contains("--max-bytes"), "\(refusal)")
+        }
+    }
+
+    /// A GIF of three frames: only renditions that keep the animation read them all.
+    @Test func framesAreLimited() async throws {
+        let kept = ["--format", "gif", "--animated", "--max-frames"]
+        try await expectRefusal(Self.animation, named: "a.gif", kept + ["2"], "too_many_frames", "--max-frames")
+        #expect(try await error(Self.animation, named: "a.gif", kept + ["3"]) == nil)
+    }
+
+    /// Three frames of one pixel each.
+    private static let animation: Data = {
+        let header = Data("GIF89a".utf8) + Data([1, 0, 1, 0, 0x80, 0, 0, 0, 0, 0, 255, 255, 255])
+        let control = Data([0x21, 0xF9, 4, 0, 10, 0, 0, 0])
+        let pixel = Data([0x2C, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 2, 0x44, 1, 0])
+        return header + (control + pixel) + (control + pixel) + (control + pixel) + Data([0x3B])
+    }()
+
+    /// Many large results of one source take longer than a second together.
+    @Test func theTimeOfARenderIsLimited() async throws {
+        let sizes = (3_000..<3_030).flatMap { ["--size", "\($0)x"] }
+        let image = try TestImage.jpeg(width: 6_000, height: 6_000)
+        let options = ["--format", "png", "--max-seconds", "1"] + sizes
+        try await expectRefusal(image, named: "a.jpg", options, "render_timed_out", "--max-seconds")
+    }
+
+    @Test(arguments: [
+        ["--max-pixels", "0"], ["--max-side", "0"], ["--max-bytes", "2048"], ["--max-frames", "0"],
+        ["--max-seconds", "0.5"],
+    ])
+    func limitsOutOfTheirRangeAreWrongUsage(_ option: [String]) async throws {
+        let ending = try await home.run(["/tmp"] + option)
+        #expect(ending.code == 64 && ending.errors.contains("\(option[0]) must be"), "\(ending.errors)")
+    }
+
+    /// The workers of a cluster have limits of their own.
+    @Test func aRunWithoutWorkersHasNoLimits() async throws {
+        let ending = try await home.run(["/tmp", "--redis", "redis://127.0.0.1:1", "--max-side", "100"])
+        #expect(ending.code == 64 && ending.errors.contains("--max-side has no effect"), "\(ending.errors)")
+    }
+}
