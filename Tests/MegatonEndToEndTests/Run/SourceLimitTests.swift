@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCluster
 import MegatonTestSupport
 import Testing
 
