@@ -47,6 +47,17 @@ struct BatchOptions: ParsableArguments {
 
     @OptionGroup var renditions: RenditionOptions
 
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Facts about each source that the ledger has beside its size, format, colors and placeholder: exif (date, "
+                + "make and model of the camera) and phash (a perceptual hash), separated by commas; none for no facts "
+                + "at all.",
+            valueName: "facts"
+        )
+    )
+    var facts: String?
+
     @Flag(
         name: .long,
         help: "Fetch and render again, whatever the cache has, and replace the images."
@@ -133,6 +144,7 @@ struct BatchOptions: ParsableArguments {
         if let timeout, !(timeout > 0 && timeout < 1e9) {
             throw ValidationError("--timeout must be a number of seconds, more than 0, not \(timeout.formatted()).")
         }
+        _ = try wantedFacts()
         try OptionRange.check("--weight", weight, 1...BatchPolicy.maximumWeight)
         try OptionRange.check("--pack", pack, 0...Pack.maximumSources)
         if Job.Priority(rawValue: priority) == nil {
@@ -168,6 +180,24 @@ struct BatchOptions: ParsableArguments {
         if (inputs + jobsFrom).filter({ $0 == "-" }).count > 1 {
             throw ValidationError("Standard input can be read once only: name - once, as an input or with --jobs-from.")
         }
+    }
+
+    /// The facts of `--facts`; nil if it was not given.
+    ///
+    /// - Throws: `ValidationError` for an unknown word, and for `none` beside others.
+    func wantedFacts() throws -> [Job.OptionalFact]? {
+        guard let facts else { return nil }
+        if facts == "none" { return [] }
+        var wanted: [Job.OptionalFact] = []
+        for word in facts.split(separator: ",", omittingEmptySubsequences: false) {
+            guard let fact = Job.OptionalFact(word: String(word)) else {
+                throw ValidationError(
+                    "--facts must be none, or a list of \(Job.OptionalFact.allowedWords) with commas, not \"\(facts)\"."
+                )
+            }
+            if !wanted.contains(fact) { wanted.append(fact) }
+        }
+        return wanted
     }
 
     /// Whether there are inputs beside the ledger of `--retry-failed`.

@@ -48,6 +48,8 @@ struct JobBuilder: Sendable {
         var renditionOption: String?
         /// Seconds since 1970 before which no job begins that names no time of its own.
         var notBefore: Double?
+        /// Facts that the outcomes have, for jobs that do not name theirs.
+        var facts: [Job.OptionalFact]?
     }
 
     private let settings: Settings
@@ -130,6 +132,7 @@ struct JobBuilder: Sendable {
         job.batch = settings.batch
         if settings.reloads { job.reload = true }
         job.notBefore = job.notBefore ?? settings.notBefore
+        job.facts = job.facts ?? settings.facts
         let isOwn = job.output != nil
         if job.kind == .process {
             if job.renditions == nil && job.preset == nil {
@@ -164,6 +167,7 @@ struct JobBuilder: Sendable {
         )
         if settings.reloads { job.reload = true }
         job.notBefore = settings.notBefore
+        job.facts = settings.facts
         return job
     }
 
@@ -263,7 +267,8 @@ extension BatchOptions {
             credential: credential,
             reloads: force,
             renditionOption: renditions.given,
-            notBefore: delay.map { Date().timeIntervalSince1970 + $0 }
+            notBefore: delay.map { Date().timeIntervalSince1970 + $0 },
+            facts: try wantedFacts()
         )
         return JobBuilder(settings, OutputGuard(selection, overwrites: overwrite, roots: roots, files: files))
     }

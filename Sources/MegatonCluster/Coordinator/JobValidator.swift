@@ -110,6 +110,7 @@ struct JobValidator: Sendable {
             if let failOn = job.failOn { fields.append("failOn=\(failOn.rawValue)") }
             if let replace = job.replace { fields.append("replace=\(replace.rawValue)") }
             if job.reload == true { fields.append("reload") }
+            if let facts = job.facts { fields.append("facts=\(facts.map(\.rawValue).joined(separator: ","))") }
             for rendition in job.renditions ?? [] { fields += [rendition.name] + rendition.identity }
             var hash = SHA256()
             // Each field with its length, so that no field can pass for two.

@@ -58,6 +58,7 @@ extension Job: Decodable {
         case .failOn: Field(key, \.failOn)
         case .replace: Field(key, \.replace)
         case .reload: Field(key, \.reload, allowed: allowedTruths) { _ in nil }
+        case .facts: Field(key, \.facts, allowed: allowedFacts) { $0.strings()?.words() }
         case .refused: Field(key, \.refused, allowed: "are reasons of the client that submits the job") { _ in nil }
         case .idempotencyKey: Field(key, \.idempotencyKey, allowed: allowedKeys) { $0.string() }
         case .idempotencyTTL: Field(key, \.idempotencyTTL, allowed: allowedTTLs) { $0.int() }
@@ -194,6 +195,7 @@ extension Job: Decodable {
     /// Maximum number of seconds from now to `notBefore`.
     package static let maximumDelay = 366.0 * 24 * 3600
     private static let allowedKeys = "are texts of 1 to 128 bytes"
+    private static let allowedFacts = "are lists of \(OptionalFact.allowedWords); an empty one is for none"
     private static let allowedTTLs = "are whole numbers of seconds from 1 to 604800"
 
     static let batchSizes = 1...1_000_000_000
@@ -262,6 +264,14 @@ extension Job.Field {
     /// A word that keeps its default if it is missing.
     fileprivate init<Word: WordChoice>(_ key: Job.CodingKeys, _ path: any WritableKeyPath<Job, Word> & Sendable) {
         self.init(key, path, allowed: Word.allowedWords) { $0.string().flatMap(Word.init(word:)) }
+    }
+}
+
+extension [String] {
+    /// The values of these words; nil if one of them has none.
+    fileprivate func words<Word: WordChoice>() -> [Word]? {
+        let values = compactMap(Word.init(word:))
+        return values.count == count ? values : nil
     }
 }
 

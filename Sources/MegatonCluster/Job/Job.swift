@@ -27,6 +27,14 @@ public struct Job: Sendable, Hashable, Encodable {
         case all
     }
 
+    /// Facts about the source that an outcome has only if its job asks for them.
+    public enum OptionalFact: String, WordChoice {
+        /// Date, make and model of its EXIF.
+        case exif
+        /// Perceptual hash.
+        case phash
+    }
+
     /// `[A-Za-z0-9._:-]{1,128}`, or a whole number in JSON; if nil, the coordinator assigns one. It is unique within
     /// its batch: other batches may use the same id.
     public var id: String?
@@ -82,6 +90,8 @@ public struct Job: Sendable, Hashable, Encodable {
     package var batchSize: Int?
     /// Where the outcome is sent; nil for the ledger of the batch only.
     package var reply: JobReply?
+    /// Facts about the source that the outcome has beside those that it always has; none at all if the list is empty.
+    public var facts: [OptionalFact]?
     /// Why the client that submits the job refuses it. The job fails as `invalid_job` with this message, and its batch
     /// counts it.
     package var refused: String?
@@ -89,7 +99,7 @@ public struct Job: Sendable, Hashable, Encodable {
     /// The fields of the wire form, in the order in which they are checked.
     enum CodingKeys: String, CodingKey, CaseIterable {
         case source, credential, id, kind, renditions, preset, output, batch, priority, attempts
-        case ignoreRememberedFailures, labels, requeuedFrom, failOn, replace, reload, refused
+        case ignoreRememberedFailures, labels, requeuedFrom, failOn, replace, reload, refused, facts
         case idempotencyKey = "key"
         case idempotencyTTL = "keyTTL"
         case notBefore, reply, batchSize

@@ -98,6 +98,9 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     /// Remarks about the result: damage despite which an image was rendered, a color profile that does not fit. Nil if
     /// there are none; at most eight.
     public var notes: [String]?
+    /// Facts about the source, as far as the job wants them; nil if no rendition was made or found, or if all were
+    /// found in a cache that an earlier version has written.
+    public var facts: SourceFacts?
     /// The worker that ended it, `host:pid:random`; nil if no worker did.
     public var worker: String?
     /// The whole job, if it failed and could be read: `megaton run --retry-failed` submits it again. Left out above
@@ -141,6 +144,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         var json = PlainJSON(capacity: 512)
         json.open("{")
         json.field("attempts", attempts)
+        if let facts { json.field(facts) }
         json.field("id", id)
         json.field("notes", notes)
         json.name("outputs")

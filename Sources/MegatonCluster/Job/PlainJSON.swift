@@ -75,6 +75,8 @@ struct PlainJSON {
         bytes.append(quote)
     }
 
+    mutating func bool(_ value: Bool) { bytes.append(contentsOf: (value ? "true" : "false").utf8) }
+
     mutating func number(_ value: Int) { bytes.append(contentsOf: String(value).utf8) }
 
     mutating func number(_ value: Double) {
@@ -98,6 +100,12 @@ extension String: PlainValue {
     func write(to json: inout PlainJSON) { json.string(self) }
 
     static func read(_ reader: inout PlainJSONReader) -> String? { reader.string() }
+}
+
+extension Bool: PlainValue {
+    func write(to json: inout PlainJSON) { json.bool(self) }
+
+    static func read(_ reader: inout PlainJSONReader) -> Bool? { reader.bool() }
 }
 
 extension Int: PlainValue {

@@ -73,6 +73,7 @@ extension CachedData.Metadata: PlainObject {
     mutating func visit(_ visitor: inout some PlainVisitor) {
         visitor.field("age", &age)
         visitor.field("etag", &etag)
+        visitor.field("facts", &facts)
         visitor.field("generation", &generation)
         visitor.field("headers", &headers)
         visitor.field("height", &height)

@@ -132,6 +132,7 @@ extension JobHandler {
         outcome.seconds = end.seconds
         outcome.times = JobOutcome.Times(seconds: end.seconds, end.metrics.times)
         outcome.notes = end.metrics.notes.isEmpty ? nil : end.metrics.notes
+        outcome.facts = end.metrics.facts
         switch end.result {
         case .done(let outputs):
             outcome.outputs = outputs

@@ -246,6 +246,7 @@ struct JobHandler: Sendable {
         outcome.times = JobOutcome.Times(seconds: seconds, attempt.metrics.times)
         let notes = attempt.metrics.notes
         outcome.notes = notes.isEmpty ? nil : notes
+        outcome.facts = attempt.metrics.facts
         return outcome
     }
 

@@ -45,10 +45,20 @@ package struct JobRunner: JobRunning {
             }
             let responses = try await pipeline.renditions(renditions, for: request, metrics: metrics)
             for response in responses { metrics.add(notes: response.notes) }
+            metrics.facts = Self.facts(of: responses, for: job)
             return .done(try await deliver(responses, of: job, metrics: metrics))
         } catch {
             return .failed(named(error))
         }
+    }
+
+    /// The facts that the job wants. If a rendition was made now, they are about the source as it is now.
+    private static func facts(of responses: [RenditionResponse], for job: Job) -> SourceFacts? {
+        if let wanted = job.facts, wanted.isEmpty { return nil }
+        let known = responses.filter { $0.facts != nil }
+        let wanted = job.facts ?? []
+        return (known.first { $0.source == .render } ?? known.first)?.facts?
+            .keeping(exif: wanted.contains(.exif), perceptualHash: wanted.contains(.phash))
     }
 
     /// Names the program's options in an error message, in the place of the library's settings.

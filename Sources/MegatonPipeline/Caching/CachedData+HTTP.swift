@@ -206,6 +206,7 @@ extension CachedData {
         metadata.width = image.size.width
         metadata.height = image.size.height
         metadata.notes = image.notes.isEmpty ? nil : image.notes
+        metadata.facts = image.facts?.packed
         self.init(data: image.data, metadata: metadata)
     }
 
@@ -216,6 +217,7 @@ extension CachedData {
         metadata.width = self.metadata.width
         metadata.height = self.metadata.height
         metadata.notes = self.metadata.notes
+        metadata.facts = self.metadata.facts
         return CachedData(data: data, metadata: metadata, checksum: checksum)
     }
 

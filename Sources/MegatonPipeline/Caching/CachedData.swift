@@ -38,6 +38,8 @@ package struct CachedData: Sendable, Equatable {
         package var headers: [String: String]?
         /// Notes of a rendition, see ``RenditionResponse/notes``. Nil if there are none.
         package var notes: [String]?
+        /// Packed facts about the source of a rendition, see ``RenditionResponse/facts``. Nil if there are none.
+        package var facts: String?
 
         package init(
             type: String? = nil,

@@ -48,6 +48,7 @@ public final class PipelineMetrics: Sendable {
         var waits = QueueWaits()
         var times = StageTimes()
         var notes: [String] = []
+        var facts: SourceFacts?
     }
 
     private let state = Mutex(State())
@@ -72,6 +73,12 @@ public final class PipelineMetrics: Sendable {
     package func add(notes: [String]) {
         if notes.isEmpty { return }
         state.withLock { $0.notes = RenderNotes.merged($0.notes, notes) }
+    }
+
+    /// Facts about the source: see ``RenditionResponse/facts``.
+    package var facts: SourceFacts? {
+        get { state.withLock { $0.facts } }
+        set { state.withLock { $0.facts = newValue } }
     }
 
     func add(_ time: Duration, to stage: WritableKeyPath<StageTimes, Duration>) {

@@ -26,6 +26,8 @@ public struct RenditionResponse: Sendable {
     /// Notes on problems of the source, in sentences for people: damage in spite of which it was rendered, or a color
     /// profile that does not fit. At most eight.
     public let notes: [String]
+    /// Facts about the source, which a cached rendition keeps. Nil if an earlier version has cached it.
+    public let facts: SourceFacts?
 }
 
 extension RenditionResponse {
@@ -37,7 +39,8 @@ extension RenditionResponse {
             source: .render,
             checksum: nil,
             cacheLayer: nil,
-            notes: image.notes
+            notes: image.notes,
+            facts: image.facts
         )
     }
 
@@ -50,7 +53,8 @@ extension RenditionResponse {
             source: .cache,
             checksum: cached.checksum,
             cacheLayer: cached.layer,
-            notes: RenderNotes.merged([], cached.metadata.notes ?? [])
+            notes: RenderNotes.merged([], cached.metadata.notes ?? []),
+            facts: cached.metadata.facts.flatMap(SourceFacts.init(packed:))
         )
     }
 
@@ -72,7 +76,8 @@ extension RenditionResponse {
             source: source,
             checksum: checksum,
             cacheLayer: cacheLayer,
-            notes: notes
+            notes: notes,
+            facts: facts
         )
     }
 }

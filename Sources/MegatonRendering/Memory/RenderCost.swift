@@ -77,7 +77,9 @@ extension RenderPlan {
         let base = Double(pass.base.width) * Double(pass.base.height)
         // An image that is handed to the caller or shared by several steps is held in memory, as are all frames of an
         // animation.
-        let isHeld = pass.steps.count != 1 || pass.frames > 1 || steps[pass.steps[0]].needsMemory
+        let isHeld =
+            pass.steps.count != 1 || pass.frames > 1 || steps[pass.steps[0]].needsMemory
+            || (!pass.usesPlanes && steps[pass.steps[0]].isHeldForFacts)
         let held = isHeld ? base * 4 * Double(pass.frames) * levels : 0
         let encoding = pass.steps.map { index in
             let size = steps[index].output
@@ -99,4 +101,11 @@ extension RenderPlan.Step {
         case .at, nil: false
         }
     }
+
+    /// Pixels up to which a scaled image is held for facts about it.
+    private static let heldPixels = 4 << 20
+
+    /// Whether the scaled image is held so that facts are about all of it: encoding a crop reads only a part. The facts
+    /// of a larger image are about its crop.
+    var isHeldForFacts: Bool { crop != nil && frames == 1 && scaled.width * scaled.height <= Self.heldPixels }
 }

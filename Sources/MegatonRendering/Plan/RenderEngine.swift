@@ -27,7 +27,7 @@ package protocol RenderEngine: Sendable {
 }
 
 extension RenderEngine {
-    /// Renders every step of the plan, in order.
+    /// Renders every step of the plan, in order, and adds the facts about the source.
     package func execute(
         _ plan: RenderPlan,
         _ data: Data,
@@ -38,7 +38,13 @@ extension RenderEngine {
             let images = try render(pass, of: plan, from: data, deadline: deadline)
             for (index, image) in zip(pass.steps, images) { encoded[index] = image }
         }
-        return encoded.compactMap { $0 }
+        let images = encoded.compactMap { $0 }
+        let facts = SourceFacts(plan.probe, data, images.lazy.compactMap(\.pixels).first)
+        return images.map { image in
+            var image = image
+            image.facts = facts
+            return image
+        }
     }
 }
 

@@ -27,7 +27,9 @@ final class PlanarJPEGEngine: Sendable {
                 codec.decode($0, plan.probe, shrink: plan.shrink(pass), isWhole: isWhole)
             }
             guard let decoded else { return nil }
-            var pyramid = PlanePyramid(decoded, pass, EXIFOrientation(plan.probe.orientation))
+            let orientation = EXIFOrientation(plan.probe.orientation)
+            let pixels = PixelFacts(SmallImage(decoded, orientation))
+            var pyramid = PlanePyramid(decoded, pass, orientation)
             var images: [Int: EncodedImage] = [:]
             for index in plan.fromLargeToSmall(pass) {
                 let step = plan.steps[index]
@@ -41,7 +43,8 @@ final class PlanarJPEGEngine: Sendable {
                     data: bytes,
                     size: image.size,
                     maker: .planes,
-                    notes: plan.probe.notes
+                    notes: plan.probe.notes,
+                    pixels: pixels
                 )
             }
             return pass.steps.compactMap { images[$0] }

@@ -17,6 +17,8 @@ package struct ImageProbe: Sendable, Equatable {
     var sampleBytes = 1
     /// Whether its colors are RGB with an embedded profile.
     var hasRGBProfile = false
+    /// Whether one of its channels is alpha.
+    var hasAlpha = false
     /// The layout of its planes, if the planes engine can work on them: a JPEG whose colors are sRGB or gray.
     var planes: ChromaSampling?
     /// See ``RenditionResponse/notes``.

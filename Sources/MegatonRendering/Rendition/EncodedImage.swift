@@ -13,6 +13,10 @@ package struct EncodedImage: Sendable {
     package var maker = Maker.libvips
     /// See ``RenditionResponse/notes``.
     package var notes: [String] = []
+    /// Facts about the pixels of the source, which the engine sampled while it rendered.
+    package var pixels: PixelFacts?
+    /// Facts about the source; `RenderEngine.execute` sets them.
+    package var facts: SourceFacts?
 }
 
 /// Limits on the remarks about a render, which are stored in caches and ledgers.

@@ -100,12 +100,13 @@ package struct VipsEngine: RenderEngine {
         _ source: DecodingAttempt.Source,
         _ limit: VipsImage.Stop
     ) throws(VipsError) -> [EncodedImage] {
+        let sampler = PixelSampler()
         let first = try source.open(Self.loadOptions(plan, pass))
             .thumbnail(pass.base, keepsProfile: pass.keepsProfile)
         var base = first
         if pass.steps.count > 1 {
             // Without the profile: colors are sRGB already and must not be converted again.
-            base = try first.keeping(pass.keepsProfile ? [.copyright, .profile] : .copyright)
+            base = try sampler.sampling(first.keeping(pass.keepsProfile ? [.copyright, .profile] : .copyright))
                 .inMemory(stop: limit)
                 .readInOrder()
         }
@@ -113,21 +114,30 @@ package struct VipsEngine: RenderEngine {
         var images: [Int: EncodedImage] = [:]
         for index in plan.fromLargeToSmall(pass) {
             let step = plan.steps[index]
-            let image = try arrange(try pyramid.make(step.scaled, limit), step, limit)
+            let image = try arrange(try pyramid.make(step.scaled, limit), step, sampler, limit)
             var rendition = step.rendition
             if !pass.keepsProfile { rendition.profile = .srgb }
             images[index] = EncodedImage(data: try image.encode(rendition, stop: limit), size: image.size)
         }
-        return pass.steps.compactMap { images[$0] }
+        let pixels = sampler.image(of: plan.probe.uprightSize).map(PixelFacts.init)
+        return pass.steps.compactMap { index in
+            images[index].map { image in
+                var image = image
+                image.pixels = pixels
+                return image
+            }
+        }
     }
 
     private func arrange(
         _ scaled: VipsImage,
         _ step: RenderPlan.Step,
+        _ sampler: PixelSampler,
         _ limit: VipsImage.Stop
     ) throws(VipsError) -> VipsImage {
-        var image = try scaled.eightBit()
-        if step.needsMemory { image = try image.inMemory(stop: limit) }
+        let isHeld = step.needsMemory || (!sampler.isUsed && step.isHeldForFacts)
+        var image = try sampler.sampling(scaled.eightBit())
+        if isHeld { image = try image.inMemory(stop: limit) }
         let rendition = step.rendition
         let color = rendition.background
         if let crop = step.crop {
@@ -193,6 +203,7 @@ extension VipsImage {
             isProgressive: integer("jpeg-multiscan", default: 0) == 1 || integer("interlaced", default: 0) == 1,
             sampleBytes: bytesPerSample,
             hasRGBProfile: hasProfile && isRGB,
+            hasAlpha: hasAlpha,
             notes: notes
         )
     }
