@@ -66,6 +66,22 @@ static inline int megaton_vips_solid(
     return *out == NULL ? -1 : 0;
 }
 
+/// The lightness of each color, and alpha as it was.
+static inline int megaton_vips_to_gray(VipsImage *_Nonnull in, VipsImage *_Nullable *_Nonnull out) {
+    return vips_colourspace(in, out, VIPS_INTERPRETATION_B_W, NULL);
+}
+
+// MARK: - Text
+
+/// Draws a line of text as a mask of one 8-bit band, no larger than its letters.
+///
+/// @param markup Text in Pango's markup: the caller escapes what must not be read as such.
+/// @param resolution Dots per inch; at 72 the font has 24 pixels.
+static inline int megaton_vips_text(
+    const char *_Nonnull markup, int resolution, VipsImage *_Nullable *_Nonnull out) {
+    return vips_text(out, markup, "font", "sans 24", "dpi", resolution, NULL);
+}
+
 // MARK: - Geometry
 
 static inline int megaton_vips_place(

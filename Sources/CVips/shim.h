@@ -122,18 +122,6 @@ static inline int megaton_vips_extract(
     return vips_extract_area(in, out, left, top, width, height, NULL);
 }
 
-/// Centers the image on a canvas of width x height.
-static inline int megaton_vips_pad(
-    VipsImage *_Nonnull in, int width, int height, const double *_Nonnull background, int count,
-    VipsImage *_Nullable *_Nonnull out) {
-    VipsArrayDouble *color = vips_array_double_new(background, count);
-    int result = vips_gravity(
-        in, out, VIPS_COMPASS_DIRECTION_CENTRE, width, height, "extend", VIPS_EXTEND_BACKGROUND, "background", color,
-        NULL);
-    vips_area_unref(VIPS_AREA(color));
-    return result;
-}
-
 /// Blends the alpha channel into a background of one value for each of the other bands.
 static inline int megaton_vips_flatten(
     VipsImage *_Nonnull in, const double *_Nonnull background, int count, VipsImage *_Nullable *_Nonnull out) {

@@ -77,7 +77,7 @@ struct CoordinatorCommand: AsyncParsableCommand {
             var configuration = Coordinator.Configuration()
             configuration.keys = redis.keys
             configuration.window = window
-            configuration.presets = try loadPresets()
+            configuration.presets = try presets.map(PresetFile.load) ?? [:]
             configuration.batchRetention = .seconds(keepBatches * 24 * 3600)
             configuration.retention.deadLetters = .seconds(keepDead * 24 * 3600)
             configuration.retention.deadLetterBytes = deadLimit.map { $0 * 1024 * 1024 }
@@ -95,20 +95,6 @@ struct CoordinatorCommand: AsyncParsableCommand {
                     try await coordinator.start(waitingForRedis: $0)
                 }
             }
-        }
-    }
-
-    private func loadPresets() throws -> [String: [Rendition]] {
-        guard let presets else { return [:] }
-        do {
-            return try JSONDecoder().decode(
-                [String: [Rendition]].self,
-                from: Data(contentsOf: URL(fileURLWithPath: presets))
-            )
-        } catch {
-            throw CLIError.usage(
-                FieldProblem.sentence("--presets \(presets) cannot be read: \(CLIError.reason(error))")
-            )
         }
     }
 }

@@ -94,6 +94,12 @@ struct RunCommand: AsyncParsableCommand {
             )
         }
         try refuseOptionsWithoutEffect()
+        if let preset = batch.presets.preset, batch.presets.presets == nil, !redis.namesRedis {
+            throw ValidationError(
+                "--preset \(preset) needs --presets FILE: this run starts a coordinator of its own, which knows no other "
+                    + "presets."
+            )
+        }
         // The workers of a cluster may have it enabled.
         let writesJXL = try batch.renditions.renditions().contains { $0.format == .jxl }
         if writesJXL && !worker.additionalTypes.contains(.jxl) && !redis.namesRedis {
@@ -135,6 +141,8 @@ struct RunCommand: AsyncParsableCommand {
                         + "it."
                 )
             }
+            // Checked here for the same reason; the workers read the directory themselves.
+            _ = try await worker.loadedWatermarks()
             let shutdown = ShutdownSignal()
             let result = try await ProcessSignals.forwarded(to: shutdown) {
                 let paths = try await preparedPaths()
@@ -267,6 +275,8 @@ struct RunCommand: AsyncParsableCommand {
         var configuration = Coordinator.Configuration()
         configuration.keys = redis.keys
         configuration.furtherControls = Array(control.dropFirst())
+        // Jobs have the renditions of these presets already: messages about other names list them.
+        configuration.presets = try batch.presets.load()
         if worker.policy == .storeReused {
             configuration.caches = redis.namesRedis ? try redis.caches() : control
         }

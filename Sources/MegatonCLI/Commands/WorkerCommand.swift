@@ -114,6 +114,7 @@ struct WorkerCommand: AsyncParsableCommand {
                 }
                 let logger = log.logger("megaton.worker")
                 try worker.apply(to: &configuration, logger: logger)
+                configuration.watermarks = try await worker.loadedWatermarks()
                 if configuration.roots.isEmpty && configuration.readRoots.isEmpty {
                     logger.notice("no directory is allowed: file sources and outputs fail without --allow-root")
                 }

@@ -46,6 +46,7 @@ struct BatchOptions: ParsableArguments {
     var exclude: [String] = []
 
     @OptionGroup var renditions: RenditionOptions
+    @OptionGroup var presets: PresetOptions
 
     @Option(
         name: .long,
@@ -170,8 +171,14 @@ struct BatchOptions: ParsableArguments {
         if report, let ledger, LedgerPath.descriptor(of: ledger) != nil {
             throw ValidationError("--report needs a ledger that is a file, and --ledger \(ledger) is none.")
         }
+        if presets.preset != nil, let option = renditions.given {
+            throw ValidationError(
+                "\(option) does not go with --preset: the preset has all options of its renditions. Leave out one of "
+                    + "them."
+            )
+        }
         // Beside inputs, these options apply to the inputs.
-        if !hasInputs, retryFailed != nil, let option = renditions.given {
+        if !hasInputs, retryFailed != nil, let option = givenRenditionOption {
             throw ValidationError(
                 "\(option) does not go with --retry-failed alone: failed jobs are repeated with their original "
                     + "options. For other renditions, name the inputs."
@@ -200,6 +207,9 @@ struct BatchOptions: ParsableArguments {
         return wanted
     }
 
+    /// The first option that says which renditions are made; nil if none was given.
+    var givenRenditionOption: String? { renditions.given ?? presets.preset.map { _ in "--preset" } }
+
     /// Whether there are inputs beside the ledger of `--retry-failed`.
     var hasInputs: Bool { !inputs.isEmpty || !jobsFrom.isEmpty }
 
@@ -220,6 +230,7 @@ struct BatchOptions: ParsableArguments {
         if json { try StandardStreams.requireOutput(for: "the object of --json") }
         try InputReader.check(inputs + jobsFrom + (retryFailed.map { [$0] } ?? []))
         if let retryFailed { try RetryLedger(path: retryFailed).check() }
+        _ = try presets.load()
         if let ledger { try checkLedger(ledger) }
         if report, let ledger { try ReportPage.check(ReportPage.path(beside: LedgerPath.absolute(ledger))) }
     }
@@ -227,7 +238,8 @@ struct BatchOptions: ParsableArguments {
     /// - Throws: `CLIError` if the ledger would overwrite an input.
     func checkLedger(_ path: String) throws {
         guard LedgerPath.descriptor(of: path) == nil else { return }
-        let files = inputs.map(FileNames.localPath) + jobsFrom + (retryFailed.map { [$0] } ?? [])
+        let files =
+            inputs.map(FileNames.localPath) + jobsFrom + [retryFailed, presets.presets].compactMap { $0 }
         for input in files where input != "-" && RetryLedger.isSame(input, path) {
             throw CLIError.usage("the ledger would overwrite the input \(input). Name another file with --ledger.")
         }

@@ -65,7 +65,7 @@ struct RenditionOptions: ParsableArguments {
     private func checked(_ rendition: Rendition, _ argument: String, _ text: String) throws -> Rendition {
         guard let problem = rendition.problem else { return rendition }
         let field = String(problem.path.prefix { $0 != "." })
-        let isInArgument = text.split(separator: ",").contains { $0.hasPrefix("\(field)=") }
+        let isInArgument = Self.fields(of: text).contains { $0.hasPrefix("\(field)=") }
         if let flag = values.first(where: { $0.flag.option.name == field })?.flag.name, !isInArgument {
             throw ValidationError("\(flag)\(problem.path.dropFirst(field.count)) \(problem.problem).")
         }
@@ -119,7 +119,7 @@ struct RenditionOptions: ParsableArguments {
     private static func parse(_ text: String, _ template: Rendition) throws -> Rendition {
         var rendition = template
         var given: Set<String> = []
-        for part in text.split(separator: ",") {
+        for part in fields(of: text) {
             let pair = part.split(separator: "=", maxSplits: 1).map(String.init)
             guard pair.count == 2 else {
                 throw ValidationError("--rendition must be a list of field=value, not \"\(part)\".")
@@ -140,6 +140,26 @@ struct RenditionOptions: ParsableArguments {
             rendition.name = Rendition.defaultName(width: rendition.width, height: rendition.height)
         }
         return rendition
+    }
+
+    /// The parts of a `--rendition`. Commas within the JSON object of a watermark do not end a field.
+    private static func fields(of text: String) -> [Substring] {
+        var (depth, isQuoted, isEscaped) = (0, false, false)
+        return text.split { character in
+            if isEscaped {
+                isEscaped = false
+                return false
+            }
+            switch character {
+            case "\\" where isQuoted: isEscaped = true
+            case "\"" where depth > 0: isQuoted.toggle()
+            case "{" where !isQuoted: depth += 1
+            case "}" where !isQuoted: depth = max(0, depth - 1)
+            case ",": return depth == 0
+            default: break
+            }
+            return false
+        }
     }
 
     /// The fields that are not in the example of `--rendition`.

@@ -142,6 +142,16 @@ struct WorkerOptions: ParsableArguments {
     var engine = RenderEngineChoice.auto.rawValue
 
     @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Directory of the images that watermarks of renditions may name: at most 64 files of 8 MiB, which are read "
+                + "at the start.",
+            valueName: "dir"
+        )
+    )
+    var watermarks: String?
+
+    @Option(
         name: .customLong("host-concurrency"),
         help: "Maximum number of concurrent requests of the whole cluster to one host."
     )
@@ -194,6 +204,7 @@ struct WorkerOptions: ParsableArguments {
     var connectTimeout = 5.0
 
     mutating func validate() throws {
+        if watermarks?.isEmpty == true { throw ValidationError("--watermarks is empty; it must name a directory.") }
         if credentials?.isEmpty == true { throw ValidationError("--credentials is empty; it must name a file.") }
         try OptionRange.check("--memory", memory, 1...1_048_576, " MiB")
         try OptionRange.check("--host-concurrency", hostConcurrency, 1...100_000)
@@ -290,6 +301,8 @@ struct WorkerOptions: ParsableArguments {
             "AddressPolicy.allowsPrivate": "--allow-private",
             "add it to AddressPolicy.ports": "give it with --allow-port",
             "Set Configuration.renderEngine to .vips": "Give --engine vips",
+            "the directory of Configuration.watermarks, and start the process again":
+                "the directory of --watermarks, and start the workers again",
             "the sources allowed": "the sources allowed (--allow-source)",
             "the limit of a fetch": "the limit of a fetch (--fetch-timeout)",
             "the limit of a stall": "the limit of a stall (--stall-timeout)",
@@ -328,6 +341,26 @@ struct WorkerOptions: ParsableArguments {
             if file.isExposed {
                 logger.warning("the credentials file is readable by others; run chmod 600 on it")
             }
+        }
+    }
+
+    /// The images of `--watermarks`; nil without the option. They are decoded on a thread of their own.
+    ///
+    /// - Throws: `CLIError` with the file and its fault.
+    func loadedWatermarks() async throws -> Watermarks? {
+        guard let watermarks else { return nil }
+        let directory = URL(fileURLWithPath: FileNames.absolutePath(watermarks), isDirectory: true)
+        let thread = ThreadPool(
+            name: "megaton-marks",
+            count: 1,
+            stackSize: 8 << 20,
+            onThreadExit: VipsRuntime.endThread
+        )
+        defer { thread.stop() }
+        do {
+            return try await thread.run { try Watermarks(directory: directory) }
+        } catch let error as ImagePipeline.Error {
+            throw CLIError.usage("--watermarks: \(error.message)")
         }
     }
 
@@ -379,7 +412,8 @@ struct WorkerOptions: ParsableArguments {
         let options: [(name: String, isGiven: Bool)] = [
             ("--allow-read", !allowRead.isEmpty), ("--allow-private", allowPrivate),
             ("--allow-port", !allowPort.isEmpty), ("--allow-source", !allowSource.isEmpty),
-            ("--credentials", credentials != nil), ("--s3-endpoint", s3Endpoint != nil),
+            ("--credentials", credentials != nil), ("--watermarks", watermarks != nil),
+            ("--s3-endpoint", s3Endpoint != nil),
             ("--s3-region", s3Region != usual.s3Region), ("--memory", memory != nil),
             ("--cache-policy", cachePolicy != usual.cachePolicy),
             ("--local-cache", localCache != nil), ("--local-cache-size", localCacheSize != usual.localCacheSize),
@@ -407,6 +441,7 @@ struct WorkerOptions: ParsableArguments {
         for port in allowPort { arguments += ["--allow-port", String(port)] }
         arguments += allowSource.flatMap { ["--allow-source", $0] } + allowType.flatMap { ["--allow-type", $0] }
         if let credentials { arguments += ["--credentials", credentials] }
+        if let watermarks { arguments += ["--watermarks", FileNames.absolutePath(watermarks)] }
         if let s3Endpoint { arguments += ["--s3-endpoint", s3Endpoint] }
         arguments += ["--s3-region", s3Region]
         arguments += ["--cache-policy", cachePolicy, "--engine", engine, "--host-concurrency", String(hostConcurrency)]

@@ -36,6 +36,10 @@ struct JobBuilder: Sendable {
     struct Settings: Sendable {
         var batch: String
         var renditions: [Rendition]
+        /// Preset of the coordinator in the place of `renditions`.
+        var preset: String?
+        /// Presets that are known here: jobs with one of these names get its renditions.
+        var presets: [String: [Rendition]] = [:]
         /// Absolute path of the output directory; nil keeps the results in the cache.
         var output: String?
         var attempts: Int
@@ -81,7 +85,7 @@ struct JobBuilder: Sendable {
         switch input {
         case .source(let url, let path):
             var job = job(url)
-            job.renditions = settings.renditions
+            setRenditions(of: &job)
             job.output = template(path, url)
             job.credential = Self.isRemote(url) ? settings.credential : nil
             guardian.admit(&job, isOwn: false)
@@ -136,9 +140,12 @@ struct JobBuilder: Sendable {
         let isOwn = job.output != nil
         if job.kind == .process {
             if job.renditions == nil && job.preset == nil {
-                job.renditions = settings.renditions
+                setRenditions(of: &job)
             } else {
                 reportOwnRenditions(location)
+            }
+            if let name = job.preset, let preset = settings.presets[name] {
+                (job.preset, job.renditions) = (nil, preset)
             }
             if !isOwn { job.output = template(Self.path(of: job.source), job.source) }
         }
@@ -155,6 +162,11 @@ struct JobBuilder: Sendable {
         Terminal.error(
             "megaton: \(location) has renditions or a preset of its own: \(option) does not change such jobs."
         )
+    }
+
+    private func setRenditions(of job: inout Job) {
+        job.preset = settings.preset
+        job.renditions = settings.preset == nil ? settings.renditions : nil
     }
 
     private func job(_ source: String) -> Job {
@@ -258,15 +270,19 @@ extension BatchOptions {
         files: [String],
         delay: Double? = nil
     ) throws -> JobBuilder {
+        let known = try presets.load()
+        let preset = presets.preset.flatMap { known[$0] }
         let settings = JobBuilder.Settings(
             batch: batch,
-            renditions: try renditions.renditions(),
+            renditions: try preset ?? renditions.renditions(),
+            preset: preset == nil ? presets.preset : nil,
+            presets: known,
             output: selection.output,
             attempts: attempts,
             priority: Job.Priority(rawValue: priority) ?? .normal,
             credential: credential,
             reloads: force,
-            renditionOption: renditions.given,
+            renditionOption: givenRenditionOption,
             notBefore: delay.map { Date().timeIntervalSince1970 + $0 },
             facts: try wantedFacts()
         )

@@ -48,8 +48,9 @@ package struct NegativePolicy: Sendable {
             600
         case .renderTimedOut: 60
         // Rules and outputs belong to the request, not to the source; the others say nothing about the source at all.
-        case .invalidURL, .forbidden, .credentialMissing, .renderFailed, .outputFailed, .outputExists, .diskFull,
-            .waitTimedOut, .cancelled, .outputTooLarge, .tooCostly, .dataLoadingFailed, .dataMissingInCache,
+        case .invalidURL, .forbidden, .credentialMissing, .watermarkMissing, .renderFailed, .outputFailed,
+            .outputExists, .diskFull, .waitTimedOut, .cancelled, .outputTooLarge, .tooCostly, .dataLoadingFailed,
+            .dataMissingInCache,
             .decoderNotRegistered,
             .processingFailed, .encodingFailed, .pipelineInvalidated:
             nil

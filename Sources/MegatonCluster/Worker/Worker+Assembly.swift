@@ -95,6 +95,7 @@ extension Worker {
         pipeline.dataCachePolicy = configuration.cachePolicy
         pipeline.heuristicLifetime = configuration.heuristicLifetime
         pipeline.renderEngine = configuration.renderEngine
+        pipeline.watermarks = configuration.watermarks
         pipeline.fetchConcurrency = max(32, configuration.concurrency)
         if let count = configuration.renderConcurrency { pipeline.renderConcurrency = count }
         pipeline.logger = logger

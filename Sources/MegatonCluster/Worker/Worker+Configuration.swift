@@ -63,6 +63,9 @@ extension Worker {
         /// How long a response without an explicit lifetime is fresh: see
         /// `ImagePipeline.Configuration.heuristicLifetime`.
         public var heuristicLifetime: Duration = .seconds(24 * 3600)
+        /// Images that watermarks of renditions may name; none by default. All workers of a queue should have the same: a
+        /// job that names a watermark that its worker lacks fails for good (`.watermarkMissing`).
+        public var watermarks: Watermarks?
         /// The engine that renders.
         public var renderEngine = RenderEngineChoice.auto
         /// Addresses that may be requested; no private ones by default.

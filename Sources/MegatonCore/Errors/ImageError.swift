@@ -113,6 +113,9 @@ public struct ImageError: Swift.Error, Sendable, Hashable, Codable, CustomString
         case forbidden = "forbidden"
         /// The named credential is not configured in this process, or is not valid for the URL.
         case credentialMissing = "no_credential"
+        /// A rendition names a watermark that is not configured in this process. The code is that of other jobs that
+        /// cannot be done as they are.
+        case watermarkMissing = "invalid_job"
         /// 404 or 410, or no such file.
         case notFound = "not_found"
         /// 401 or 403, or no permission to read.

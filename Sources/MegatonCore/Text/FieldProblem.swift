@@ -18,7 +18,7 @@ package struct FieldProblem: Error, Sendable, Equatable, CustomStringConvertible
     package var description: String { path.isEmpty ? problem : "\(path) \(problem)" }
 
     /// The same problem, with the path of the enclosing field in front.
-    func at(_ outer: String) -> FieldProblem {
+    package func at(_ outer: String) -> FieldProblem {
         if outer.isEmpty { return self }
         return FieldProblem(path.isEmpty ? outer : "\(outer).\(path)", problem)
     }

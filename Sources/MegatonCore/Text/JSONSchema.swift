@@ -1,7 +1,7 @@
 /// The parts of a JSON Schema (draft 2020-12) that describe options.
 package struct JSONSchema: Codable, Sendable, Equatable {
     package enum Kind: String, Codable, Sendable {
-        case object, string, integer, number, boolean
+        case object, array, string, integer, number, boolean
     }
 
     /// The kinds of a value: in JSON a name, or a list of several.
@@ -55,6 +55,10 @@ package struct JSONSchema: Codable, Sendable, Equatable {
     var properties: [String: JSONSchema]?
     var required: [String]?
     package var anyOf: [JSONSchema]?
+    /// The items of a list, in their order.
+    package var prefixItems: [JSONSchema]?
+    package var minItems: Int?
+    package var maxItems: Int?
     var additionalProperties: Bool?
 
     /// - Parameter kinds: any of them; none allows every value.
@@ -85,6 +89,7 @@ package struct JSONSchema: Codable, Sendable, Equatable {
         case draft = "$schema"
         case type, description
         case words = "enum"
-        case pattern, minimum, maximum, properties, required, anyOf, additionalProperties
+        case pattern, minimum, maximum, properties, required, anyOf, prefixItems, minItems, maxItems
+        case additionalProperties
     }
 }

@@ -55,7 +55,8 @@ extension ImagePipeline.Configuration {
         // The limits are fixed.
         case .headerTooLarge: return nil
         // Failures of the requesting process, which a cluster does not remember.
-        case .invalidURL, .forbidden, .credentialMissing, .dataLoadingFailed, .dataMissingInCache, .outputTooLarge,
+        case .invalidURL, .forbidden, .credentialMissing, .watermarkMissing, .dataLoadingFailed, .dataMissingInCache,
+            .outputTooLarge,
             .tooCostly, .renderFailed, .decoderNotRegistered, .processingFailed, .encodingFailed,
             .pipelineInvalidated, .outputFailed, .outputExists, .diskFull, .throttled, .waitTimedOut, .cancelled:
             return nil

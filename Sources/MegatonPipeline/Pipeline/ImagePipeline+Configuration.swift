@@ -66,6 +66,8 @@ extension ImagePipeline {
         public var renderLimits = RenderLimits()
         /// Formats that are decoded, recognized by content.
         public var types = AssetType.supported
+        /// Images that watermarks of renditions may name; none by default.
+        public var watermarks: Watermarks?
         /// Maximum size of a source in bytes.
         public var maximumDataSize = defaultMaximumDataSize
         package static let defaultMaximumDataSize = 64 * 1024 * 1024

@@ -91,7 +91,8 @@ public final class ImagePipeline: Sendable {
     ///
     /// - Returns: one response for each rendition, in the same order.
     /// - Throws: the first error. All renditions are made in one decode, so none is returned if one fails.
-    ///   `.invalidURL` for an image that a closure makes, which has no original.
+    ///   `.invalidURL` for an image that a closure makes, which has no original. `.watermarkMissing` for a watermark
+    ///   that is not in the configuration.
     public func renditions(
         _ renditions: [Rendition],
         for request: ImageRequest,
@@ -103,10 +104,14 @@ public final class ImagePipeline: Sendable {
     }
 
     private func make(
-        _ renditions: [Rendition],
+        _ requested: [Rendition],
         of source: Source,
         _ metrics: PipelineMetrics
     ) async throws(Error) -> [RenditionResponse] {
+        // Before the keys, which contain the digests of watermarks.
+        let renditions = try requested.map { rendition throws(Error) in
+            try Watermarks.resolve(rendition, in: configuration.watermarks)
+        }
         let keys = renditions.map { source.key.rendition($0, by: configuration.renderEngine) }
         let wanted = Dictionary(zip(keys, renditions), uniquingKeysWith: { first, _ in first })
         var found: [CacheKey: RenditionResponse] = [:]
@@ -124,7 +129,9 @@ public final class ImagePipeline: Sendable {
         }
         return try keys.map { key throws(Error) in
             guard let response = found[key] else { throw Error(.cancelled, "The request for \(source) was cancelled.") }
-            return response.named(wanted[key] ?? response.rendition)
+            var rendition = wanted[key] ?? response.rendition
+            rendition.watermark?.overlay = nil
+            return response.named(rendition)
         }
     }
 

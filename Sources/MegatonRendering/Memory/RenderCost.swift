@@ -78,15 +78,17 @@ extension RenderPlan {
         // An image that is handed to the caller or shared by several steps is held in memory, as are all frames of an
         // animation.
         let isHeld =
-            pass.steps.count != 1 || pass.frames > 1 || steps[pass.steps[0]].needsMemory
+            pass.steps.count != 1 || pass.frames > 1 || pass.trim != nil || steps[pass.steps[0]].needsMemory
             || (!pass.usesPlanes && steps[pass.steps[0]].isHeldForFacts)
-        let held = isHeld ? base * 4 * Double(pass.frames) * levels : 0
+        // The whole source is in memory beside the part that remains of it.
+        let copies = pass.trim == nil ? levels : levels + 1
+        let held = isHeld ? base * 4 * Double(pass.frames) * copies : 0
         let encoding = pass.steps.map { index in
-            let size = steps[index].output
-            let area = Double(size.width) * Double(size.height)
+            let area = steps[index].largestArea
             // The scaled planes, and a rotated copy of them.
             let scaled: Double = !pass.usesPlanes ? 0 : probe.orientation == 1 ? 3 : 6
-            return area * (Self.encodingFactor(steps[index].rendition) + scaled)
+            let effects = steps[index].effectFactor * Double(pass.frames)
+            return area * (Self.encodingFactor(steps[index].rendition) + scaled + effects)
         }
         return decoding + held + (encoding.max() ?? 0)
     }
@@ -95,7 +97,10 @@ extension RenderPlan {
 extension RenderPlan.Step {
     /// Whether the scaled image is read more than once or out of order.
     var needsMemory: Bool {
-        if frames > 1 { return crop != nil || canvas != nil }
+        if rendition.rotate != nil || rendition.flip != nil || rendition.blur != nil || rendition.sharpen != nil {
+            return true
+        }
+        if frames > 1 { return crop != nil || canvas != nil || rendition.padding != nil || rendition.watermark != nil }
         return switch crop?.place {
         case .attention, .entropy: true
         case .at, nil: false
@@ -108,4 +113,25 @@ extension RenderPlan.Step {
     /// Whether the scaled image is held so that facts are about all of it: encoding a crop reads only a part. The facts
     /// of a larger image are about its crop.
     var isHeldForFacts: Bool { crop != nil && frames == 1 && scaled.width * scaled.height <= Self.heldPixels }
+
+    /// Maximum number of pixels of the result, with its padding.
+    fileprivate var largestArea: Double {
+        let area = Double(output.width) * Double(output.height)
+        guard let trimmedArea else { return area }
+        // The sides are unknown, and with them the share of the padding: no result is larger than the longest sides.
+        let padding = rendition.padding.map { $0.left + $0.right + $0.top + $0.bottom } ?? 0
+        return max(area, Double(trimmedArea) + Double(padding) * Double(Rendition.maximumSide))
+    }
+
+    /// Bytes for each pixel of the result that its effects hold in memory.
+    fileprivate var effectFactor: Double {
+        var bytes = 0.0
+        // An image of its own, from which the result is made.
+        if rendition.effectName != nil { bytes += 4 }
+        // Text and halo, and the scaled mark.
+        if rendition.watermark != nil { bytes += 12 }
+        // The pixels between two encodings.
+        if rendition.maxBytes != nil { bytes += 4 }
+        return bytes
+    }
 }

@@ -21,15 +21,20 @@ package struct RenderPlan: Equatable {
         let rendition: Rendition
         /// Number of frames in the result.
         var frames: Int
-        /// Size of the whole source after scaling.
+        /// Size of the whole upright source after scaling, before the rotation of the rendition.
         var scaled: PixelSize
-        /// Region cut out of `scaled`.
+        /// Region cut out of the rotated image.
         var crop: Crop?
         /// Size of the canvas on which the image is centered, padded with the background.
         var canvas: PixelSize?
+        /// Maximum number of pixels of the result, without padding, if the source is trimmed: its size is known only
+        /// when it has been decoded.
+        var trimmedArea: Int?
 
+        /// Size of the result without padding, in pixels.
+        var content: PixelSize { canvas ?? crop?.size ?? scaled.turned(by: rendition) }
         /// Size of the result, in pixels.
-        var output: PixelSize { canvas ?? crop?.size ?? scaled }
+        var output: PixelSize { content.padded(by: rendition.padding) }
     }
 
     /// One decode of the source and the steps that share it.
@@ -43,20 +48,24 @@ package struct RenderPlan: Equatable {
         let usesPlanes: Bool
         /// The least damage that is an error.
         let failOn: Rendition.FailOn
+        /// Tolerance for borders that are removed; nil if none are.
+        let trim: Int?
         /// Indices into `steps`.
         let steps: [Int]
-        /// The smallest size from which every step can be reached by shrinking.
+        /// The smallest size from which every step can be reached by shrinking; the source's own if it is trimmed.
         let base: PixelSize
     }
 
     package let probe: ImageProbe
     let steps: [Step]
     /// Usually one. Renditions need separate passes if they mix stills and animations, color profiles, damage levels,
-    /// or outputs that planes can and cannot produce.
+    /// tolerances of trimming, or outputs that planes can and cannot produce.
     let passes: [Pass]
+    let limits: RenderLimits
 
     init(_ probe: ImageProbe, _ renditions: [Rendition], limits: RenderLimits = RenderLimits()) {
         self.probe = probe
+        self.limits = limits
         let steps = renditions.map { Self.step($0, probe, limits) }
         self.steps = steps
         let kinds = steps.map { step in
@@ -65,12 +74,16 @@ package struct RenderPlan: Equatable {
                 keepsProfile: probe.hasRGBProfile && step.rendition.profile == .keep,
                 qualityProfile: step.rendition.qualityProfile,
                 usesPlanes: probe.planes != nil && step.reasonPlanesUnsupported(probe) == nil,
-                failOn: step.rendition.toleratedDamage
+                failOn: step.rendition.toleratedDamage,
+                trim: step.rendition.trim
             )
         }
         passes = kinds.uniqued().map { kind in
             let members = steps.indices.filter { kinds[$0] == kind }
-            let base = members.reduce(PixelSize(width: 1, height: 1)) { base, index in
+            // Borders are found in the whole source.
+            let least = kind.trim == nil ? PixelSize(width: 1, height: 1) : probe.uprightSize
+            let base = members.reduce(least) { base, index in
+                if kind.trim != nil { return base }
                 let scaled = steps[index].scaled
                 return PixelSize(width: max(base.width, scaled.width), height: max(base.height, scaled.height))
             }
@@ -80,6 +93,7 @@ package struct RenderPlan: Equatable {
                 qualityProfile: kind.qualityProfile,
                 usesPlanes: kind.usesPlanes,
                 failOn: kind.failOn,
+                trim: kind.trim,
                 steps: members,
                 base: base
             )
@@ -89,6 +103,7 @@ package struct RenderPlan: Equatable {
     /// Plans an in-memory image of the first frame, at full size or as a thumbnail.
     package init(decoding probe: ImageProbe, as thumbnail: ThumbnailOptions?) {
         self.probe = probe
+        limits = RenderLimits()
         steps = []
         let source = probe.uprightSize
         var base = source
@@ -106,6 +121,7 @@ package struct RenderPlan: Equatable {
                 qualityProfile: .balanced,
                 usesPlanes: false,
                 failOn: .truncated,
+                trim: nil,
                 steps: [],
                 base: base
             )
@@ -118,12 +134,27 @@ package struct RenderPlan: Equatable {
         let qualityProfile: Rendition.QualityProfile
         let usesPlanes: Bool
         let failOn: Rendition.FailOn
+        let trim: Int?
     }
 
     // MARK: - Geometry
 
     private static func step(_ rendition: Rendition, _ probe: ImageProbe, _ limits: RenderLimits) -> Step {
-        let source = probe.uprightSize
+        // The size is that of the rotated image.
+        let source = probe.uprightSize.turned(by: rendition)
+        var step = fitted(rendition, source, probe, limits)
+        step.scaled = step.scaled.turned(by: rendition)
+        if rendition.trim != nil { step.trimmedArea = Target(rendition, limits).trimmedArea(rendition, source, limits) }
+        return step
+    }
+
+    /// The step for a source that is rotated already.
+    private static func fitted(
+        _ rendition: Rendition,
+        _ source: PixelSize,
+        _ probe: ImageProbe,
+        _ limits: RenderLimits
+    ) -> Step {
         let frames = rendition.animated && rendition.format.hasFrames && probe.isAnimated ? probe.frames : 1
         let target = Target(rendition, limits)
         let horizontal = target.width.map { Double($0) / Double(source.width) }
@@ -178,7 +209,7 @@ package struct RenderPlan: Equatable {
 
     private static func place(of crop: PixelSize, in step: Step) -> Crop.Place {
         let left = (width: step.scaled.width - crop.width, height: step.scaled.height - crop.height)
-        if let focus = step.rendition.focus {
+        if let focus = step.rendition.focus?.turned(by: step.rendition) {
             let x = (focus.x * Double(step.scaled.width) - Double(crop.width) / 2).rounded()
             let y = (focus.y * Double(step.scaled.height) - Double(crop.height) / 2).rounded()
             return .at(left: min(max(0, Int(x)), left.width), top: min(max(0, Int(y)), left.height))
@@ -240,6 +271,12 @@ private struct Target {
         let rule: FloatingPointRoundingRule = ratio == rendition.dpr ? .toNearestOrAwayFromZero : .down
         func scaled(_ side: Int) -> Int { Int((Double(side) * ratio).rounded(rule)) }
         (width, height) = (rendition.width.map(scaled), rendition.height.map(scaled))
+    }
+
+    /// Maximum number of pixels of the result of any part of the source.
+    func trimmedArea(_ rendition: Rendition, _ source: PixelSize, _ limits: RenderLimits) -> Int {
+        if let width, let height, rendition.fit != .outside { return min(width * height, limits.outputPixels) }
+        return rendition.enlarge ? limits.outputPixels : min(source.width * source.height, limits.outputPixels)
     }
 }
 

@@ -3,8 +3,8 @@ internal import Foundation
 /// Makes thumbnails of JPEGs without converting them to pixels: planes are decoded at a fraction of their size, scaled
 /// separately, and encoded directly. This avoids color conversion, and processes a quarter to a half of the samples.
 ///
-/// libvips handles the rest: other formats and color spaces, crops by content (attention, entropy), canvases and
-/// metadata. It also reports the details of damage.
+/// libvips handles the rest: other formats and color spaces, crops by content (attention, entropy), canvases, effects
+/// such as blur, and metadata. It also reports the details of damage.
 final class PlanarJPEGEngine: Sendable {
     let codecs = TurboJPEGCodecs()
     let graphs = ZimgGraphs()
@@ -94,6 +94,8 @@ extension RenderPlan.Step {
         if rendition.keepMetadata != .none { return "metadata is kept" }
         if rendition.profile == .keep && probe.hasRGBProfile { return "the profile is kept" }
         if canvas != nil { return "it has a canvas" }
+        if let effect = rendition.effectName { return "\(effect) needs pixels" }
+        if rendition.maxBytes != nil { return "maxBytes may need several encodings" }
         switch crop?.place {
         case .attention, .entropy: return "the crop depends on the pixels"
         case .at, nil: return nil

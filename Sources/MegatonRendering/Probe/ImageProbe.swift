@@ -31,7 +31,7 @@ package struct ImageProbe: Sendable, Equatable {
     package var isAnimated: Bool { frames > 1 && (type == .gif || type == .webp) }
 
     /// Width and height after orientation, in pixels.
-    var uprightSize: PixelSize {
+    package var uprightSize: PixelSize {
         orientation >= 5 ? PixelSize(width: height, height: width) : PixelSize(width: width, height: height)
     }
 }

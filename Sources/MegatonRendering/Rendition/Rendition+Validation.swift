@@ -3,7 +3,7 @@ extension Rendition {
     public var validationError: String? { problem?.description }
 
     /// The first invalid field, or nil.
-    package var problem: FieldProblem? { nameProblem ?? sizeProblem ?? cutProblem ?? encodingProblem }
+    package var problem: FieldProblem? { nameProblem ?? sizeProblem ?? cutProblem ?? effectProblem ?? encodingProblem }
 
     /// Like `validationError`, but without the checks of the name and the maximum side, for which a pipeline has limits
     /// of its own.
@@ -11,7 +11,7 @@ extension Rendition {
         let side = sides.first { $0.pixels < 1 }.map {
             FieldProblem($0.field, "is \($0.pixels); allowed is 1 pixel or more")
         }
-        return (side ?? fitProblem ?? cutProblem ?? encodingProblem)?.description
+        return (side ?? fitProblem ?? cutProblem ?? effectProblem ?? encodingProblem)?.description
     }
 
     static let allowedNames = "are 1 to 64 letters, digits, '.', '_' and '-', the first is not '.'"

@@ -2,6 +2,10 @@
 ///
 /// Each option that changes the output bytes is a property here and part of `identity`. The processors and the
 /// thumbnail of a request are not applied to renditions.
+///
+/// The options are applied in this order, whatever the order in which they are given: the EXIF orientation, `trim`,
+/// `rotate`, `flip`, the size with `fit`, `blur`, `sharpen`, `grayscale`, `padding`, `watermark`, and the encoding. So
+/// the size is that of the rotated image, and `gravity` is a direction in it.
 public struct Rendition: Sendable, Hashable {
     /// How the source is fitted to the requested size, in the terms of CSS `object-fit` and sharp.
     ///
@@ -49,11 +53,12 @@ public struct Rendition: Sendable, Hashable {
     public var format: Format
     /// 1 to 100; PNG and GIF ignore it.
     public var quality: Int
-    /// Color behind transparent pixels and of the bars of `contain`.
+    /// Color behind transparent pixels, of the bars of `contain` and of `padding`. An image that stays transparent has
+    /// transparent bars and padding.
     public var background: Color
     /// The part that `cover` keeps when it crops.
     public var gravity: Gravity
-    /// The point that `cover` centers as far as the edges permit; it replaces `gravity`.
+    /// The point of the upright source that `cover` centers as far as the edges permit; it replaces `gravity`.
     public var focus: FocalPoint?
     /// Device pixel ratio, 1 to 4: width and height are multiplied by it, or by less if the output would exceed the
     /// limits.
@@ -80,6 +85,27 @@ public struct Rendition: Sendable, Hashable {
     public var failOn: FailOn?
     /// Chroma subsampling of JPEG and AVIF; nil is `s444` from quality 90 on, and `s420` below.
     public var chroma: Chroma?
+    /// Removes borders of the color of the top left pixel; pixels belong to them if no channel differs by more than this
+    /// number, 0 to 255. Animations keep the part that any of their frames needs. Nil removes nothing.
+    public var trim: Int?
+    /// Clockwise rotation, after the EXIF orientation and before the size is applied.
+    public var rotate: Rotation?
+    /// Reflection, after the rotation.
+    public var flip: Flip?
+    /// Standard deviation of a Gaussian blur in pixels of the result, 0.3 to 100.
+    public var blur: Double?
+    /// Sharpens lightness: standard deviation of the Gaussian that detects edges in pixels of the result, 0.1 to 10. 0.5
+    /// is mild.
+    public var sharpen: Double?
+    /// Removes colors.
+    public var grayscale = false
+    /// Pixels of the `background` around the result, outside of its size and not multiplied by `dpr`.
+    public var padding: Padding?
+    /// Text or image on top of the result and its padding.
+    public var watermark: Watermark?
+    /// Maximum size of the encoded image in bytes: the quality is lowered from `quality`, at most to 20, until the image
+    /// fits. At most five encodings find the quality.
+    public var maxBytes: Int?
 
     /// The resolution of color in the encoded image. Brightness always has the full resolution.
     public enum Chroma: String, WordChoice {

@@ -1,6 +1,9 @@
 extension RenditionOption {
     /// All options, in the order in which messages list them.
-    package static let all: [RenditionOption] = [
+    package static let all = basics + effects
+
+    /// Name, size and encoding, and the choice of the part that is shown.
+    private static let basics: [RenditionOption] = [
         RenditionOption(
             "name",
             get: { $0.name },
@@ -69,7 +72,7 @@ extension RenditionOption {
             .color,
             identity: .position,
             hasFlag: false,
-            help: "Color behind transparent pixels and of the bars of contain; #ffffff by default."
+            help: "Color behind transparent pixels, of the bars of contain and of padding; #ffffff by default."
         ),
         RenditionOption(
             "gravity",

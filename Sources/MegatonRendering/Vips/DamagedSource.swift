@@ -37,7 +37,7 @@ struct DamagedSource {
                 guard damage.isTolerated(by: failOn) else { throw damage.error }
                 return (result.value, RenderNotes.merged([damage.note], result.notes))
             case .failure(let error):
-                if let ended = deadline.error { throw ended }
+                if let ended = deadline.error ?? error.cause { throw ended }
                 damage = JPEGDamage(examining: data, until: deadline)
                 // The failure has another cause than the data.
                 if damage == nil { throw deadline.error ?? error.asDecodingError() }
@@ -57,7 +57,7 @@ struct DamagedSource {
         switch attempt(.warning, body) {
         case .success(let result): return (result.value, result.notes)
         case .failure(let error):
-            if let ended = deadline.error { throw ended }
+            if let ended = deadline.error ?? error.cause { throw ended }
             if failOn == .warning { throw error.asDecodingError() }
             return try last(failOn, remark: JPEGDamage.note(error.text), deadline, body)
         }

@@ -67,7 +67,9 @@ extension Result where Failure == VipsError {
 }
 
 extension VipsError {
-    func asDecodingError(_ what: String = "the image cannot be decoded") -> ImageError { .decoding(text, what) }
+    func asDecodingError(_ what: String = "the image cannot be decoded") -> ImageError {
+        cause ?? .decoding(text, what)
+    }
 }
 
 extension ImageError {

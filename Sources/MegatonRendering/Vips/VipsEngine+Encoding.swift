@@ -13,9 +13,7 @@ extension VipsEngine {
         let result: Result<Data, VipsError> = VipsMessages.collecting {
             do throws(VipsError) {
                 var pixels = image.vipsImage
-                if pixels.hasAlpha && !rendition.format.hasAlpha {
-                    pixels = try pixels.flatten(background: rendition.background.channels(gray: pixels.bands <= 2))
-                }
+                if !rendition.format.hasAlpha { pixels = try pixels.flattened(rendition.background) }
                 // Encodes a copy, because progress handlers must not stay on a shared image.
                 return .success(try pixels.keeping([]).encode(rendition, stop: stop))
             } catch {
@@ -25,7 +23,7 @@ extension VipsEngine {
         switch result {
         case .success(let data): return data
         case .failure(let error):
-            throw deadline.error
+            throw deadline.error ?? error.cause
                 ?? ImageError(.encodingFailed, "\(rendition.format.rawValue) cannot be written: \(error.text).")
         }
     }

@@ -101,8 +101,8 @@ package struct VipsEngine: RenderEngine {
         _ limit: VipsImage.Stop
     ) throws(VipsError) -> [EncodedImage] {
         let sampler = PixelSampler()
-        let first = try source.open(Self.loadOptions(plan, pass))
-            .thumbnail(pass.base, keepsProfile: pass.keepsProfile)
+        let opened = try source.open(Self.loadOptions(plan, pass))
+        let (first, plan, pass) = try trimmed(opened, pass, plan, limit)
         var base = first
         if pass.steps.count > 1 {
             // Without the profile: colors are sRGB already and must not be converted again.
@@ -129,6 +129,32 @@ package struct VipsEngine: RenderEngine {
         }
     }
 
+    /// The upright source at the base of a pass. If the pass trims it, the part that remains, at the base of the plan
+    /// for this part.
+    private func trimmed(
+        _ opened: VipsImage,
+        _ pass: RenderPlan.Pass,
+        _ plan: RenderPlan,
+        _ limit: VipsImage.Stop
+    ) throws(VipsError) -> (VipsImage, RenderPlan, RenderPlan.Pass) {
+        let upright = try opened.thumbnail(pass.base, keepsProfile: pass.keepsProfile)
+        guard let tolerance = pass.trim else { return (upright, plan, pass) }
+        let whole = try upright.eightBit().keeping(pass.keepsProfile ? [.copyright, .profile] : .copyright)
+            .inMemory(stop: limit)
+        let box = try whole.content(tolerance: tolerance) { limit.isExpired }
+        let inner: RenderPlan
+        do throws(ImageError) {
+            inner = try plan.trimmed(pass, to: box)
+        } catch {
+            throw VipsError(error)
+        }
+        let part = try whole.mapFrames { frame throws(VipsError) in
+            try frame.extract(box.left, box.top, box.size)
+        }
+        let base = try part.readInOrder().thumbnail(inner.passes[0].base, keepsProfile: pass.keepsProfile)
+        return (base, inner, inner.passes[0])
+    }
+
     private func arrange(
         _ scaled: VipsImage,
         _ step: RenderPlan.Step,
@@ -139,20 +165,26 @@ package struct VipsEngine: RenderEngine {
         var image = try sampler.sampling(scaled.eightBit())
         if isHeld { image = try image.inMemory(stop: limit) }
         let rendition = step.rendition
-        let color = rendition.background
+        image = try image.turned(by: rendition)
         if let crop = step.crop {
             let place = try place(of: crop, in: image)
             image = try image.mapFrames { frame throws(VipsError) in
                 try frame.extract(place.left, place.top, crop.size)
             }
         }
-        if image.hasAlpha && !rendition.format.hasAlpha {
-            image = try image.flatten(background: color.channels(gray: image.bands <= 2))
-        }
+        if !rendition.format.hasAlpha { image = try image.flattened(rendition.background) }
         if let canvas = step.canvas {
-            let opaque = color.channels(gray: image.bands <= 2)
-            let background = image.hasAlpha ? opaque.map { _ in 0 } + [0] : opaque
-            image = try image.mapFrames { frame throws(VipsError) in try frame.pad(to: canvas, background: background) }
+            image = try image.surrounded(canvas, rendition.background) { size in
+                ((canvas.width - size.width) / 2, (canvas.height - size.height) / 2)
+            }
+        }
+        image = try image.filtered(by: rendition)
+        if let padding = rendition.padding {
+            image = try image.surrounded(step.output, rendition.background) { _ in (padding.left, padding.top) }
+        }
+        if let watermark = rendition.watermark {
+            let mark = try WatermarkDrawing(watermark, on: step.output, isGray: image.bands <= 2, stop: limit)
+            image = try image.mapFrames { frame throws(VipsError) in try mark.draw(on: frame) }
         }
         return image
     }

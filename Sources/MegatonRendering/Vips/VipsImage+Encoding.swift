@@ -2,8 +2,18 @@ internal import CVips
 internal import Foundation
 
 extension VipsImage {
-    /// Evaluates the graph and encodes the result. The returned data owns libvips' buffer without a copy.
+    /// Evaluates the graph and encodes the result, at a lower quality if it has more than the `maxBytes` of the
+    /// rendition. The pixels are computed once.
     func encode(_ rendition: Rendition, stop: Stop) throws(VipsError) -> Data {
+        if rendition.maxBytes == nil { return try encodeOnce(rendition, stop: stop) }
+        let pixels = try inMemory(stop: stop)
+        return try EncodedSize.fit(rendition, tooLarge: { VipsError($0) }) { rendition throws(VipsError) in
+            try pixels.encodeOnce(rendition, stop: stop)
+        }
+    }
+
+    /// The returned data owns libvips' buffer without a copy.
+    private func encodeOnce(_ rendition: Rendition, stop: Stop) throws(VipsError) -> Data {
         var kept: Metadata = []
         if rendition.keepMetadata == .copyright { kept.insert(.copyright) }
         if rendition.profile == .keep && hasProfile { kept.insert(.profile) }

@@ -94,19 +94,6 @@ package final class VipsImage {
         return (-Int(vips_image_get_xoffset(part.pointer)), -Int(vips_image_get_yoffset(part.pointer)))
     }
 
-    func pad(to size: PixelSize, background: [Double]) throws(VipsError) -> VipsImage {
-        try Self.make {
-            megaton_vips_pad(
-                pointer,
-                Int32(size.width),
-                Int32(size.height),
-                background,
-                Int32(background.count),
-                $0
-            )
-        }
-    }
-
     package func flatten(background: [Double]) throws(VipsError) -> VipsImage {
         try Self.make { megaton_vips_flatten(pointer, background, Int32(background.count), $0) }
     }
@@ -153,6 +140,9 @@ package final class VipsImage {
         /// Keeps the deadline alive: the C side only borrows it.
         private let deadline: RenderDeadline
 
+        /// Polled by loops outside of libvips.
+        var isExpired: Bool { deadline.isExpired }
+
         init(_ deadline: RenderDeadline) {
             self.deadline = deadline
             pointer = .allocate(capacity: 1)
@@ -174,8 +164,18 @@ package final class VipsImage {
 /// A failed libvips call, with the reason that libvips reported.
 package struct VipsError: Error {
     let text: String
+    /// The error of the render, if its cause is not the data: decoding it again would be in vain.
+    let cause: ImageError?
 
-    init(_ text: String = VipsMessages.text() ?? VipsRuntime.takeErrorText()) { self.text = text }
+    init(_ text: String = VipsMessages.text() ?? VipsRuntime.takeErrorText()) {
+        self.text = text
+        cause = nil
+    }
+
+    init(_ cause: ImageError) {
+        text = cause.message
+        self.cause = cause
+    }
 }
 
 extension Rendition.FailOn {

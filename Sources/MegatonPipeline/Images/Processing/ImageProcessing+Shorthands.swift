@@ -104,6 +104,16 @@ extension ImageProcessing where Self == ImageProcessors.Sharpen {
     }
 }
 
+extension ImageProcessing where Self == ImageProcessors.Trim {
+    /// Removes borders of the color of the top left pixel.
+    public static func trim(tolerance: Int = 10) -> Self { Self(tolerance: tolerance) }
+}
+
+extension ImageProcessing where Self == ImageProcessors.Grayscale {
+    /// Removes colors.
+    public static func grayscale() -> Self { Self() }
+}
+
 extension ImageProcessing where Self == ImageProcessors.Flatten {
     /// Blends transparency into a background color.
     public static func flatten(background: Color = .white) -> Self { Self(background: background) }

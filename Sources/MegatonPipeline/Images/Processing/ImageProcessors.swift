@@ -27,7 +27,3 @@ extension Optional where Wrapped == Color {
     /// The text for identifiers.
     var name: String { map(\.description) ?? "clear" }
 }
-
-extension Color {
-    var isGray: Bool { red == green && green == blue }
-}

@@ -1,0 +1,68 @@
+import ArgumentParser
+import Foundation
+import MegatonCluster
+import MegatonCommandLine
+import MegatonCore
+import MegatonPipeline
+
+/// Lists of renditions by name: those of a coordinator, or those that `run` and `submit` know themselves.
+enum PresetFile {
+    /// - Throws: `CLIError` if the file cannot be read or has an invalid rendition.
+    static func load(_ path: String) throws -> [String: [Rendition]] {
+        do {
+            return try JSONDecoder().decode(
+                [String: [Rendition]].self,
+                from: Data(contentsOf: URL(fileURLWithPath: path))
+            )
+        } catch {
+            throw CLIError.usage(FieldProblem.sentence("--presets \(path) cannot be read: \(CLIError.reason(error))"))
+        }
+    }
+}
+
+/// The presets of a batch.
+struct PresetOptions: ParsableArguments {
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Make the renditions of this preset, in the place of --size and other options of renditions: one of "
+                + "--presets or, on a cluster, of the coordinator.",
+            valueName: "name"
+        )
+    )
+    var preset: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "JSON file with named lists of renditions, for --preset and for jobs with a preset: {\"web\": [{\"name\": "
+                + "\"small\", \"width\": 256, …}]}. They go before those of the coordinator.",
+            valueName: "file"
+        )
+    )
+    var presets: String?
+
+    /// Maximum number of presets that a message names.
+    private static let shown = 32
+
+    mutating func validate() throws {
+        if presets?.isEmpty == true { throw ValidationError("--presets is empty; it must name a file.") }
+        if preset?.isEmpty == true { throw ValidationError("--preset is empty; it must be the name of a preset.") }
+    }
+
+    /// The presets of the file; none without one.
+    ///
+    /// - Throws: `CLIError` if the file cannot be used or lacks the preset of `--preset`.
+    func load() throws -> [String: [Rendition]] {
+        guard let presets else { return [:] }
+        let known = try PresetFile.load(presets)
+        guard let preset, known[preset] == nil else { return known }
+        let names = known.keys.sorted()
+        let near = Spelling.nearest(to: preset, among: names).map { " Did you mean \($0)?" } ?? ""
+        let some = names.prefix(Self.shown).joined(separator: ", ") + (names.count > Self.shown ? ", …" : "")
+        throw CLIError.usage(
+            "--preset \(FieldProblem.quoted(preset)) is not in --presets \(presets); "
+                + (names.isEmpty ? "the file has no presets." : "its presets are \(some).") + near
+        )
+    }
+}
