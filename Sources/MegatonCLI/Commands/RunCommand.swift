@@ -124,7 +124,7 @@ struct RunCommand: AsyncParsableCommand {
     func run() async throws {
         let deadline = batch.deadline(from: .now)
         try await reportingFailures {
-            try batch.check()
+            try batch.check(fileExtensions: worker.fileExtensions)
             Terminal.isQuiet = batch.quiet
             if batch.dryRun { return try await dryRun() }
             // Checked here because each worker reads the file itself, and one after the other would fail.

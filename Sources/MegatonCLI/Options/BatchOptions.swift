@@ -9,8 +9,8 @@ struct BatchOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
             "Image files, directories (recursive), http(s) URLs, .txt lists (one URL or path per line; "
-                + "relative paths begin at the current directory), .jsonl lists (one job per line), or - for a .txt "
-                + "list on standard input.",
+                + "relative paths begin at the current directory), .csv and .tsv lists (one URL or path per row), "
+                + ".jsonl lists (one job per line), or - for a .txt list on standard input.",
             valueName: "input"
         )
     )
@@ -34,6 +34,8 @@ struct BatchOptions: ParsableArguments {
         )
     )
     var jobsFrom: [String] = []
+
+    @OptionGroup(title: "Lists") var lists: ListOptions
 
     @Option(
         name: .long,
@@ -149,6 +151,7 @@ struct BatchOptions: ParsableArguments {
         if json && ledger.map(LedgerPath.absolute) == LedgerPath.standardOutput {
             throw ValidationError("--json and --ledger \(ledger ?? "") both write to standard output; choose one.")
         }
+        try lists.refuseOptionsWithoutEffect(inputs, selection(output: nil))
         // Beside inputs, these options apply to the inputs.
         if !hasInputs, retryFailed != nil, let option = renditions.given {
             throw ValidationError(
@@ -175,11 +178,12 @@ struct BatchOptions: ParsableArguments {
 
     /// Checks inputs and ledgers before any work begins.
     ///
+    /// - Parameter fileExtensions: file extensions of images.
     /// - Throws: `CLIError` for the first one that is missing or cannot be used.
-    func check() throws {
+    func check(fileExtensions: Set<String> = InputReader.defaultFileExtensions) throws {
         if dryRun { try StandardStreams.requireOutput(for: "the list of --dry-run") }
         if json { try StandardStreams.requireOutput(for: "the object of --json") }
-        try InputReader.check(inputs + jobsFrom + (retryFailed.map { [$0] } ?? []))
+        try InputCheck(selection(output: nil, fileExtensions: fileExtensions)).run()
         if let retryFailed { try RetryLedger(path: retryFailed).check() }
         if let ledger { try checkLedger(ledger) }
     }
@@ -211,7 +215,7 @@ struct BatchOptions: ParsableArguments {
     ///   - output: the output directory, absolute.
     ///   - fileExtensions: file extensions that are selected in directories.
     func selection(output: String?, fileExtensions: Set<String> = InputReader.defaultFileExtensions) -> InputSelection {
-        InputSelection(
+        var selection = InputSelection(
             arguments: inputs,
             jobLists: jobsFrom,
             ledger: retryFailed,
@@ -219,6 +223,8 @@ struct BatchOptions: ParsableArguments {
             fileExtensions: fileExtensions,
             exclusions: Exclusions(exclude)
         )
+        lists.apply(to: &selection)
+        return selection
     }
 }
 

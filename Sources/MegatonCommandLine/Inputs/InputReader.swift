@@ -11,16 +11,7 @@ package struct InputReader {
         /// Subdirectories are read before the rest of their parent.
         case directory(DirectoryListing)
         case list(LineReader, ListFormat)
-    }
-
-    /// Content of each line of a list.
-    package enum ListFormat {
-        /// URLs and paths.
-        case sources
-        /// One job each.
-        case jobs
-        /// A ledger of an earlier run, whose failed jobs are repeated.
-        case ledger
+        case table(TableReader)
     }
 
     private var stack: [Source]
@@ -46,14 +37,12 @@ package struct InputReader {
     package init(_ selection: InputSelection, isReporting: Bool = true) throws {
         stack = [.arguments(selection.arguments[...])]
         for path in selection.jobLists.reversed() {
-            stack.append(.list(try path == "-" ? Self.standardInput : Self.lines(of: path), .jobs))
+            stack.append(.list(try Self.lines(of: path), .jobs))
         }
         if let ledger = selection.ledger { stack.append(.list(try Self.lines(of: ledger), .ledger)) }
         self.selection = selection
         self.isReporting = isReporting
     }
-
-    private static var standardInput: LineReader { LineReader(STDIN_FILENO, name: "standard input") }
 
     /// Whether everything has been read.
     package var isAtEnd: Bool { stack.isEmpty }
@@ -74,29 +63,17 @@ package struct InputReader {
                 try take(&listing, &inputs)
             case .list(var reader, let format):
                 // Inputs that are available are returned before the call waits for more.
-                switch try reader.next(waiting: inputs.isEmpty ? Self.waitLimit : 0) {
-                case .end: continue
-                case .nothingYet:
-                    stack.append(.list(reader, format))
-                    return inputs
-                case .line(let line):
-                    stack.append(.list(reader, format))
-                    guard let found = try input(line, format, reader.location) else { continue }
-                    // The replaced text would name another file, or none.
-                    let isReadable = format != .sources || reader.isUTF8
-                    inputs.append(
-                        isReadable ? found : .refused(line: line, reason: Self.noUTF8, location: reader.location)
-                    )
-                case .tooLong(let beginning):
-                    stack.append(.list(reader, format))
-                    switch format {
-                    // The beginning is reported as an incomplete line of a ledger.
-                    case .ledger: _ = try input(beginning, format, reader.location)
-                    case .sources where beginning.utf8.first == UInt8(ascii: "#"): break
-                    case .sources, .jobs:
-                        inputs.append(.refused(line: beginning, reason: Self.tooLong, location: reader.location))
-                    }
-                }
+                let result = try reader.next(waiting: inputs.isEmpty ? Self.waitLimit : 0)
+                if result == .end { continue }
+                stack.append(.list(reader, format))
+                if result == .nothingYet { return inputs }
+                if let found = try input(result, format, reader) { inputs.append(found) }
+            case .table(var table):
+                let result = try table.next(waiting: inputs.isEmpty ? Self.waitLimit : 0)
+                if case .end = result { continue }
+                stack.append(.table(table))
+                if case .nothingYet = result { return inputs }
+                if let found = try input(result) { inputs.append(found) }
             }
         }
         return inputs
@@ -104,13 +81,13 @@ package struct InputReader {
 
     private mutating func open(_ argument: String, _ inputs: inout [Input]) throws {
         if argument == "-" {
-            stack.append(.list(Self.standardInput, .sources))
+            try openList(argument)
             return
         }
         let local = FileNames.localPath(argument)
         if Self.isURL(local) {
             if isExcluded(argument) { return }
-            inputs.append(try Self.url(argument))
+            inputs.append(Self.url(argument))
             return
         }
         let path = URL(fileURLWithPath: local).standardizedFileURL.path
@@ -122,19 +99,20 @@ package struct InputReader {
             stack.append(.directory(try DirectoryListing(path, components: [])))
             return
         }
-        if let format = Self.listFormat(of: path) {
-            stack.append(.list(try Self.lines(of: path), format))
+        if selection.listFormat(of: path) != nil {
+            try openList(path)
         } else if !isExcluded(path) {
             inputs.append(Self.file(path, components: [(path as NSString).lastPathComponent]))
         }
     }
 
-    /// The format of a list, by its file extension; nil for a file that is not a list.
-    package static func listFormat(of path: String) -> ListFormat? {
-        switch (path as NSString).pathExtension.lowercased() {
-        case "txt": .sources
-        case "jsonl": .jobs
-        default: nil
+    private mutating func openList(_ path: String) throws {
+        let format = selection.listFormat(of: path) ?? .sources
+        let lines = try Self.lines(of: path, separator: format == .names ? 0 : UInt8(ascii: "\n"))
+        if case .table(let table) = format {
+            stack.append(.table(TableReader(lines, table, selection.table)))
+        } else {
+            stack.append(.list(lines, format))
         }
     }
 
@@ -144,14 +122,20 @@ package struct InputReader {
         return true
     }
 
+    /// - Parameter path: `-` is standard input.
     /// - Throws: `CLIError` if the file cannot be opened.
-    package static func lines(of path: String) throws -> LineReader {
+    package static func lines(of path: String, separator: UInt8 = UInt8(ascii: "\n")) throws -> LineReader {
+        if path == "-" { return LineReader(STDIN_FILENO, name: "standard input", separator: separator) }
+        return LineReader(try descriptor(of: path), name: path, separator: separator)
+    }
+
+    static func descriptor(of path: String) throws -> Int32 {
         // Opened without blocking: a pipe without a writer is polled like a slow one, so that a signal is noticed.
         let descriptor = Foundation.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
             throw CLIError.usage("\(path) cannot be read: \(String(cString: strerror(errno))).")
         }
-        return LineReader(descriptor, name: path)
+        return descriptor
     }
 
     private mutating func take(_ listing: inout DirectoryListing, _ inputs: inout [Input]) throws {
@@ -219,8 +203,8 @@ package struct InputReader {
 
     private static func missing(_ argument: String) -> CLIError {
         CLIError.usage(
-            "\(argument): no such file or directory. An input is an image, a directory, a URL, a .txt or .jsonl list, "
-                + "or - for standard input."
+            "\(argument): no such file or directory. An input is an image, a directory, a URL, a .txt, .csv, .tsv or "
+                + ".jsonl list, or - for standard input."
         )
     }
 
@@ -229,15 +213,68 @@ package struct InputReader {
 
     // MARK: - Lines
 
-    /// Nil for a blank line or a comment.
+    /// Nil for a blank line, a comment, and a line of a ledger that is not repeated.
+    private mutating func input(
+        _ result: LineReader.ReadResult,
+        _ format: ListFormat,
+        _ reader: LineReader
+    ) throws -> Input? {
+        switch result {
+        case .line(let line):
+            if format == .names { return name(line, reader.invalidBytes) }
+            guard let found = try input(line, format, reader.location) else { return nil }
+            // The replaced text would name another file, or none.
+            let isReadable = format != .sources || reader.isUTF8
+            return isReadable ? found : .refused(line: line, reason: Self.noUTF8, location: reader.location)
+        case .tooLong(let beginning):
+            switch format {
+            // The beginning is reported as an incomplete line of a ledger.
+            case .ledger: return try input(beginning, format, reader.location)
+            case .sources where beginning.utf8.first == UInt8(ascii: "#"): return nil
+            default: return .refused(line: beginning, reason: Self.tooLong, location: reader.location)
+            }
+        case .nothingYet, .end: return nil
+        }
+    }
+
     private mutating func input(_ line: String, _ format: ListFormat, _ location: LineLocation) throws -> Input? {
         let text = Self.trimmed(line)
         if text.isEmpty { return nil }
         switch format {
         case .ledger: return repeated(text, location)
         case .jobs: return .job(line: Data(text.utf8), location: location)
-        case .sources: return try source(text, location)
+        // Tables have a reader of their own.
+        case .sources, .names, .table: return source(text, location)
         }
+    }
+
+    /// A row of a table; nil if it is excluded.
+    private mutating func input(_ result: TableReader.ReadResult) throws -> Input? {
+        switch result {
+        case .nothingYet, .end: return nil
+        case .refused(let line, let reason, let location):
+            return .refused(line: line, reason: reason, location: location)
+        case .row(let row):
+            if row.source.utf8.first == UInt8(ascii: "{") {
+                return .refused(line: row.source, reason: Self.jobInList, location: row.location)
+            }
+            guard case .source(let url, let path) = named(row.source) else { return nil }
+            if row.id == nil && row.labels == nil { return .source(url: url, path: path) }
+            return .row(InputRow(url: url, path: path, id: row.id, labels: row.labels))
+        }
+    }
+
+    /// A name as the kernel has it: any bytes but zero. Nil if it is excluded.
+    ///
+    /// - Parameter bytes: the name, if it is not UTF-8: a worker reports its fault, so that the ledger has a line for
+    ///   it.
+    private mutating func name(_ text: String, _ bytes: [UInt8]?) -> Input? {
+        guard let bytes else { return text.isEmpty ? nil : named(text) }
+        if isExcluded(text) { return nil }
+        let encoded = FileNames.encoded(bytes)
+        let start = bytes.first == UInt8(ascii: "/") ? "" : FileManager.default.currentDirectoryPath + "/"
+        let components = encoded.split(separator: "/").filter { $0 != "." && $0 != ".." }.map(String.init)
+        return .source(url: FileNames.fileURL(start) + encoded, path: OutputPath.of(components))
     }
 
     /// Foundation's function copies and converts the whole text, which costs 10 ms for a `data:` URL of 700 KB.
@@ -267,15 +304,19 @@ package struct InputReader {
     }
 
     /// A line of a list can only name a source: jobs also name their outputs, and a list may come from a stranger.
-    private mutating func source(_ text: String, _ location: LineLocation) throws -> Input? {
+    private mutating func source(_ text: String, _ location: LineLocation) -> Input? {
         // Compared by bytes: a combining mark after the brace would make it another character.
         switch text.utf8.first {
         case UInt8(ascii: "#"): return nil
         case UInt8(ascii: "{"): return .refused(line: text, reason: Self.jobInList, location: location)
-        default: break
+        default: return named(text)
         }
+    }
+
+    /// A URL or a path; nil if it is excluded.
+    private mutating func named(_ text: String) -> Input? {
         if isExcluded(text) { return nil }
-        if Self.isURL(text) { return try Self.url(text) }
+        if Self.isURL(text) { return Self.url(text) }
         let path = URL(fileURLWithPath: text).standardizedFileURL.path
         // A relative path keeps its components in the output tree; an absolute one keeps those from the root.
         let shown = text.hasPrefix("/") || text.split(separator: "/").contains("..") ? path : text
@@ -296,7 +337,7 @@ package struct InputReader {
         return ["http", "https", "file", "data", "s3", "ftp"].contains(text[..<colon].lowercased())
     }
 
-    private static func url(_ text: String) throws -> Input {
+    private static func url(_ text: String) -> Input {
         if OutputTemplate.isDataURL(text) { return .source(url: text, path: "data-\(OutputPath.hash(text))") }
         guard let url = URL(string: text) else {
             // The worker reports its fault in the line of the ledger.
