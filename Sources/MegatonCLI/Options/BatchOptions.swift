@@ -8,7 +8,8 @@ import MegatonPipeline
 struct BatchOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
-            "Image files, directories (recursive), http(s) URLs, .txt lists (one URL or path per line; "
+            "Image files, directories (recursive), http(s) URLs, s3://bucket/prefix/ with all images of a bucket that "
+                + "begin so, .txt lists (one URL or path per line; "
                 + "relative paths begin at the current directory), .csv and .tsv lists (one URL or path per row), "
                 + ".jsonl lists (one job per line), or - for a .txt list on standard input.",
             valueName: "input"
@@ -61,7 +62,7 @@ struct BatchOptions: ParsableArguments {
     )
     var overwrite = false
 
-    @Flag(name: .customLong("dry-run"), help: "Print what would be made. Nothing is fetched or written.")
+    @Flag(name: .customLong("dry-run"), help: "Print what would be made. No image is fetched, and nothing is written.")
     var dryRun = false
 
     @Option(name: .long, help: "Maximum number of attempts of a job.")
@@ -174,6 +175,21 @@ struct BatchOptions: ParsableArguments {
                 "--output does not go with --retry-failed alone: the jobs keep their original outputs."
             )
         }
+    }
+
+    /// Whether an input is read over the network before its images are known.
+    var hasRemoteInputs: Bool {
+        let selection = selection(output: nil)
+        return inputs.contains(where: selection.isRemote)
+    }
+
+    /// The loader of inputs that are read over the network; nil if none is.
+    ///
+    /// - Parameter shutdown: ends a load at a signal.
+    /// - Throws: `CLIError` for the credentials; `ImagePipeline.Error` for the rules.
+    func remoteInputs(_ access: SourceAccessOptions, _ shutdown: ShutdownSignal? = nil) throws -> RemoteInputs? {
+        guard hasRemoteInputs else { return nil }
+        return try RemoteInputs(access, credential: credential, shutdown: shutdown)
     }
 
     /// Checks inputs and ledgers before any work begins.

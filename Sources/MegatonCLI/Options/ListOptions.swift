@@ -87,8 +87,8 @@ struct ListOptions: ParsableArguments {
         ]
         if let (option, _) = tableOptions.first(where: { $0.1 != nil }), !formats.contains(where: \.isTable) {
             throw ValidationError(
-                "\(option) has no effect: no input is a CSV or TSV. --input-format csv is for standard input, and for a "
-                    + "file whose name does not end in .csv."
+                "\(option) has no effect: no input is a CSV or TSV. --input-format csv is for standard input, and for "
+                    + "a file whose name does not end in .csv."
             )
         }
         if null && !formats.contains(.names) {

@@ -3,7 +3,7 @@ import MegatonCore
 
 /// Kind of a file by its first bytes, to explain why it is not the input as which it was named.
 ///
-/// Only kinds that are never a list or an image; a file of no known kind is left to the worker, which reports its fault.
+/// A file of no known kind is left to the worker, which reports its fault.
 enum FileKind: Equatable {
     case archive(String)
     case archiveOrWorkbook

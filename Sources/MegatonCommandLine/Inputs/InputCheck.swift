@@ -13,6 +13,7 @@ package struct InputCheck {
     package func run() throws {
         try InputReader.check(selection.arguments + selection.jobLists + (selection.ledger.map { [$0] } ?? []))
         for argument in selection.arguments where argument != "-" {
+            if PrefixReader.isPrefix(argument) { _ = try PrefixReader(argument) }
             let path = FileNames.localPath(argument)
             if !InputReader.isURL(path) { try check(path, as: selection.listFormat(of: path)) }
         }

@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonPipeline
 
 /// Reads the inputs that the user named as a stream: only the current directory or block is in memory.
 ///
@@ -12,6 +13,7 @@ package struct InputReader {
         case directory(DirectoryListing)
         case list(LineReader, ListFormat)
         case table(TableReader)
+        case prefix(PrefixReader)
     }
 
     private var stack: [Source]
@@ -47,8 +49,26 @@ package struct InputReader {
     /// Whether everything has been read.
     package var isAtEnd: Bool { stack.isEmpty }
 
-    /// Returns the next inputs, at most `limit`; fewer if no more arrive within a moment. An empty result is not the
-    /// end.
+    /// The part of the inputs that must be loaded before ``next(_:)`` returns more; nil if none must.
+    package var request: RemoteRequest? {
+        guard case .prefix(let prefix)? = stack.last else { return nil }
+        return prefix.request
+    }
+
+    /// Takes the answer to ``request``.
+    package mutating func receive(_ answer: RemoteAnswer) {
+        switch (stack.popLast(), answer) {
+        case (.prefix(var prefix)?, .keys(let page)):
+            prefix.receive(page)
+            stack.append(.prefix(prefix))
+        // No answer is given without a request.
+        case (let source?, _): stack.append(source)
+        case (nil, _): break
+        }
+    }
+
+    /// Returns the next inputs, at most `limit`; fewer if no more arrive within a moment, or if a part of the inputs
+    /// must be loaded first. An empty result is not the end.
     ///
     /// - Throws: `CLIError` if an argument or a list cannot be read.
     package mutating func next(_ limit: Int) throws -> [Input] {
@@ -74,6 +94,14 @@ package struct InputReader {
                 stack.append(.table(table))
                 if case .nothingYet = result { return inputs }
                 if let found = try input(result) { inputs.append(found) }
+            case .prefix(var prefix):
+                if prefix.request != nil {
+                    stack.append(source)
+                    return inputs
+                }
+                guard let key = prefix.next() else { continue }
+                stack.append(.prefix(prefix))
+                if let found = input(key, of: prefix) { inputs.append(found) }
             }
         }
         return inputs
@@ -82,6 +110,10 @@ package struct InputReader {
     private mutating func open(_ argument: String, _ inputs: inout [Input]) throws {
         if argument == "-" {
             try openList(argument)
+            return
+        }
+        if PrefixReader.isPrefix(argument) {
+            stack.append(.prefix(try PrefixReader(argument)))
             return
         }
         let local = FileNames.localPath(argument)
@@ -189,6 +221,26 @@ package struct InputReader {
         }
         let path = OutputPath.of(listing.components + [encoded])
         inputs.append(.source(url: FileNames.fileURL(listing.path) + "/" + encoded, path: path))
+    }
+
+    /// The object of a key, by the rules of files in directories; nil if it is left out.
+    private mutating func input(_ key: String, of prefix: PrefixReader) -> Input? {
+        let components = prefix.components(of: key)
+        // Some programs create empty objects in the place of directories.
+        let isHidden = components.contains { $0.hasPrefix(".") && $0 != "." && $0 != ".." }
+        guard let name = components.last, !key.hasSuffix("/"), !isHidden else { return nil }
+        let path = components.joined(separator: "/")
+        if isExcluded(path, "\(prefix.prefix)\(path)") { return nil }
+        guard selection.fileExtensions.contains((name as NSString).pathExtension.lowercased()) else {
+            skipped += 1
+            return nil
+        }
+        do {
+            let location = try S3Location(bucket: prefix.prefix.bucket, key: key)
+            return .source(url: location.url.absoluteString, path: OutputPath.of(components))
+        } catch {
+            return .refused(line: key, reason: error.message, location: prefix.location)
+        }
     }
 
     /// Checks that all local inputs exist before any work begins.

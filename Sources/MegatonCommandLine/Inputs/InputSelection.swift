@@ -39,7 +39,8 @@ package struct InputSelection: Sendable {
     /// The inputs that can be read twice, so that all are known before the first job runs.
     package var repeatable: InputSelection {
         var copy = self
-        copy.arguments = arguments.filter(Self.isRepeatable)
+        // Only files matter there, and a bucket has none.
+        copy.arguments = arguments.filter { Self.isRepeatable($0) && !isRemote($0) }
         copy.jobLists = jobLists.filter(Self.isRepeatable)
         return copy
     }
@@ -59,6 +60,9 @@ package struct InputSelection: Sendable {
         (arguments.map(FileNames.localPath).filter { listFormat(of: $0) != nil } + jobLists).filter { $0 != "-" }
             + (ledger.map { [$0] } ?? [])
     }
+
+    /// Whether an argument is read over the network before its images are known.
+    package func isRemote(_ argument: String) -> Bool { PrefixReader.isPrefix(argument) }
 
     /// Format of a list, by its name and the options; nil for a file that is not a list.
     ///

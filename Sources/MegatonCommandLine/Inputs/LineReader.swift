@@ -150,14 +150,16 @@ package struct LineReader {
     }
 }
 
-/// Location of a line, for messages: `jobs.jsonl, line 3`.
+/// Location of a line, or of another part of an input, for messages: `jobs.jsonl, line 3`.
 package struct LineLocation: Sendable, Equatable, CustomStringConvertible {
     /// Path of the list as it was opened, or `standard input`.
     let list: String
     /// Line number, from 1.
     let number: Int
+    /// The noun for the number.
+    var unit = "line"
 
-    package var description: String { "\(list), line \(number)" }
+    package var description: String { "\(list), \(unit) \(number)" }
 }
 
 /// Reports lines of lists that are not jobs: the first ones each, the others by their number, as a list may have
