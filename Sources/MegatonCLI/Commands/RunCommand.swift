@@ -117,7 +117,7 @@ struct RunCommand: AsyncParsableCommand {
                     + "not start."
             )
         }
-        let names = worker.namesForWorkersOnly
+        let names = worker.namesForWorkersOnly(readsSources: batch.hasRemoteInputs)
         guard workers == nil, let first = names.first else { return }
         let verb = names.count == 1 ? "has" : "have"
         throw ValidationError(
@@ -130,15 +130,15 @@ struct RunCommand: AsyncParsableCommand {
     func run() async throws {
         let deadline = batch.deadline(from: .now)
         try await reportingFailures {
-            try batch.check()
+            try batch.check(fileExtensions: worker.fileExtensions)
             Terminal.isQuiet = batch.quiet
             if batch.dryRun { return try await dryRun() }
             // Checked here because each worker reads the file itself, and one after the other would fail.
-            if let credentials = worker.credentials { try CredentialsFile.requireRegular(credentials) }
-            if let file = try worker.credentialsFile(), file.isExposed {
+            if let credentials = worker.access.credentials { try CredentialsFile.requireRegular(credentials) }
+            if let file = try worker.access.credentialsFile(), file.isExposed {
                 Terminal.error(
-                    "megaton: the credentials file \(worker.credentials ?? "") is readable by others; run chmod 600 on "
-                        + "it."
+                    "megaton: the credentials file \(worker.access.credentials ?? "") is readable by others; run "
+                        + "chmod 600 on it."
                 )
             }
             // Checked here for the same reason; the workers read the directory themselves.
@@ -180,7 +180,8 @@ struct RunCommand: AsyncParsableCommand {
             output: output,
             fileExtensions: worker.fileExtensions,
             roots: outputRoots([output, retried].compactMap { $0 }),
-            files: worker.credentials.map { [$0] } ?? []
+            files: worker.access.credentials.map { [$0] } ?? [],
+            remote: try batch.remoteInputs(worker.access)
         ).run()
     }
 
@@ -253,11 +254,12 @@ struct RunCommand: AsyncParsableCommand {
                 batch: name,
                 selection,
                 roots: outputRoots(paths.outputRoots),
-                files: [paths.ledger] + (worker.credentials.map { [$0] } ?? [])
+                files: [paths.ledger] + (worker.access.credentials.map { [$0] } ?? [])
             ),
             showsLogs: shownLevel != nil,
             address: QueueAddress(control, queue: redis.queue),
             ledger: ledger,
+            remote: try batch.remoteInputs(worker.access, shutdown),
             shutdown: shutdown,
             deadline: deadline
         )

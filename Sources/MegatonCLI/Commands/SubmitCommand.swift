@@ -23,6 +23,7 @@ struct SubmitCommand: AsyncParsableCommand {
 
     @OptionGroup var options: BatchOptions
     @OptionGroup var redis: RedisOptions
+    @OptionGroup(title: "Inputs that are read over the network") var access: SourceAccessOptions
 
     @Option(
         name: [.long, .customShort("o")],
@@ -58,6 +59,12 @@ struct SubmitCommand: AsyncParsableCommand {
         try OptionRange.check("--delay", delay, 0...(Job.maximumDelay - 3600), " seconds")
         if options.ledger != nil && !wait { throw ValidationError("--ledger needs --wait.") }
         if options.report && options.ledger == nil { throw ValidationError("--report needs --wait and --ledger FILE.") }
+        if let name = access.names.first, !options.hasRemoteInputs {
+            throw ValidationError(
+                "\(name) has no effect: no input is read over the network. The workers have options of their own for "
+                    + "the sources of jobs."
+            )
+        }
         if options.timeout != nil && !wait { throw ValidationError("--timeout needs --wait.") }
     }
 
@@ -68,7 +75,10 @@ struct SubmitCommand: AsyncParsableCommand {
             if !wait && !options.quiet { try StandardStreams.requireOutput(for: "the name of the batch") }
             Terminal.isQuiet = options.quiet
             let directory = output.map(FileNames.absolutePath)
-            if options.dryRun { return try await DryRun(options, output: directory).run() }
+            if options.dryRun {
+                let remote = try options.remoteInputs(access)
+                return try await DryRun(options, output: directory, remote: remote).run()
+            }
             let shutdown = ShutdownSignal()
             let name = batch ?? ProcessIdentity.batch("submit")
             let address = try redis.address()
@@ -103,6 +113,7 @@ struct SubmitCommand: AsyncParsableCommand {
                 ),
                 address: address,
                 ledger: ledger,
+                remote: try options.remoteInputs(access, shutdown),
                 shutdown: shutdown,
                 deadline: deadline,
                 cancelsAtTimeout: false,

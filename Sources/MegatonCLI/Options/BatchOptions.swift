@@ -8,9 +8,10 @@ import MegatonPipeline
 struct BatchOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
-            "Image files, directories (recursive), http(s) URLs, .txt lists (one URL or path per line; "
-                + "relative paths begin at the current directory), .jsonl lists (one job per line), or - for a .txt "
-                + "list on standard input.",
+            "Image files, directories (recursive), http(s) URLs, s3://bucket/prefix/ with all images of a bucket that "
+                + "begin so, .txt lists (one URL or path per line; "
+                + "relative paths begin at the current directory), .csv and .tsv lists (one URL or path per row), "
+                + ".jsonl lists (one job per line), or - for a .txt list on standard input.",
             valueName: "input"
         )
     )
@@ -34,6 +35,8 @@ struct BatchOptions: ParsableArguments {
         )
     )
     var jobsFrom: [String] = []
+
+    @OptionGroup(title: "Lists") var lists: ListOptions
 
     @Option(
         name: .long,
@@ -71,7 +74,7 @@ struct BatchOptions: ParsableArguments {
     )
     var overwrite = false
 
-    @Flag(name: .customLong("dry-run"), help: "Print what would be made. Nothing is fetched or written.")
+    @Flag(name: .customLong("dry-run"), help: "Print what would be made. No image is fetched, and nothing is written.")
     var dryRun = false
 
     @Option(name: .long, help: "Maximum number of attempts of a job.")
@@ -177,6 +180,7 @@ struct BatchOptions: ParsableArguments {
                     + "them."
             )
         }
+        try lists.refuseOptionsWithoutEffect(inputs, selection(output: nil))
         // Beside inputs, these options apply to the inputs.
         if !hasInputs, retryFailed != nil, let option = givenRenditionOption {
             throw ValidationError(
@@ -222,13 +226,29 @@ struct BatchOptions: ParsableArguments {
         }
     }
 
+    /// Whether an input is read over the network before its images are known.
+    var hasRemoteInputs: Bool {
+        let selection = selection(output: nil)
+        return inputs.contains(where: selection.isRemote)
+    }
+
+    /// The loader of inputs that are read over the network; nil if none is.
+    ///
+    /// - Parameter shutdown: ends a load at a signal.
+    /// - Throws: `CLIError` for the credentials; `ImagePipeline.Error` for the rules.
+    func remoteInputs(_ access: SourceAccessOptions, _ shutdown: ShutdownSignal? = nil) throws -> RemoteInputs? {
+        guard hasRemoteInputs else { return nil }
+        return try RemoteInputs(access, credential: credential, shutdown: shutdown)
+    }
+
     /// Checks inputs and ledgers before any work begins.
     ///
+    /// - Parameter fileExtensions: file extensions of images.
     /// - Throws: `CLIError` for the first one that is missing or cannot be used.
-    func check() throws {
+    func check(fileExtensions: Set<String> = InputReader.defaultFileExtensions) throws {
         if dryRun { try StandardStreams.requireOutput(for: "the list of --dry-run") }
         if json { try StandardStreams.requireOutput(for: "the object of --json") }
-        try InputReader.check(inputs + jobsFrom + (retryFailed.map { [$0] } ?? []))
+        try InputCheck(selection(output: nil, fileExtensions: fileExtensions)).run()
         if let retryFailed { try RetryLedger(path: retryFailed).check() }
         _ = try presets.load()
         if let ledger { try checkLedger(ledger) }
@@ -263,7 +283,7 @@ struct BatchOptions: ParsableArguments {
     ///   - output: the output directory, absolute.
     ///   - fileExtensions: file extensions that are selected in directories.
     func selection(output: String?, fileExtensions: Set<String> = InputReader.defaultFileExtensions) -> InputSelection {
-        InputSelection(
+        var selection = InputSelection(
             arguments: inputs,
             jobLists: jobsFrom,
             ledger: retryFailed,
@@ -271,6 +291,8 @@ struct BatchOptions: ParsableArguments {
             fileExtensions: fileExtensions,
             exclusions: Exclusions(exclude)
         )
+        lists.apply(to: &selection)
+        return selection
     }
 }
 

@@ -25,27 +25,7 @@ struct WorkerOptions: ParsableArguments {
     )
     var allowRead: [String] = []
 
-    @Flag(name: .customLong("allow-private"), help: "Fetch from loopback, private and link-local addresses too.")
-    var allowPrivate = false
-
-    @Option(
-        name: .customLong("allow-port"),
-        help: ArgumentHelp(
-            "Fetch from this port of public addresses too, beside 80 and 443. Repeatable.",
-            valueName: "port"
-        )
-    )
-    var allowPort: [Int] = []
-
-    @Option(
-        name: .customLong("allow-source"),
-        help: ArgumentHelp(
-            "Fetch from these sources only: [scheme://]host[:port][/path], *.host for all subdomains, host:* for any "
-                + "port. Repeatable; by default all sources are allowed.",
-            valueName: "rule"
-        )
-    )
-    var allowSource: [String] = []
+    @OptionGroup var access: SourceAccessOptions
 
     @Option(
         name: .customLong("allow-type"),
@@ -55,29 +35,6 @@ struct WorkerOptions: ParsableArguments {
         )
     )
     var allowType: [String] = []
-
-    @Option(
-        name: .long,
-        help: ArgumentHelp(
-            "JSON file with the credentials for sources: {\"credentials\": [{\"sources\": [\"example.com\"], "
-                + "\"bearer\": \"…\"}]}, or basic, headers, s3. Only the worker's user should be able to read it.",
-            valueName: "file"
-        )
-    )
-    var credentials: String?
-
-    @Option(
-        name: .customLong("s3-endpoint"),
-        help: ArgumentHelp(
-            "Store of s3: sources instead of AWS: https://minio.example.com:9000. Its address is allowed even if it is "
-                + "private.",
-            valueName: "url"
-        )
-    )
-    var s3Endpoint: String?
-
-    @Option(name: .customLong("s3-region"), help: "Region for which requests to s3: sources are signed.")
-    var s3Region = "us-east-1"
 
     @Option(
         name: .long,
@@ -205,7 +162,6 @@ struct WorkerOptions: ParsableArguments {
 
     mutating func validate() throws {
         if watermarks?.isEmpty == true { throw ValidationError("--watermarks is empty; it must name a directory.") }
-        if credentials?.isEmpty == true { throw ValidationError("--credentials is empty; it must name a file.") }
         try OptionRange.check("--memory", memory, 1...1_048_576, " MiB")
         try OptionRange.check("--host-concurrency", hostConcurrency, 1...100_000)
         try OptionRange.check("--host-patience", hostPatience, 0...86_400, " s")
@@ -225,17 +181,6 @@ struct WorkerOptions: ParsableArguments {
         if RenderEngineChoice(rawValue: engine) == nil {
             throw ValidationError("--engine must be auto, vips or planes, not \"\(engine)\".")
         }
-        for port in allowPort { try OptionRange.check("--allow-port", port, 1...65535) }
-        do {
-            _ = try sources()
-        } catch {
-            throw ValidationError("--allow-source: \(error.message)")
-        }
-        do {
-            try s3.check()
-        } catch {
-            throw ValidationError("--s3-endpoint: \(error.message)")
-        }
         for type in allowType where Self.switches[type] == nil {
             throw ValidationError(
                 "--allow-type must be tiff, svg or jxl, not \"\(type)\"; repeat the option for several types."
@@ -251,10 +196,6 @@ struct WorkerOptions: ParsableArguments {
 
     private static let longestHeuristic: Double = 365 * 24 * 3600
 
-    var addressPolicy: AddressPolicy {
-        AddressPolicy(allowsPrivate: allowPrivate, ports: Set(allowPort).union([80, 443]))
-    }
-
     private static let switches: [String: (type: AssetType, fileExtensions: Set<String>)] = [
         "tiff": (.tiff, ["tiff", "tif"]), "svg": (.svg, ["svg"]), "jxl": (.jxl, ["jxl"]),
     ]
@@ -269,23 +210,6 @@ struct WorkerOptions: ParsableArguments {
     var fileExtensions: Set<String> {
         allowType.reduce(InputReader.defaultFileExtensions) { $0.union(Self.switches[$1]?.fileExtensions ?? []) }
     }
-
-    /// - Throws: `.invalidURL` for a text that is not a rule.
-    func sources() throws(ImagePipeline.Error) -> [SourceRule] {
-        var rules: [SourceRule] = []
-        for text in allowSource {
-            guard !text.lowercased().hasPrefix("ftp://") else {
-                throw ImagePipeline.Error(.invalidURL, "\"\(text)\" allows nothing: ftp is never fetched.")
-            }
-            rules.append(try SourceRule(text))
-        }
-        return rules
-    }
-
-    /// The credentials; nil if the option is missing.
-    ///
-    /// - Throws: `CLIError` if the file cannot be read.
-    func credentialsFile() throws -> CredentialsFile? { try credentials.map { try CredentialsFile($0) } }
 
     /// Applies the options to a worker's configuration. Image types are enabled for the whole process, and logged here.
     /// The worker's pipeline logs other settings that are less strict than the defaults.
@@ -316,7 +240,7 @@ struct WorkerOptions: ParsableArguments {
             "is a directory, not a file": "is a directory, not a file; name it as an input on the command line",
         ].merging(SourceLimitOptions.optionNames) { option, _ in option }
         limits.apply(to: &configuration)
-        configuration.addressPolicy = addressPolicy
+        configuration.addressPolicy = access.addressPolicy
         configuration.cachePolicy = policy
         if let localCache { applyLocalCache(localCache, to: &configuration, logger: logger) }
         configuration.heuristicLifetime = .seconds(heuristicLifetime)
@@ -326,8 +250,8 @@ struct WorkerOptions: ParsableArguments {
         configuration.fetchTimeout = .seconds(fetchTimeout)
         configuration.stallTimeout = .seconds(stallTimeout)
         configuration.connectTimeout = .seconds(connectTimeout)
-        configuration.sources = try sources()
-        configuration.s3 = s3
+        configuration.sources = try access.sources()
+        configuration.s3 = access.s3
         if let memory { configuration.memory = MemoryBudget(bytes: memory << 20) }
         let temporary = ProcessInfo.processInfo.environment["TMPDIR"] ?? ""
         if !temporary.isEmpty { configuration.temporaryDirectory = URL(fileURLWithPath: temporary, isDirectory: true) }
@@ -335,7 +259,7 @@ struct WorkerOptions: ParsableArguments {
             try VipsRuntime.allow(additionalTypes, logger: logger)
             configuration.types.formUnion(additionalTypes)
         }
-        if let file = try credentialsFile() {
+        if let file = try access.credentialsFile() {
             configuration.credentials = file.credentials
             logger.info("credentials for sources loaded", metadata: ["credentials": "\(file.credentials)"])
             if file.isExposed {
@@ -387,11 +311,6 @@ struct WorkerOptions: ParsableArguments {
         }
     }
 
-    /// A text that is not a URL becomes one without a host here, which is refused later.
-    private var s3: S3Endpoint {
-        S3Endpoint(url: s3Endpoint.map { URL(string: $0) ?? URL(fileURLWithPath: $0) }, region: s3Region)
-    }
-
     var hostLimits: HostLimits {
         var limits = HostLimits()
         limits.concurrency = hostConcurrency
@@ -406,15 +325,13 @@ struct WorkerOptions: ParsableArguments {
 
     /// Names of the given options that affect only workers. `--allow-root` and `--allow-type` also select outputs and
     /// files of directories.
-    var namesForWorkersOnly: [String] {
+    ///
+    /// - Parameter readsSources: whether this process also reads inputs over the network.
+    func namesForWorkersOnly(readsSources: Bool) -> [String] {
         // The parser always accepts an empty command line.
         guard let usual = try? Self.parse([]) else { return [] }
         let options: [(name: String, isGiven: Bool)] = [
-            ("--allow-read", !allowRead.isEmpty), ("--allow-private", allowPrivate),
-            ("--allow-port", !allowPort.isEmpty), ("--allow-source", !allowSource.isEmpty),
-            ("--credentials", credentials != nil), ("--watermarks", watermarks != nil),
-            ("--s3-endpoint", s3Endpoint != nil),
-            ("--s3-region", s3Region != usual.s3Region), ("--memory", memory != nil),
+            ("--watermarks", watermarks != nil), ("--memory", memory != nil),
             ("--cache-policy", cachePolicy != usual.cachePolicy),
             ("--local-cache", localCache != nil), ("--local-cache-size", localCacheSize != usual.localCacheSize),
             ("--heuristic-lifetime", heuristicLifetime != usual.heuristicLifetime),
@@ -425,7 +342,8 @@ struct WorkerOptions: ParsableArguments {
             ("--stall-timeout", stallTimeout != usual.stallTimeout),
             ("--connect-timeout", connectTimeout != usual.connectTimeout),
         ]
-        return options.filter(\.isGiven).map(\.name) + limits.names(beside: usual.limits)
+        return (allowRead.isEmpty ? [] : ["--allow-read"]) + (readsSources ? [] : access.names)
+            + options.filter(\.isGiven).map(\.name) + limits.names(beside: usual.limits)
     }
 
     /// Limit of a wait, seconds: an operator may be waiting for the run.
@@ -437,13 +355,8 @@ struct WorkerOptions: ParsableArguments {
         var arguments = allowRoot.flatMap { ["--allow-root", $0] } + allowRead.flatMap { ["--allow-read", $0] }
         let share = memory.map { max(1, $0 / workers) } ?? max(512, (MemoryBudget.process.bytes / workers) >> 20)
         arguments += ["--memory", String(share)]
-        if allowPrivate { arguments.append("--allow-private") }
-        for port in allowPort { arguments += ["--allow-port", String(port)] }
-        arguments += allowSource.flatMap { ["--allow-source", $0] } + allowType.flatMap { ["--allow-type", $0] }
-        if let credentials { arguments += ["--credentials", credentials] }
+        arguments += access.arguments + allowType.flatMap { ["--allow-type", $0] }
         if let watermarks { arguments += ["--watermarks", FileNames.absolutePath(watermarks)] }
-        if let s3Endpoint { arguments += ["--s3-endpoint", s3Endpoint] }
-        arguments += ["--s3-region", s3Region]
         arguments += ["--cache-policy", cachePolicy, "--engine", engine, "--host-concurrency", String(hostConcurrency)]
         if let hostRate { arguments += ["--host-rate", String(hostRate)] }
         arguments += ["--host-patience", String(hostPatience)]

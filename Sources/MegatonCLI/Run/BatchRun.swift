@@ -16,6 +16,7 @@ final class BatchRun: Sendable {
     private let batch: String
     private let selection: InputSelection
     private let builder: JobBuilder
+    private let remote: RemoteInputs?
     /// Whether workers also write to this process' standard error.
     private let showsLogs: Bool
     private let queue: ShardedQueue
@@ -61,6 +62,7 @@ final class BatchRun: Sendable {
         showsLogs: Bool = false,
         address: QueueAddress,
         ledger: Ledger?,
+        remote: RemoteInputs? = nil,
         shutdown: ShutdownSignal,
         deadline: ContinuousClock.Instant?,
         cancelsAtTimeout: Bool = true,
@@ -73,6 +75,7 @@ final class BatchRun: Sendable {
         ids = Mutex(SubmittedIDs(batch: batch))
         self.selection = selection
         self.builder = builder
+        self.remote = remote
         self.showsLogs = showsLogs
         self.ledger = ledger
         self.shutdown = shutdown
@@ -277,7 +280,7 @@ final class BatchRun: Sendable {
     }
 
     private func pushAll(unbounded: Bool) async throws {
-        let reader = try ReadingThread(selection, builder)
+        let reader = try ReadingThread(selection, builder, remote)
         defer { reader.stop() }
         // A batch that compares its jobs has packs split anyway.
         var packs = PackBuilder(size: options.deduplicate ? 0 : options.pack)

@@ -3,6 +3,7 @@ import Foundation
 import MegatonCluster
 import MegatonCommandLine
 import MegatonPipeline
+import Synchronization
 
 /// `--dry-run`: prints the outputs that a run would write, and writes none.
 struct DryRun: Sendable {
@@ -10,6 +11,7 @@ struct DryRun: Sendable {
     private let selection: InputSelection
     private let roots: [String]?
     private let files: [String]
+    private let remote: RemoteInputs?
 
     /// The object that `--json` prints.
     private struct Summary: Codable {
@@ -33,37 +35,40 @@ struct DryRun: Sendable {
     ///   - fileExtensions: file extensions that are selected in directories.
     ///   - roots: directories that outputs may go to; nil leaves that to the workers.
     ///   - files: files beside the inputs that no output may replace.
+    ///   - remote: nil if no input is read over the network.
     init(
         _ options: BatchOptions,
         output: String?,
         fileExtensions: Set<String> = InputReader.defaultFileExtensions,
         roots: [String]? = nil,
-        files: [String] = []
+        files: [String] = [],
+        remote: RemoteInputs? = nil
     ) {
         self.options = options
         selection = options.selection(output: output, fileExtensions: fileExtensions)
         self.roots = roots
         self.files = files
+        self.remote = remote
     }
 
     /// - Throws: `CLIError` if an input cannot be read; `ExitCode` 2 if a line is not a job, a name is not UTF-8, or a
     ///   job of the ledger is left out.
     func run() async throws {
         let builder = try options.jobBuilder(batch: "dry-run", selection, roots: roots, files: files)
-        let thread = ThreadPool(name: "megaton-input", count: 1)
-        defer { thread.stop() }
-        let (summary, leftOut, notRetried) = try await thread.run {
-            var (summary, builder) = (Summary(), builder)
-            var reader = try InputReader(selection)
-            while !reader.isAtEnd {
-                for built in builder.build(try reader.next(Self.readAtOnce)) {
-                    guard try report(built, &summary) else { return (summary, reader.excluded, reader.notRetried) }
+        let thread = try ReadingThread(selection, builder, remote)
+        let total = Mutex(Summary())
+        do {
+            // Lines that are not jobs are reported when all have been read.
+            defer { thread.stop() }
+            while let goesOn = try await thread.next(
+                Self.readAtOnce,
+                { jobs in
+                    try total.withLock { summary in try jobs.allSatisfy { try report($0, &summary) } }
                 }
-            }
-            reader.invalidLines.end()
-            builder.invalidLines.end()
-            return (summary, reader.excluded, reader.notRetried)
+            ), goesOn {}
         }
+        let summary = total.withLock { $0 }
+        let (leftOut, notRetried) = (thread.leftOut.excluded, thread.notRetried)
         if options.json { try Terminal.output(JSONText.pretty(summary)) }
         if leftOut > 0 { Terminal.note("megaton: \(Counted.of(leftOut, "input")) left out by --exclude.") }
         let count = (summary.presets > 0 ? "at least " : "") + Counted.of(summary.outputs, "output")

@@ -83,14 +83,12 @@ struct JobBuilder: Sendable {
     private mutating func build(_ input: Input) -> [BuiltJob] {
         count += 1
         switch input {
-        case .source(let url, let path):
-            var job = job(url)
-            setRenditions(of: &job)
-            job.output = template(path, url)
-            job.credential = Self.isRemote(url) ? settings.credential : nil
-            guardian.admit(&job, isOwn: false)
-            Self.refuseUser(&job)
-            return [.job(job, hasUniqueID: true)]
+        case .source(let url, let path): return [.job(job(url, path: path), hasUniqueID: true)]
+        case .row(let row):
+            var job = job(row.url, path: row.path)
+            job.labels = row.labels
+            if let id = row.id { job.id = id }
+            return [.job(job, hasUniqueID: row.id == nil)]
         case .job(let line, let location): return build(line, location)
         case .refused(let line, let reason, let location):
             invalidLines.add(location, "is refused: \(reason)")
@@ -167,6 +165,17 @@ struct JobBuilder: Sendable {
     private func setRenditions(of job: inout Job) {
         job.preset = settings.preset
         job.renditions = settings.preset == nil ? settings.renditions : nil
+    }
+
+    /// The job of a source that has no options of its own.
+    private mutating func job(_ source: String, path: String) -> Job {
+        var job = job(source)
+        setRenditions(of: &job)
+        job.output = template(path, source)
+        job.credential = Self.isRemote(source) ? settings.credential : nil
+        guardian.admit(&job, isOwn: false)
+        Self.refuseUser(&job)
+        return job
     }
 
     private func job(_ source: String) -> Job {

@@ -142,6 +142,7 @@ struct OutputGuard: Sendable {
     static func sources(of input: Input) -> [String] {
         switch input {
         case .source(let url, _): return [url]
+        case .row(let row): return [row.url]
         case .job(let line, _):
             // Not a job: the coordinator reports why.
             if let job = try? Job(json: line) { return [job.source] }

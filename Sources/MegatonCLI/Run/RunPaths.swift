@@ -67,9 +67,10 @@ struct RunPaths: Sendable {
     private static func inputRoots(_ options: BatchOptions) -> [String] {
         var roots: [String] = []
         let inputs = options.inputs.map(FileNames.localPath) + options.jobsFrom
+        let selection = options.selection(output: nil)
         // A list usually names files below the working directory.
         let hasList =
-            !options.jobsFrom.isEmpty || inputs.contains { $0 == "-" || InputReader.listFormat(of: $0) != nil }
+            !options.jobsFrom.isEmpty || inputs.contains { selection.listFormat(of: $0) != nil }
         if hasList { roots.append(FileManager.default.currentDirectoryPath) }
         for input in inputs where input != "-" && !InputReader.isURL(input) {
             let path = FileNames.absolutePath(input)

@@ -59,11 +59,16 @@ extension Job {
         }
     }
 
-    /// The first problem of the labels; nil if there is none.
-    static func problem(_ labels: Labels) -> FieldProblem? {
+    /// Bytes of the labels' JSON, as the limit counts them.
+    package static func encodedSize(_ labels: Labels) -> Int {
         // Counting is faster than encoding, and the sum cannot overflow.
         let texts = labels.reduce(0) { $0 + $1.key.utf8.count }
-        let size = texts > maximumLabels ? texts : WireJSON.data(labels).count
+        return texts > maximumLabels ? texts : WireJSON.data(labels).count
+    }
+
+    /// The first problem of the labels; nil if there is none.
+    static func problem(_ labels: Labels) -> FieldProblem? {
+        let size = encodedSize(labels)
         if size <= maximumLabels { return nil }
         return FieldProblem("labels", "has \(size) bytes of JSON; allowed are \(maximumLabels)")
     }

@@ -1,14 +1,26 @@
 package import Foundation
-import MegatonCluster
+package import MegatonCluster
 
 /// One input of a run or a submission.
 package enum Input: Sendable, Equatable {
     /// A source, and the path of its outputs in the output directory, without the rendition's name and the extension.
     case source(url: String, path: String)
+    /// A row of a CSV or TSV: a source with an id or labels.
+    case row(InputRow)
     /// A line of a `.jsonl`: a job of its own, and its location.
     case job(line: Data, location: LineLocation)
     /// A line that is not accepted, and the reason for the user.
     case refused(line: String, reason: String, location: LineLocation)
+}
+
+/// A source of a table, with the row's other columns.
+package struct InputRow: Sendable, Equatable {
+    package let url: String
+    /// Path of its outputs, as of ``Input/source(url:path:)``.
+    package let path: String
+    /// Nil if the id is made by the submitter.
+    package let id: String?
+    package let labels: Job.Labels?
 }
 
 /// Path of an input in the output tree.

@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonPipeline
 
 /// Reads the inputs that the user named as a stream: only the current directory or block is in memory.
 ///
@@ -11,16 +12,8 @@ package struct InputReader {
         /// Subdirectories are read before the rest of their parent.
         case directory(DirectoryListing)
         case list(LineReader, ListFormat)
-    }
-
-    /// Content of each line of a list.
-    package enum ListFormat {
-        /// URLs and paths.
-        case sources
-        /// One job each.
-        case jobs
-        /// A ledger of an earlier run, whose failed jobs are repeated.
-        case ledger
+        case table(TableReader)
+        case prefix(PrefixReader)
     }
 
     private var stack: [Source]
@@ -46,20 +39,36 @@ package struct InputReader {
     package init(_ selection: InputSelection, isReporting: Bool = true) throws {
         stack = [.arguments(selection.arguments[...])]
         for path in selection.jobLists.reversed() {
-            stack.append(.list(try path == "-" ? Self.standardInput : Self.lines(of: path), .jobs))
+            stack.append(.list(try Self.lines(of: path), .jobs))
         }
         if let ledger = selection.ledger { stack.append(.list(try Self.lines(of: ledger), .ledger)) }
         self.selection = selection
         self.isReporting = isReporting
     }
 
-    private static var standardInput: LineReader { LineReader(STDIN_FILENO, name: "standard input") }
-
     /// Whether everything has been read.
     package var isAtEnd: Bool { stack.isEmpty }
 
-    /// Returns the next inputs, at most `limit`; fewer if no more arrive within a moment. An empty result is not the
-    /// end.
+    /// The part of the inputs that must be loaded before ``next(_:)`` returns more; nil if none must.
+    package var request: RemoteRequest? {
+        guard case .prefix(let prefix)? = stack.last else { return nil }
+        return prefix.request
+    }
+
+    /// Takes the answer to ``request``.
+    package mutating func receive(_ answer: RemoteAnswer) {
+        switch (stack.popLast(), answer) {
+        case (.prefix(var prefix)?, .keys(let page)):
+            prefix.receive(page)
+            stack.append(.prefix(prefix))
+        // No answer is given without a request.
+        case (let source?, _): stack.append(source)
+        case (nil, _): break
+        }
+    }
+
+    /// Returns the next inputs, at most `limit`; fewer if no more arrive within a moment, or if a part of the inputs
+    /// must be loaded first. An empty result is not the end.
     ///
     /// - Throws: `CLIError` if an argument or a list cannot be read.
     package mutating func next(_ limit: Int) throws -> [Input] {
@@ -74,29 +83,25 @@ package struct InputReader {
                 try take(&listing, &inputs)
             case .list(var reader, let format):
                 // Inputs that are available are returned before the call waits for more.
-                switch try reader.next(waiting: inputs.isEmpty ? Self.waitLimit : 0) {
-                case .end: continue
-                case .nothingYet:
-                    stack.append(.list(reader, format))
+                let result = try reader.next(waiting: inputs.isEmpty ? Self.waitLimit : 0)
+                if result == .end { continue }
+                stack.append(.list(reader, format))
+                if result == .nothingYet { return inputs }
+                if let found = try input(result, format, reader) { inputs.append(found) }
+            case .table(var table):
+                let result = try table.next(waiting: inputs.isEmpty ? Self.waitLimit : 0)
+                if case .end = result { continue }
+                stack.append(.table(table))
+                if case .nothingYet = result { return inputs }
+                if let found = try input(result) { inputs.append(found) }
+            case .prefix(var prefix):
+                if prefix.request != nil {
+                    stack.append(source)
                     return inputs
-                case .line(let line):
-                    stack.append(.list(reader, format))
-                    guard let found = try input(line, format, reader.location) else { continue }
-                    // The replaced text would name another file, or none.
-                    let isReadable = format != .sources || reader.isUTF8
-                    inputs.append(
-                        isReadable ? found : .refused(line: line, reason: Self.noUTF8, location: reader.location)
-                    )
-                case .tooLong(let beginning):
-                    stack.append(.list(reader, format))
-                    switch format {
-                    // The beginning is reported as an incomplete line of a ledger.
-                    case .ledger: _ = try input(beginning, format, reader.location)
-                    case .sources where beginning.utf8.first == UInt8(ascii: "#"): break
-                    case .sources, .jobs:
-                        inputs.append(.refused(line: beginning, reason: Self.tooLong, location: reader.location))
-                    }
                 }
+                guard let key = prefix.next() else { continue }
+                stack.append(.prefix(prefix))
+                if let found = input(key, of: prefix) { inputs.append(found) }
             }
         }
         return inputs
@@ -104,13 +109,17 @@ package struct InputReader {
 
     private mutating func open(_ argument: String, _ inputs: inout [Input]) throws {
         if argument == "-" {
-            stack.append(.list(Self.standardInput, .sources))
+            try openList(argument)
+            return
+        }
+        if PrefixReader.isPrefix(argument) {
+            stack.append(.prefix(try PrefixReader(argument)))
             return
         }
         let local = FileNames.localPath(argument)
         if Self.isURL(local) {
             if isExcluded(argument) { return }
-            inputs.append(try Self.url(argument))
+            inputs.append(Self.url(argument))
             return
         }
         let path = URL(fileURLWithPath: local).standardizedFileURL.path
@@ -122,19 +131,20 @@ package struct InputReader {
             stack.append(.directory(try DirectoryListing(path, components: [])))
             return
         }
-        if let format = Self.listFormat(of: path) {
-            stack.append(.list(try Self.lines(of: path), format))
+        if selection.listFormat(of: path) != nil {
+            try openList(path)
         } else if !isExcluded(path) {
             inputs.append(Self.file(path, components: [(path as NSString).lastPathComponent]))
         }
     }
 
-    /// The format of a list, by its file extension; nil for a file that is not a list.
-    package static func listFormat(of path: String) -> ListFormat? {
-        switch (path as NSString).pathExtension.lowercased() {
-        case "txt": .sources
-        case "jsonl": .jobs
-        default: nil
+    private mutating func openList(_ path: String) throws {
+        let format = selection.listFormat(of: path) ?? .sources
+        let lines = try Self.lines(of: path, separator: format == .names ? 0 : UInt8(ascii: "\n"))
+        if case .table(let table) = format {
+            stack.append(.table(TableReader(lines, table, selection.table)))
+        } else {
+            stack.append(.list(lines, format))
         }
     }
 
@@ -144,14 +154,20 @@ package struct InputReader {
         return true
     }
 
+    /// - Parameter path: `-` is standard input.
     /// - Throws: `CLIError` if the file cannot be opened.
-    package static func lines(of path: String) throws -> LineReader {
+    package static func lines(of path: String, separator: UInt8 = UInt8(ascii: "\n")) throws -> LineReader {
+        if path == "-" { return LineReader(STDIN_FILENO, name: "standard input", separator: separator) }
+        return LineReader(try descriptor(of: path), name: path, separator: separator)
+    }
+
+    static func descriptor(of path: String) throws -> Int32 {
         // Opened without blocking: a pipe without a writer is polled like a slow one, so that a signal is noticed.
         let descriptor = Foundation.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
             throw CLIError.usage("\(path) cannot be read: \(String(cString: strerror(errno))).")
         }
-        return LineReader(descriptor, name: path)
+        return descriptor
     }
 
     private mutating func take(_ listing: inout DirectoryListing, _ inputs: inout [Input]) throws {
@@ -207,6 +223,26 @@ package struct InputReader {
         inputs.append(.source(url: FileNames.fileURL(listing.path) + "/" + encoded, path: path))
     }
 
+    /// The object of a key, by the rules of files in directories; nil if it is left out.
+    private mutating func input(_ key: String, of prefix: PrefixReader) -> Input? {
+        let components = prefix.components(of: key)
+        // Some programs create empty objects in the place of directories.
+        let isHidden = components.contains { $0.hasPrefix(".") && $0 != "." && $0 != ".." }
+        guard let name = components.last, !key.hasSuffix("/"), !isHidden else { return nil }
+        let path = components.joined(separator: "/")
+        if isExcluded(path, "\(prefix.prefix)\(path)") { return nil }
+        guard selection.fileExtensions.contains((name as NSString).pathExtension.lowercased()) else {
+            skipped += 1
+            return nil
+        }
+        do {
+            let location = try S3Location(bucket: prefix.prefix.bucket, key: key)
+            return .source(url: location.url.absoluteString, path: OutputPath.of(components))
+        } catch {
+            return .refused(line: key, reason: error.message, location: prefix.location)
+        }
+    }
+
     /// Checks that all local inputs exist before any work begins.
     ///
     /// - Throws: `CLIError` for the first one that is missing.
@@ -219,8 +255,8 @@ package struct InputReader {
 
     private static func missing(_ argument: String) -> CLIError {
         CLIError.usage(
-            "\(argument): no such file or directory. An input is an image, a directory, a URL, a .txt or .jsonl list, "
-                + "or - for standard input."
+            "\(argument): no such file or directory. An input is an image, a directory, a URL, a .txt, .csv, .tsv or "
+                + ".jsonl list, or - for standard input."
         )
     }
 
@@ -229,15 +265,68 @@ package struct InputReader {
 
     // MARK: - Lines
 
-    /// Nil for a blank line or a comment.
+    /// Nil for a blank line, a comment, and a line of a ledger that is not repeated.
+    private mutating func input(
+        _ result: LineReader.ReadResult,
+        _ format: ListFormat,
+        _ reader: LineReader
+    ) throws -> Input? {
+        switch result {
+        case .line(let line):
+            if format == .names { return name(line, reader.invalidBytes) }
+            guard let found = try input(line, format, reader.location) else { return nil }
+            // The replaced text would name another file, or none.
+            let isReadable = format != .sources || reader.isUTF8
+            return isReadable ? found : .refused(line: line, reason: Self.noUTF8, location: reader.location)
+        case .tooLong(let beginning):
+            switch format {
+            // The beginning is reported as an incomplete line of a ledger.
+            case .ledger: return try input(beginning, format, reader.location)
+            case .sources where beginning.utf8.first == UInt8(ascii: "#"): return nil
+            default: return .refused(line: beginning, reason: Self.tooLong, location: reader.location)
+            }
+        case .nothingYet, .end: return nil
+        }
+    }
+
     private mutating func input(_ line: String, _ format: ListFormat, _ location: LineLocation) throws -> Input? {
         let text = Self.trimmed(line)
         if text.isEmpty { return nil }
         switch format {
         case .ledger: return repeated(text, location)
         case .jobs: return .job(line: Data(text.utf8), location: location)
-        case .sources: return try source(text, location)
+        // Tables have a reader of their own.
+        case .sources, .names, .table: return source(text, location)
         }
+    }
+
+    /// A row of a table; nil if it is excluded.
+    private mutating func input(_ result: TableReader.ReadResult) throws -> Input? {
+        switch result {
+        case .nothingYet, .end: return nil
+        case .refused(let line, let reason, let location):
+            return .refused(line: line, reason: reason, location: location)
+        case .row(let row):
+            if row.source.utf8.first == UInt8(ascii: "{") {
+                return .refused(line: row.source, reason: Self.jobInList, location: row.location)
+            }
+            guard case .source(let url, let path) = named(row.source) else { return nil }
+            if row.id == nil && row.labels == nil { return .source(url: url, path: path) }
+            return .row(InputRow(url: url, path: path, id: row.id, labels: row.labels))
+        }
+    }
+
+    /// A name as the kernel has it: any bytes but zero. Nil if it is excluded.
+    ///
+    /// - Parameter bytes: the name, if it is not UTF-8: a worker reports its fault, so that the ledger has a line for
+    ///   it.
+    private mutating func name(_ text: String, _ bytes: [UInt8]?) -> Input? {
+        guard let bytes else { return text.isEmpty ? nil : named(text) }
+        if isExcluded(text) { return nil }
+        let encoded = FileNames.encoded(bytes)
+        let start = bytes.first == UInt8(ascii: "/") ? "" : FileManager.default.currentDirectoryPath + "/"
+        let components = encoded.split(separator: "/").filter { $0 != "." && $0 != ".." }.map(String.init)
+        return .source(url: FileNames.fileURL(start) + encoded, path: OutputPath.of(components))
     }
 
     /// Foundation's function copies and converts the whole text, which costs 10 ms for a `data:` URL of 700 KB.
@@ -267,15 +356,19 @@ package struct InputReader {
     }
 
     /// A line of a list can only name a source: jobs also name their outputs, and a list may come from a stranger.
-    private mutating func source(_ text: String, _ location: LineLocation) throws -> Input? {
+    private mutating func source(_ text: String, _ location: LineLocation) -> Input? {
         // Compared by bytes: a combining mark after the brace would make it another character.
         switch text.utf8.first {
         case UInt8(ascii: "#"): return nil
         case UInt8(ascii: "{"): return .refused(line: text, reason: Self.jobInList, location: location)
-        default: break
+        default: return named(text)
         }
+    }
+
+    /// A URL or a path; nil if it is excluded.
+    private mutating func named(_ text: String) -> Input? {
         if isExcluded(text) { return nil }
-        if Self.isURL(text) { return try Self.url(text) }
+        if Self.isURL(text) { return Self.url(text) }
         let path = URL(fileURLWithPath: text).standardizedFileURL.path
         // A relative path keeps its components in the output tree; an absolute one keeps those from the root.
         let shown = text.hasPrefix("/") || text.split(separator: "/").contains("..") ? path : text
@@ -296,7 +389,7 @@ package struct InputReader {
         return ["http", "https", "file", "data", "s3", "ftp"].contains(text[..<colon].lowercased())
     }
 
-    private static func url(_ text: String) throws -> Input {
+    private static func url(_ text: String) -> Input {
         if OutputTemplate.isDataURL(text) { return .source(url: text, path: "data-\(OutputPath.hash(text))") }
         guard let url = URL(string: text) else {
             // The worker reports its fault in the line of the ledger.

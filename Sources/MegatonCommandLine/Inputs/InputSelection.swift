@@ -13,6 +13,12 @@ package struct InputSelection: Sendable {
     /// File extensions that are selected in directories.
     package var fileExtensions: Set<String>
     package var exclusions: Exclusions
+    /// Format of standard input and of files whose names do not show that they are images; nil if the names decide.
+    package var format: ListFormat?
+    /// Whether a zero byte, not a line end, ends each line of standard input and of `.txt` lists.
+    package var isNullSeparated = false
+    /// Columns of CSV and TSV lists.
+    package var table = TableOptions()
 
     package init(
         arguments: [String] = [],
@@ -33,7 +39,8 @@ package struct InputSelection: Sendable {
     /// The inputs that can be read twice, so that all are known before the first job runs.
     package var repeatable: InputSelection {
         var copy = self
-        copy.arguments = arguments.filter(Self.isRepeatable)
+        // Only files matter there, and a bucket has none.
+        copy.arguments = arguments.filter { Self.isRepeatable($0) && !isRemote($0) }
         copy.jobLists = jobLists.filter(Self.isRepeatable)
         return copy
     }
@@ -50,10 +57,21 @@ package struct InputSelection: Sendable {
 
     /// Paths of the lists: no output may replace one of these files.
     package var lists: [String] {
-        (arguments.map(FileNames.localPath).filter { InputReader.listFormat(of: $0) != nil } + jobLists).filter {
-            $0 != "-"
-        }
+        (arguments.map(FileNames.localPath).filter { listFormat(of: $0) != nil } + jobLists).filter { $0 != "-" }
             + (ledger.map { [$0] } ?? [])
+    }
+
+    /// Whether an argument is read over the network before its images are known.
+    package func isRemote(_ argument: String) -> Bool { PrefixReader.isPrefix(argument) }
+
+    /// Format of a list, by its name and the options; nil for a file that is not a list.
+    ///
+    /// - Parameter path: `-` is standard input.
+    package func listFormat(of path: String) -> ListFormat? {
+        let fileExtension = (path as NSString).pathExtension.lowercased()
+        if path != "-" && fileExtensions.contains(fileExtension) { return nil }
+        let found = format ?? ListFormat(word: path == "-" ? "txt" : fileExtension)
+        return found == .sources && isNullSeparated ? .names : found
     }
 }
 

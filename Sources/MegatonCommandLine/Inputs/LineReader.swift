@@ -15,7 +15,10 @@ package struct LineReader {
     }
 
     private let descriptor: Int32
-    private let name: String
+    /// Path of the list as it was opened, or `standard input`.
+    package let name: String
+    /// The byte that ends a line.
+    private let separator: UInt8
     private var buffer = Data()
     /// Number of bytes at the beginning of the buffer that have no line end.
     private var searched = 0
@@ -23,8 +26,10 @@ package struct LineReader {
     private var number = 0
     /// The beginning of a line above the limit whose end has not been read yet.
     private var beginning: Data?
-    /// Whether the last line is UTF-8; other bytes are replaced in its text.
-    package private(set) var isUTF8 = true
+    /// The last line, if it is not UTF-8; its text has replacement characters.
+    package private(set) var invalidBytes: [UInt8]?
+    /// Whether the last line is UTF-8.
+    package var isUTF8: Bool { invalidBytes == nil }
 
     private static let blockSize = 256 * 1024
     /// Maximum size of a line, bytes.
@@ -32,10 +37,16 @@ package struct LineReader {
     /// Bytes of a longer line that are shown: as many as of a job's source.
     private static let beginningSize = 2048
 
-    /// - Parameter descriptor: stays open until the process ends, as lists are few.
-    package init(_ descriptor: Int32, name: String) {
+    /// Creates a reader.
+    ///
+    /// - Parameters:
+    ///   - descriptor: stays open until the process ends, as lists are few.
+    ///   - separator: the byte that ends a line. With a zero byte the lines are names, which may contain line ends, and
+    ///     are left as they are.
+    package init(_ descriptor: Int32, name: String, separator: UInt8 = 10) {
         self.descriptor = descriptor
         self.name = name
+        self.separator = separator
     }
 
     /// Location of the last line.
@@ -86,7 +97,8 @@ package struct LineReader {
     private mutating func lineEnd() -> Data.Index? {
         let found = buffer.withUnsafeBytes { bytes -> Int? in
             guard let start = bytes.baseAddress, searched < bytes.count else { return nil }
-            return memchr(start + searched, 10, bytes.count - searched).map { UnsafeRawPointer($0) - start }
+            let found = memchr(start + searched, Int32(separator), bytes.count - searched)
+            return found.map { UnsafeRawPointer($0) - start }
         }
         searched = buffer.count
         return found.map { buffer.startIndex + $0 }
@@ -107,10 +119,10 @@ package struct LineReader {
     /// The text without the byte-order mark that some editors put in front of the first line.
     private mutating func text(_ line: Data) -> String {
         number += 1
-        let hasMark = number == 1 && line.starts(with: [0xEF, 0xBB, 0xBF])
+        let hasMark = number == 1 && separator != 0 && line.starts(with: [0xEF, 0xBB, 0xBF])
         let bytes = hasMark ? line.dropFirst(3) : line
         let text = String(validating: bytes, as: UTF8.self)
-        isUTF8 = text != nil
+        invalidBytes = text == nil ? Array(bytes) : nil
         return text ?? String(decoding: bytes, as: UTF8.self)
     }
 
@@ -138,14 +150,16 @@ package struct LineReader {
     }
 }
 
-/// Location of a line, for messages: `jobs.jsonl, line 3`.
+/// Location of a line, or of another part of an input, for messages: `jobs.jsonl, line 3`.
 package struct LineLocation: Sendable, Equatable, CustomStringConvertible {
     /// Path of the list as it was opened, or `standard input`.
     let list: String
     /// Line number, from 1.
     let number: Int
+    /// The noun for the number.
+    var unit = "line"
 
-    package var description: String { "\(list), line \(number)" }
+    package var description: String { "\(list), \(unit) \(number)" }
 }
 
 /// Reports lines of lists that are not jobs: the first ones each, the others by their number, as a list may have

@@ -31,6 +31,29 @@ public struct S3Endpoint: Sendable, Hashable {
     ///
     /// - Throws: `.invalidURL` if the endpoint is invalid.
     func url(of location: S3Location) throws(ImageError) -> URL {
+        try url(ofBucket: location.bucket, name: "\(location)") { components in
+            components.percentEncodedPath += "/\(S3Location.encoded(location.key))"
+        }
+    }
+
+    /// HTTP URL of a listing.
+    ///
+    /// - Parameter query: percent-encoded.
+    /// - Throws: `.invalidURL` if the endpoint is invalid.
+    func url(listing prefix: S3Prefix, query: String) throws(ImageError) -> URL {
+        try url(ofBucket: prefix.bucket, name: "\(prefix)") { components in
+            // A URL without a path would be signed as one, but sent with a slash.
+            if components.percentEncodedPath.isEmpty { components.percentEncodedPath = "/" }
+            components.percentEncodedQuery = query
+        }
+    }
+
+    /// - Parameter name: name of the object in messages.
+    private func url(
+        ofBucket bucket: String,
+        name: String,
+        _ complete: (inout URLComponents) -> Void
+    ) throws(ImageError) -> URL {
         let base = url ?? URL(string: "https://s3.\(region).amazonaws.com")
         guard let base, let parts = URLParts(base), ["http", "https"].contains(parts.scheme), !parts.hasUser,
             base.query() == nil, var components = URLComponents(url: base, resolvingAgainstBaseURL: true)
@@ -44,14 +67,15 @@ public struct S3Endpoint: Sendable, Hashable {
         var path = components.percentEncodedPath
         while path.hasSuffix("/") { path.removeLast() }
         // No certificate covers a host name that starts with a bucket with dots.
-        if usesPathStyle || location.bucket.contains(".") {
-            path += "/\(location.bucket)"
+        if usesPathStyle || bucket.contains(".") {
+            path += "/\(bucket)"
         } else {
-            components.percentEncodedHost = "\(location.bucket).\(parts.host)"
+            components.percentEncodedHost = "\(bucket).\(parts.host)"
         }
-        components.percentEncodedPath = "\(path)/\(S3Location.encoded(location.key))"
+        components.percentEncodedPath = path
+        complete(&components)
         guard let result = components.url else {
-            throw ImageError(.invalidURL, "\(location) has no URL at the endpoint \(base.redacted).")
+            throw ImageError(.invalidURL, "\(name) has no URL at the endpoint \(base.redacted).")
         }
         return result
     }

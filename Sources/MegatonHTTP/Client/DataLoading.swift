@@ -25,7 +25,7 @@ extension DataLoading {
     ///   - limit: bytes, counted while they stream.
     ///   - onProgress: receives the bytes so far and in total (0 if unknown), on the loader's thread.
     /// - Throws: `ImageError`; an error of another type becomes `.dataLoadingFailed`.
-    func data(
+    package func data(
         for request: URLRequest,
         limit: Int,
         onProgress: @escaping @Sendable (_ completed: Int64, _ total: Int64) -> Void = { _, _ in }

@@ -36,6 +36,7 @@ struct PreparedRequest {
         }
         self.request = request
         self.request.credentialName = nil
+        self.request.s3Listing = nil
         try Self.check(request.allHTTPHeaderFields ?? [:])
         let scheme = url.scheme?.lowercased() ?? ""
         guard URLPolicy.remoteSchemes.contains(scheme) else {
@@ -47,7 +48,14 @@ struct PreparedRequest {
         self.parts = parts
         let credential = configuration.credentials.credential(for: parts, named: request.credentialName)
         if scheme == "s3" {
-            try sign(try S3Location(url), credential, configuration.s3)
+            let endpoint = configuration.s3
+            if let query = request.s3Listing {
+                let prefix = try S3Prefix(url)
+                try sign("\(prefix)", at: try endpoint.url(listing: prefix, query: query), credential, endpoint)
+            } else {
+                let location = try S3Location(url)
+                try sign("\(location)", at: try endpoint.url(of: location), credential, endpoint)
+            }
         } else if scheme == "ftp" {
             try retrieve(parts, credential)
         } else {
@@ -62,19 +70,21 @@ struct PreparedRequest {
         }
     }
 
+    /// - Parameter name: name of the object in messages.
     private mutating func sign(
-        _ location: S3Location,
+        _ name: String,
+        at url: URL,
         _ credential: Credential?,
         _ endpoint: S3Endpoint
     ) throws(ImageError) {
-        request.url = try endpoint.url(of: location)
+        request.url = url
         parts = request.url.flatMap { URLParts($0) }
         isTrusted = endpoint.url != nil
         guard let credential else { return }  // A public bucket.
         guard case .s3(let keyID, let secret, let token) = credential.method else {
             throw ImageError(
                 .forbidden,
-                "The credential for \(location) is not for s3. Use one with a key id and a secret."
+                "The credential for \(name) is not for s3. Use one with a key id and a secret."
             )
         }
         // S3 requires this field. libcurl (7.88) does not add it, but signs it if it is present.

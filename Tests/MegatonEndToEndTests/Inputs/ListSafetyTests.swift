@@ -8,21 +8,6 @@ import Testing
 @Suite(.timeLimit(.minutes(3))) struct ListSafetyTests {
     private static let thesis = Data("my thesis".utf8)
 
-    /// Runs in the home's directory, with standard input.
-    private func piped(_ home: RunTests.Home, _ input: String, _ arguments: [String]) async throws
-        -> ProgramUnderTest.Ending
-    {
-        let file = try home.directory.write(Data(input.utf8), to: "stdin")
-        let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path + "/megaton"
-        let run = try ProgramUnderTest(
-            program: "/bin/sh",
-            arguments: ["-c", #"f=$1; shift; exec "$@" < "$f""#, "sh", file, program] + arguments,
-            environment: home.environment,
-            directory: home.directory.path
-        )
-        return await run.ending()
-    }
-
     /// Fault: an untrusted list replaced a text by a JPEG and reported "done".
     @Test func aJobInATextListWritesNothing() async throws {
         let home = try RunTests.Home()
@@ -38,7 +23,7 @@ import Testing
         #expect(failed.count == 2 && failed.allSatisfy { $0.code == "invalid_job" && $0.message.contains(".jsonl") })
         #expect(home.outputs == ["in/a-256x256.jpg"])
         let arguments = ["run", "-", "--output", home.output, "--workers", "1", "--json"]
-        let second = try await piped(home, "\(job)\n", arguments)
+        let second = try await home.piped(Data("\(job)\n".utf8), arguments)
         #expect(second.code == 2 && second.errors.contains("line 1 is refused"), "\(second.errors)")
         #expect(FileManager.default.contents(atPath: text) == Self.thesis)
     }
@@ -75,10 +60,10 @@ import Testing
         let image = try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
         let job = #"{"source":"file://\#(image)","renditions":[{"name":"s","width":8}]}"#
         let arguments = ["run", "--jobs-from", "-", "-o", home.output, "-j1", "--allow-read", "in", "-q"]
-        let ending = try await piped(home, job, arguments)
+        let ending = try await home.piped(Data(job.utf8), arguments)
         #expect(ending.code == 0 && ending.errors.isEmpty && ending.output.isEmpty, "\(ending.errors)")
         #expect(home.outputs.count == 1 && home.outputs[0].hasSuffix("a-s.jpg"), "\(home.outputs)")
-        let twice = try await piped(home, job, ["run", "-", "--jobs-from", "-", "-o", home.output])
+        let twice = try await home.piped(Data(job.utf8), ["run", "-", "--jobs-from", "-", "-o", home.output])
         #expect(twice.code == 64 && twice.errors.contains("once"), "\(twice.errors)")
     }
 

@@ -1,0 +1,61 @@
+import Foundation
+import FoundationNetworking
+import MegatonCluster
+import MegatonCommandLine
+import MegatonPipeline
+
+/// Loads the parts of inputs that are on the network, by the rules by which workers load sources.
+struct RemoteInputs: Sendable {
+    private let loader: RetryingDataLoader
+    /// Name of the credential; nil for the one that matches.
+    private let credential: String?
+    /// Ends a load; nil if the process ends at a signal.
+    private let shutdown: ShutdownSignal?
+
+    /// - Throws: `CLIError` for the credentials; `ImagePipeline.Error` for the rules.
+    init(_ access: SourceAccessOptions, credential: String?, shutdown: ShutdownSignal?) throws {
+        var configuration = DataLoader.Configuration()
+        configuration.urlPolicy.sources = try access.sources()
+        configuration.addressPolicy = access.addressPolicy
+        configuration.credentials = try access.credentialsFile()?.credentials ?? Credentials()
+        configuration.s3 = access.s3
+        let hasS3 = configuration.credentials.credentials.contains { credential in
+            if case .s3 = credential.method { true } else { false }
+        }
+        if hasS3 || access.s3Endpoint != nil { configuration.urlPolicy.schemes.insert("s3") }
+        var retries = RetryingDataLoader.Policy()
+        retries.holdsBody = true
+        loader = RetryingDataLoader(DataLoader(configuration), retries)
+        self.credential = credential
+        self.shutdown = shutdown
+    }
+
+    /// Loads a part of the inputs.
+    ///
+    /// - Returns: nil after a signal.
+    /// - Throws: `CLIError` with the reason.
+    func answer(_ request: RemoteRequest) async throws -> RemoteAnswer? {
+        guard let shutdown else { return try await load(request) }
+        return try await withThrowingTaskGroup(of: RemoteAnswer?.self) { group in
+            group.addTask { try await load(request) }
+            group.addTask {
+                await shutdown.wait(for: .drain)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? nil
+        }
+    }
+
+    private func load(_ request: RemoteRequest) async throws -> RemoteAnswer {
+        do throws(ImagePipeline.Error) {
+            switch request {
+            case .keys(let prefix, let token):
+                return .keys(try await S3Listing(loader).page(of: prefix, after: token, credential: credential))
+            }
+        } catch {
+            // Later the same command may succeed, unlike one with a wrong name.
+            throw error.isRetryable ? CLIError.unavailable(error.message) : CLIError.usage(error.message)
+        }
+    }
+}

@@ -1,0 +1,51 @@
+import Foundation
+
+/// Checks the inputs that the user named, before any work begins.
+///
+/// Reads the first bytes of files, and so blocks shortly. Pipes are left to the reader, which cannot read them twice.
+package struct InputCheck {
+    private let selection: InputSelection
+
+    package init(_ selection: InputSelection) { self.selection = selection }
+
+    /// - Throws: `CLIError` for the first input that is missing, that is of another kind than its name or the options
+    ///   say, or that is a table without the columns.
+    package func run() throws {
+        try InputReader.check(selection.arguments + selection.jobLists + (selection.ledger.map { [$0] } ?? []))
+        for argument in selection.arguments where argument != "-" {
+            if PrefixReader.isPrefix(argument) { _ = try PrefixReader(argument) }
+            let path = FileNames.localPath(argument)
+            if !InputReader.isURL(path) { try check(path, as: selection.listFormat(of: path)) }
+        }
+        for path in selection.jobLists where path != "-" { try check(path, as: .jobs) }
+    }
+
+    private func check(_ path: String, as format: ListFormat?) throws {
+        // A damaged image has a line in the ledger, as one in a directory has.
+        let fileExtension = (path as NSString).pathExtension.lowercased()
+        if format == nil && selection.fileExtensions.contains(fileExtension) { return }
+        guard let bytes = try Self.firstBytes(of: path) else { return }
+        if let kind = FileKind(bytes), !kind.isReadable(as: format) {
+            throw CLIError.usage("\(path) is \(kind.advice).")
+        }
+        guard case .table(let table) = format else { return }
+        let descriptor = try InputReader.descriptor(of: path)
+        defer { close(descriptor) }
+        var reader = TableReader(LineReader(descriptor, name: path), table, selection.table)
+        try reader.checkHeader()
+    }
+
+    /// Nil for a file that is not a regular one.
+    private static func firstBytes(of path: String) throws -> [UInt8]? {
+        let descriptor = try InputReader.descriptor(of: path)
+        defer { close(descriptor) }
+        var info = stat()
+        guard fstat(descriptor, &info) == 0, info.st_mode & S_IFMT == S_IFREG else { return nil }
+        var bytes = [UInt8](repeating: 0, count: FileKind.examined)
+        let count = read(descriptor, &bytes, bytes.count)
+        guard count >= 0 else {
+            throw CLIError.usage("\(path) cannot be read: \(String(cString: strerror(errno))).")
+        }
+        return Array(bytes.prefix(count))
+    }
+}

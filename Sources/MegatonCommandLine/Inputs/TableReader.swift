@@ -1,0 +1,232 @@
+import Foundation
+import MegatonCluster
+import MegatonCore
+import SwiftCSV
+
+/// Reads the rows of a CSV or TSV list as they arrive, one record at a time.
+package struct TableReader {
+    /// A row, or the reason why it is none.
+    enum ReadResult {
+        case row(Row)
+        case refused(line: String, reason: String, location: LineLocation)
+        /// No whole record is available: its writer is slow.
+        case nothingYet
+        case end
+    }
+
+    /// One row of a list.
+    struct Row: Equatable {
+        /// A URL or a path.
+        var source: String
+        var id: String?
+        var labels: Job.Labels?
+        var location: LineLocation
+    }
+
+    private var lines: LineReader
+    private let format: ListFormat.TableFormat
+    private let options: TableOptions
+    private var delimiter = UInt8(ascii: ",")
+    private var splitter: RecordSplitter
+    private var isAtEnd = false
+    /// Nil until the header has been read.
+    private var columns: TableColumns?
+
+    /// Characters of a refused record that the ledger has.
+    private static let excerpt = 256
+
+    init(_ lines: LineReader, _ format: ListFormat.TableFormat, _ options: TableOptions) {
+        self.lines = lines
+        self.format = format
+        self.options = options
+        splitter =
+            format == .tsv
+            ? RecordSplitter(delimiter: UInt8(ascii: "\t"))
+            : RecordSplitter(delimiter: UInt8(ascii: ","), or: UInt8(ascii: ";"))
+    }
+
+    /// Reads the next row.
+    ///
+    /// - Parameter milliseconds: how long to wait for bytes; negative waits without limit.
+    /// - Throws: `CLIError` if the list cannot be read, or if its header does not have the columns.
+    mutating func next(waiting milliseconds: Int32) throws -> ReadResult {
+        while true {
+            if let record = splitter.next(isAtEnd: isAtEnd) {
+                guard let result = try result(record) else { continue }
+                // The next record would be taken for the header.
+                if columns == nil, case .refused(_, let reason, let location) = result {
+                    let kind = ListFormat.table(format).description
+                    throw CLIError.usage("\(location) cannot be the header of \(kind): \(reason).")
+                }
+                return result
+            }
+            if isAtEnd { return .end }
+            switch try lines.next(waiting: milliseconds) {
+            case .line(let text): splitter.add(line(text))
+            case .tooLong(let beginning):
+                var line = line(beginning)
+                line.isCut = true
+                splitter.add(line)
+            case .nothingYet: return .nothingYet
+            case .end: isAtEnd = true
+            }
+        }
+    }
+
+    /// Checks the header.
+    ///
+    /// - Throws: `CLIError` if the list cannot be read, or if its header does not have the columns.
+    mutating func checkHeader() throws { _ = try next(waiting: -1) }
+
+    private func line(_ text: String) -> RecordSplitter.Line {
+        RecordSplitter.Line(text: text, number: lines.location.number, isUTF8: lines.isUTF8)
+    }
+
+    /// Nil for an empty line, and for the header.
+    private mutating func result(_ record: RecordSplitter.Record) throws -> ReadResult? {
+        switch record {
+        case .tooLong(let line): return refused(line, "it is longer than \(RecordSplitter.sizeLimit) bytes")
+        case .unterminated(let line):
+            return refused(
+                line,
+                "a quote that begins in this line has no end in the next \(RecordSplitter.lineLimit) lines or "
+                    + "\(RecordSplitter.sizeLimit) bytes. The lines after this one are read as rows of their own"
+            )
+        case .whole(let line):
+            if line.text.utf8.allSatisfy({ $0 == UInt8(ascii: " ") }) { return nil }
+            guard line.isUTF8 else {
+                return refused(line, "it is not UTF-8. Save the list as UTF-8")
+            }
+            if columns == nil, format == .csv { delimiter = Self.delimiter(of: line.text) }
+            if columns == nil, format == .tsv { delimiter = UInt8(ascii: "\t") }
+            let fields: [String]
+            do throws(Unreadable) {
+                fields = try Self.fields(line.text, delimiter)
+            } catch {
+                return refused(line, error.reason)
+            }
+            if let columns { return row(fields, columns, line) }
+            let chosen = try TableColumns(
+                fields,
+                options,
+                list: lines.name,
+                kind: ListFormat.table(format).description,
+                isSource: Self.isSource
+            )
+            columns = chosen
+            splitter = splitter.continued(delimiter: delimiter)
+            return chosen.isFirstRecordRow ? row(fields, chosen, line) : nil
+        }
+    }
+
+    private func refused(_ line: RecordSplitter.Line, _ reason: String) -> ReadResult {
+        .refused(
+            line: String(line.text.prefix(Self.excerpt)),
+            reason: reason,
+            location: LineLocation(list: lines.name, number: line.number)
+        )
+    }
+
+    // MARK: - Fields
+
+    private struct Unreadable: Error {
+        let reason: String
+    }
+
+    /// The delimiter of a CSV: the one of the two that its header has outside of quotes, a comma if both.
+    private static func delimiter(of header: String) -> UInt8 {
+        var (isQuoted, hasSemicolon) = (false, false)
+        for byte in header.utf8 {
+            switch byte {
+            case UInt8(ascii: "\""): isQuoted.toggle()
+            case UInt8(ascii: ",") where !isQuoted: return byte
+            case UInt8(ascii: ";") where !isQuoted: hasSemicolon = true
+            default: break
+            }
+        }
+        return UInt8(ascii: hasSemicolon ? ";" : ",")
+    }
+
+    private static func fields(_ record: String, _ delimiter: UInt8) throws(Unreadable) -> [String] {
+        let character = Character(Unicode.Scalar(delimiter))
+        // The parser compares characters, to which a combining mark belongs: quote and mark would be one other
+        // character, and the fields would not be those of any other program.
+        guard isWhole(character, in: record) && isWhole("\"", in: record) else {
+            throw Unreadable(reason: "a combining character follows directly after a quote or a delimiter")
+        }
+        let parsed: EnumeratedCSV
+        do {
+            parsed = try EnumeratedCSV(
+                string: record,
+                delimiter: CSVDelimiter(unicodeScalarLiteral: character),
+                loadColumns: false
+            )
+        } catch {
+            throw Unreadable(
+                reason: "a quote is in the middle of a field. A field with a quote is written in quotes, with each of "
+                    + "its own quotes twice: \"5\"\" wide\""
+            )
+        }
+        guard parsed.rows.isEmpty else {
+            throw Unreadable(reason: "it has a carriage return without a line feed. Save the list with usual line ends")
+        }
+        return parsed.header
+    }
+
+    /// Whether no combining character follows an ASCII character.
+    private static func isWhole(_ character: Character, in text: String) -> Bool {
+        guard !text.utf8.allSatisfy({ $0 < 0x80 }) else { return true }
+        return text.utf8.count { $0 == character.asciiValue } == text.count { $0 == character }
+    }
+
+    // MARK: - Rows
+
+    private func row(_ fields: [String], _ columns: TableColumns, _ line: RecordSplitter.Line) -> ReadResult {
+        if fields.count > columns.names.count {
+            return refused(
+                line,
+                "it has \(fields.count) fields, but the list has \(Counted.of(columns.names.count, "column")). A field "
+                    + "with a delimiter is written in quotes"
+            )
+        }
+        func field(_ index: Int) -> String { index < fields.count ? fields[index] : "" }
+        func name(_ index: Int) -> String { FieldProblem.quoted(columns.names[index]) }
+        let source = field(columns.url).trimmingCharacters(in: .whitespacesAndNewlines)
+        if source.isEmpty { return refused(line, "its column \(name(columns.url)) is empty") }
+        let id = columns.id.map { field($0).trimmingCharacters(in: .whitespacesAndNewlines) }
+        if let column = columns.id, let id, !Job.isName(id) {
+            return refused(
+                line,
+                "its id, column \(name(column)), is \(FieldProblem.quoted(id)); allowed are 1 to 128 of the characters "
+                    + "A-Z a-z 0-9 . _ : -"
+            )
+        }
+        let labels = Dictionary(uniqueKeysWithValues: columns.labels.map { (columns.names[$0], field($0)) })
+        if let reason = Self.excess(labels) { return refused(line, reason) }
+        return .row(
+            Row(
+                source: source,
+                id: id,
+                labels: labels.isEmpty ? nil : labels.mapValues { .text($0) },
+                location: LineLocation(list: lines.name, number: line.number)
+            )
+        )
+    }
+
+    /// Why these labels are too large; nil if they are not.
+    private static func excess(_ labels: [String: String]) -> String? {
+        let size = Job.encodedSize(labels.mapValues { .text($0) })
+        guard size > Job.maximumLabels else { return nil }
+        let sizes = labels.map { (name: $0.key, size: $0.key.utf8.count + $0.value.utf8.count) }
+        let largest = sizes.sorted { ($1.size, $0.name) < ($0.size, $1.name) }.prefix(3)
+        let names = largest.map { "\(FieldProblem.quoted($0.name)) (\($0.size) bytes)" }.joined(separator: ", ")
+        return "its labels have \(size) bytes of JSON; allowed are \(Job.maximumLabels). The largest columns are "
+            + "\(names). --label-columns a,b chooses columns"
+    }
+
+    /// Whether a text of the first record is a source, so that the list has no header.
+    private static func isSource(_ text: String) -> Bool {
+        let fileExtension = (text as NSString).pathExtension.lowercased()
+        return InputReader.isURL(text) || InputReader.defaultFileExtensions.contains(fileExtension)
+    }
+}

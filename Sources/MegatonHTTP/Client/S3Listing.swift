@@ -1,0 +1,162 @@
+package import Foundation
+internal import FoundationNetworking
+internal import FoundationXML
+
+/// Lists the keys of a bucket with ListObjectsV2, page by page.
+package struct S3Listing: Sendable {
+    /// One page of keys, in the order of the store.
+    package struct Page: Sendable, Equatable {
+        /// Keys, not percent-encoded.
+        package var keys: [String]
+        /// Where the next page begins; nil after the last one.
+        package var next: String?
+
+        package init(keys: [String], next: String?) {
+            self.keys = keys
+            self.next = next
+        }
+    }
+
+    private let loader: any DataLoading
+    /// Maximum number of keys of a page.
+    private let pageSize: Int
+
+    /// Maximum size of a page, bytes: keys of 1 KiB, percent-encoded, with their other fields.
+    private static let sizeLimit = 16 * 1024 * 1024
+
+    /// Creates a listing.
+    ///
+    /// - Parameters:
+    ///   - loader: a ``DataLoader`` whose policy has `s3` among its schemes, or a decorator of one.
+    ///   - pageSize: number of keys of a page; S3 returns at most 1,000.
+    package init(_ loader: any DataLoading, pageSize: Int = 1000) {
+        self.loader = loader
+        self.pageSize = pageSize
+    }
+
+    /// Loads one page.
+    ///
+    /// - Parameters:
+    ///   - token: `next` of the page before; nil for the first one.
+    ///   - credential: name of the credential; nil for the one that matches the bucket.
+    /// - Throws: an error whose message has the store's reason in words.
+    package func page(
+        of prefix: S3Prefix,
+        after token: String?,
+        credential: String? = nil
+    ) async throws(ImageError) -> Page {
+        var request = URLRequest(url: prefix.url)
+        request.credentialName = credential
+        request.s3Listing = prefix.query(after: token, count: pageSize)
+        let data: Data
+        do throws(ImageError) {
+            data = try await loader.data(for: request, limit: Self.sizeLimit).data
+        } catch {
+            throw Self.explained(error, prefix)
+        }
+        guard let page = S3PageParser.page(data) else {
+            throw ImageError(
+                .badResponse,
+                "\(prefix) cannot be listed: the answer is not a page of ListObjectsV2. Check that --s3-endpoint is "
+                    + "the address of an S3 store.",
+                isRetryable: false
+            )
+        }
+        // A store that repeats itself would be listed for ever.
+        guard page.next == nil || page.next != token else {
+            throw ImageError(
+                .badResponse,
+                "\(prefix) cannot be listed: the store returns the same page again and again.",
+                isRetryable: false
+            )
+        }
+        return page
+    }
+
+    private static func explained(_ error: ImageError, _ prefix: S3Prefix) -> ImageError {
+        let code = error.excerpt.flatMap { $0.firstMatch(of: /<Code>([A-Za-z]+)<\/Code>/) }.map { String($0.1) }
+        let reason: String
+        switch (code, error.code) {
+        case ("NoSuchBucket", _), (nil, .notFound): reason = "there is no bucket \(prefix.bucket)"
+        case ("InvalidAccessKeyId", _), ("SignatureDoesNotMatch", _):
+            reason =
+                "the store does not accept the key of the credential. Check id and secret in the --credentials file"
+        case ("PermanentRedirect", _), ("AuthorizationHeaderMalformed", _), ("TemporaryRedirect", _):
+            reason = "the bucket is in another region. Give it with --s3-region"
+        case ("AccessDenied", _), ("AllAccessDisabled", _), (nil, .accessDenied):
+            reason = "access is denied. The credential of the bucket in the --credentials file needs s3:ListBucket"
+        default: reason = code.map { "\($0): \(error.message)" } ?? error.message
+        }
+        var explained = error
+        explained.message = FieldProblem.sentence("\(prefix) cannot be listed: \(reason)")
+        return explained
+    }
+}
+
+extension URLRequest {
+    /// Carries the query of a listing, and is removed by ``DataLoader``. A header field, because no other custom
+    /// property of a `URLRequest` reaches a loader.
+    private static let listingField = "Megaton-S3-Listing"
+
+    /// Query with which an `s3:` URL is listed; nil to get the object.
+    var s3Listing: String? {
+        get { value(forHTTPHeaderField: Self.listingField) }
+        set { setValue(newValue, forHTTPHeaderField: Self.listingField) }
+    }
+}
+
+/// Reads one answer of ListObjectsV2.
+private final class S3PageParser: NSObject, XMLParserDelegate {
+    private var page = S3Listing.Page(keys: [], next: nil)
+    /// Names of the open elements, without namespace prefixes.
+    private var path: [String] = []
+    private var text = ""
+    private var isEncoded = false
+    private var isList = false
+
+    /// Nil if the data is not such an answer.
+    static func page(_ data: Data) -> S3Listing.Page? {
+        let (parser, reader) = (XMLParser(data: data), S3PageParser())
+        parser.shouldResolveExternalEntities = false
+        parser.delegate = reader
+        guard parser.parse(), reader.isList else { return nil }
+        if reader.isEncoded { reader.page.keys = reader.page.keys.map(decoded) }
+        return reader.page
+    }
+
+    /// As forms are encoded: a space may be a plus sign, and a plus sign never is itself.
+    private static func decoded(_ key: String) -> String {
+        key.replacing("+", with: " ").removingPercentEncoding ?? key
+    }
+
+    func parser(
+        _ parser: XMLParser,
+        didStartElement elementName: String,
+        namespaceURI: String?,
+        qualifiedName: String?,
+        attributes: [String: String]
+    ) {
+        path.append(elementName.split(separator: ":").last.map(String.init) ?? elementName)
+        if path == ["ListBucketResult"] { isList = true }
+        if path.count > 16 { parser.abortParsing() }
+        text = ""
+    }
+
+    func parser(_ parser: XMLParser, foundCharacters string: String) { text += string }
+
+    func parser(
+        _ parser: XMLParser,
+        didEndElement elementName: String,
+        namespaceURI: String?,
+        qualifiedName: String?
+    ) {
+        switch path.dropFirst() {
+        case ["Contents", "Key"]: page.keys.append(text)
+        case ["NextContinuationToken"]: page.next = text.isEmpty ? nil : text
+        case ["EncodingType"]: isEncoded = text == "url"
+        default: break
+        }
+        path.removeLast()
+        text = ""
+    }
+}

@@ -1,0 +1,105 @@
+import Foundation
+import MegatonCluster
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCommandLine
+
+/// Inputs that are of another kind than their names say, and names with line ends.
+@Suite(.timeLimit(.minutes(3))) struct InputKindTests {
+    private static let tar = Data("in/a.png".utf8) + Data(count: 249) + Data("ustar\0".utf8) + Data(count: 249)
+
+    @Test(arguments: [
+        ("jobs.json", Data("[\n  {\"source\": \"a.png\"}]".utf8), "is a JSON array; one object per line is a .jsonl"),
+        ("jobs.jsonl", Data("\u{FEFF}[{\"source\": \"a.png\"}]".utf8), "is a JSON array"),
+        ("job.json", Data("{\"source\": \"a.png\"}".utf8), "--jobs-from reads a file of any name"),
+        ("archive.tar", tar, "is a tar archive: unpack it first"),
+        ("list.csv", Data([0x50, 0x4B, 3, 4, 20, 0]), "is a ZIP archive or an Office document: unpack"),
+        ("list.txt", Data([0x1F, 0x8B, 8, 0]), "is compressed with gzip: unpack it first"),
+        ("list.txt", Data("<!DOCTYPE html>\n<img src='a.png'>".utf8), "is a page of HTML: list the URLs"),
+        ("list.txt", Data("id,url\n1,a.png\n".utf8), "is a CSV: name it .csv, or give --input-format csv"),
+        ("jobs.jsonl", Data("id\turl\n1\ta.png\n".utf8), "is a TSV: name it .tsv"),
+        ("list.csv", Data([0xFF, 0xFE, 0x75, 0, 0x72, 0]), "is a text in UTF-16: save it as UTF-8"),
+        ("page", Data("%PDF-1.7\n".utf8), "is a PDF: save its images"),
+        ("list.txt", Data([0x89, 0x50, 0x4E, 0x47, 13, 10, 26, 10]), "is an image: name it with"),
+        ("feed", Data("<?xml version=\"1.0\"?><rss/>".utf8), "is XML"),
+    ])
+    func anInputOfAnotherKindIsNamed(_ name: String, _ content: Data, _ message: String) async throws {
+        let home = try RunTests.Home()
+        let file = try home.directory.write(content, to: name)
+        let ending = try await home.run([file, "-j1"])
+        #expect(ending.code == 64 && ending.errors.contains("\(name) \(message)"), "\(ending.errors)")
+        #expect(!FileManager.default.fileExists(atPath: home.output))
+    }
+
+    @Test func aListOfJobsIsCheckedToo() async throws {
+        let home = try RunTests.Home()
+        let file = try home.directory.write(Data("[{}]".utf8), to: "jobs")
+        let ending = try await home.run(["--jobs-from", file, "-j1"])
+        #expect(ending.code == 64 && ending.errors.contains("jobs is a JSON array"), "\(ending.errors)")
+    }
+
+    @Test(arguments: [
+        "", "a.png\n", "[1].png\n", "{a}.png\n", "#id,url\n", "id;name\n1;2\n", "url\n", "url,n", "<a.png>\n",
+        "BM", "\u{0}",
+    ])
+    func otherBytesHaveNoKind(_ text: String) { #expect(FileKind(Array(text.utf8)) == nil) }
+
+    @Test func imagesAreKnownByTheirBytes() {
+        #expect(FileKind(Array(TestImage.quarters(width: 8, height: 8))) == .image)
+        #expect(FileKind(Array("<?xml version='1.0'?>\n<svg xmlns=''/>".utf8)) == .image)
+        #expect(FileKind(Array("RIFF....WEBPVP8 ".utf8)) == .image)
+        #expect(FileKind(Array("....ftypavif....".utf8)) == .image)
+    }
+
+    /// An image with the extension of one is left to a worker, as one in a directory is.
+    @Test func aDamagedImageHasALineInTheLedger() async throws {
+        let home = try RunTests.Home()
+        let file = try home.directory.write(Data("<!DOCTYPE html>".utf8), to: "page.jpg")
+        let ending = try await home.run([file, "-j1"])
+        #expect(ending.code == 2, "\(ending.errors)")
+        #expect(try home.ledger().count == 1)
+    }
+
+    @Test func namesMayContainLineEnds() async throws {
+        let home = try RunTests.Home()
+        let names = ["in/a\nb.png", "in/ c.png", "#d.png", "{e}.png", "in/\u{FEFF}f.png"]
+        for (index, name) in names.enumerated() {
+            try home.directory.write(TestImage.quarters(width: 32, height: 32, seed: UInt8(index)), to: name)
+        }
+        // Also without a zero byte at the end, and with an empty name.
+        let text = names.joined(separator: "\0") + "\0\0in/missing.png"
+        let options = ["-o", home.output, "-j1", "--json"]
+        let ending = try await home.piped(Data(text.utf8), ["run", "-", "-0"] + options)
+        #expect(ending.code == 2, "\(ending.errors)")
+        let outcomes = try home.ledger()
+        #expect(outcomes.count == 6 && outcomes.count { $0.status == .done } == 5, "\(ending.errors)")
+        #expect(outcomes.first { $0.status == .failed }?.error?.code == "not_found")
+        #expect(outcomes.contains { $0.source.hasSuffix("/in/a%0Ab.png") && $0.status == .done })
+        let list = try home.directory.write(Data(text.utf8), to: "list.txt")
+        let dry = try await home.run([list, "--null", "--dry-run"])
+        #expect(dry.code == 0 && dry.errors.contains("6 outputs of 6 jobs"), "\(dry.errors)")
+        let wrong = try await home.run([list, "--dry-run"])
+        #expect(!wrong.errors.contains("6 outputs of 6 jobs"))
+    }
+
+    @Test func aNameThatIsNotUTF8IsReportedWithItsBytes() async throws {
+        let home = try RunTests.Home()
+        try home.writeImages("good.png")
+        let text = "good.png?caf!.png".utf8.map { $0 == UInt8(ascii: "?") ? 0 : $0 == UInt8(ascii: "!") ? 0xE9 : $0 }
+        let options = ["-o", home.output, "-j1", "--json"]
+        let ending = try await home.piped(Data(text), ["run", "-", "--null"] + options)
+        #expect(ending.code == 2, "\(ending.errors)")
+        let failed = try #require(try home.ledger().first { $0.status == .failed })
+        #expect(failed.source.hasSuffix("/caf%E9.png") && failed.error?.code == "invalid_url", "\(failed)")
+    }
+
+    @Test func nullNeedsAListOfNames() async throws {
+        let home = try RunTests.Home()
+        try home.writeImages("a.png")
+        let alone = try await home.run(["a.png", "--null"])
+        #expect(alone.code == 64 && alone.errors.contains("--null has no effect"), "\(alone.errors)")
+        let table = try await home.run(["-", "--null", "--input-format", "csv"])
+        #expect(table.code == 64 && table.errors.contains("--null does not go with --input-format csv"))
+    }
+}

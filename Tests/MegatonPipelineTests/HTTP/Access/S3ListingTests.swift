@@ -1,0 +1,141 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonHTTP
+@testable import MegatonPipeline
+
+@Suite(.timeLimit(.minutes(3))) struct S3ListingTests {
+    private func prefix(_ text: String) throws -> S3Prefix { try S3Prefix(try #require(URL(string: text))) }
+
+    private func loader(_ url: URL, _ credential: Credential? = nil) -> DataLoader {
+        var configuration = DataLoader.Configuration()
+        configuration.urlPolicy.schemes.insert("s3")
+        configuration.s3 = S3Endpoint(url: url)
+        configuration.credentials = Credentials([credential].compactMap { $0 })
+        return DataLoader(configuration)
+    }
+
+    private func message(_ body: () async throws -> Void) async -> String {
+        do {
+            try await body()
+            return "no error"
+        } catch {
+            return (error as? ImagePipeline.Error)?.message ?? "\(error)"
+        }
+    }
+
+    @Test(arguments: [
+        ("s3://bucket/", "bucket", ""), ("s3://bucket/a%20b/", "bucket", "a b/"), ("S3://bucket/a/b", "bucket", "a/b"),
+    ])
+    func readsURLs(_ text: String, _ bucket: String, _ start: String) throws {
+        let prefix = try prefix(text)
+        #expect(prefix.bucket == bucket && prefix.prefix == start)
+        #expect(try S3Prefix(prefix.url) == prefix)
+    }
+
+    @Test(arguments: ["s3:///a/", "s3://Bucket/", "s3://bucket/../", "s3://bucket:80/a/", "http://bucket/a/"])
+    func refusesOthers(_ text: String) {
+        #expect { try prefix(text) } throws: { ($0 as? ImagePipeline.Error)?.code == .invalidURL }
+    }
+
+    @Test func theQueryIsSortedAndEncoded() throws {
+        let prefix = try prefix("s3://bucket/a%20b/")
+        #expect(prefix.query(after: nil, count: 9) == "encoding-type=url&list-type=2&max-keys=9&prefix=a%20b%2F")
+        #expect(
+            prefix.query(after: "x+/=", count: 1)
+                == "continuation-token=x%2B%2F%3D&encoding-type=url&list-type=2&max-keys=1&prefix=a%20b%2F"
+        )
+        #expect(try self.prefix("s3://bucket/").query(after: nil, count: 1).hasSuffix("max-keys=1"))
+    }
+
+    @Test func aListingHasAURLAtAnEndpoint() throws {
+        let prefix = try prefix("s3://bucket/a/")
+        let store = S3Endpoint(url: URL(string: "https://store.example/s3/"))
+        #expect(try store.url(listing: prefix, query: "a=b").absoluteString == "https://store.example/s3/bucket?a=b")
+        let aws = try S3Endpoint().url(listing: prefix, query: "a=b%2F").absoluteString
+        #expect(aws == "https://bucket.s3.us-east-1.amazonaws.com/?a=b%2F")
+    }
+
+    /// With the signatures of a store that checks them.
+    @Test func keysAreListedPageByPage() async throws {
+        let moto = try await MotoServer.start()
+        do {
+            let source = try SourceRule("s3://\(MotoServer.bucket)")
+            let secret = Secret(moto.secret)
+            let key = Credential(sources: [source], method: .s3(keyID: moto.keyID, secret: secret, sessionToken: nil))
+            let store = S3Store(loader(moto.url, key))
+            let keys = ["in/a b+c.jpg", "in/d%20e.jpg", "in/f/g.png", "in/ä.jpg"]
+            for key in keys + ["out/h.jpg"] {
+                try await store.put(Data("x".utf8), to: try S3Location(bucket: MotoServer.bucket, key: key))
+            }
+            let listing = S3Listing(loader(moto.url, key), pageSize: 3)
+            let prefix = try prefix("s3://\(MotoServer.bucket)/in/")
+            let first = try await listing.page(of: prefix, after: nil)
+            #expect(first.keys == Array(keys.prefix(3)))
+            let second = try await listing.page(of: prefix, after: try #require(first.next))
+            #expect(second == S3Listing.Page(keys: ["in/ä.jpg"], next: nil))
+            let wrong = Credential(
+                sources: [source],
+                method: .s3(keyID: moto.keyID, secret: Secret("wrong"), sessionToken: nil)
+            )
+            let refused = await message {
+                _ = try await S3Listing(loader(moto.url, wrong)).page(of: prefix, after: nil)
+            }
+            #expect(refused.contains("cannot be listed: the store does not accept the key"), "\(refused)")
+            await moto.stop()
+        } catch {
+            await moto.stop()
+            throw error
+        }
+    }
+
+    @Test(arguments: [
+        (404, "NoSuchBucket", "s3://bucket/in/ cannot be listed: there is no bucket bucket."),
+        (403, "AccessDenied", "needs s3:ListBucket."), (301, "PermanentRedirect", "Give it with --s3-region."),
+        (403, "", "access is denied"), (400, "InvalidArgument", "cannot be listed: InvalidArgument: "),
+    ])
+    func aRefusalIsExplained(_ status: Int, _ code: String, _ expected: String) async throws {
+        let body = code.isEmpty ? "" : "<?xml version=\"1.0\"?>\n<Error><Code>\(code)</Code></Error>"
+        try await OriginServer.run(answer: { _ in .init(status: status, body: Data(body.utf8)) }) {
+            (origin) async throws in
+            let listing = S3Listing(loader(origin.url("")))
+            let prefix = try prefix("s3://bucket/in/")
+            let text = await message { _ = try await listing.page(of: prefix, after: nil) }
+            #expect(text.contains(expected), "\(text)")
+        }
+    }
+
+    @Test(arguments: [
+        "", "hello", "<html></html>", "<ListBucketResult>", "<a><ListBucketResult/></a>",
+        "<!DOCTYPE a [<!ENTITY e SYSTEM \"file:///etc/passwd\">]><ListBucketResult>&e;</ListBucketResult><",
+    ])
+    func anAnswerOfAnotherKindIsNoPage(_ body: String) async throws {
+        try await OriginServer.run(answer: { _ in .init(body: Data(body.utf8)) }) { (origin) async throws in
+            let listing = S3Listing(loader(origin.url("")))
+            let prefix = try prefix("s3://bucket/in/")
+            let text = await message { _ = try await listing.page(of: prefix, after: nil) }
+            #expect(text.contains("s3://bucket/in/ cannot be listed"), "\(text)")
+        }
+    }
+
+    @Test func aStoreThatRepeatsItselfIsNotListedForEver() async throws {
+        let body = "<ListBucketResult><NextContinuationToken>t</NextContinuationToken></ListBucketResult>"
+        try await OriginServer.run(answer: { _ in .init(body: Data(body.utf8)) }) { (origin) async throws in
+            let listing = S3Listing(loader(origin.url("")))
+            let prefix = try prefix("s3://bucket/in/")
+            #expect(try await listing.page(of: prefix, after: nil).next == "t")
+            let text = await message { _ = try await listing.page(of: prefix, after: "t") }
+            #expect(text.contains("again and again"), "\(text)")
+        }
+    }
+
+    /// An object whose URL has the query of a listing is an object.
+    @Test func aSourceIsNeverAListing() async throws {
+        try await OriginServer.run(answer: { _ in .init(body: Data("x".utf8)) }) { (origin) async throws in
+            let url = try #require(URL(string: "s3://bucket/key?list-type=2"))
+            #expect(await LoadProbe.load(url, with: loader(origin.url(""))).data == Data("x".utf8))
+            #expect(origin.count("/bucket/key") == 1 && origin.total == 1)
+        }
+    }
+}
