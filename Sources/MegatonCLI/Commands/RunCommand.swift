@@ -83,6 +83,7 @@ struct RunCommand: AsyncParsableCommand {
         }
         if output != nil { try batch.refuseOutputOfRetry() }
         if output?.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
+        try batch.checkName(output: output)
         try OptionRange.check("--workers", workers, 1...256)
         try OptionRange.check("--cache-size", cacheSize, 64...1_048_576, " MiB")
         if let logLevel { try LogOptions.check(logLevel) }

@@ -55,6 +55,7 @@ struct SubmitCommand: AsyncParsableCommand {
         }
         if output != nil { try options.refuseOutputOfRetry() }
         if output?.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
+        try options.checkName(output: output)
         // An hour less than jobs may have, as reading the inputs takes its time.
         try OptionRange.check("--delay", delay, 0...(Job.maximumDelay - 3600), " seconds")
         if options.ledger != nil && !wait { throw ValidationError("--ledger needs --wait.") }

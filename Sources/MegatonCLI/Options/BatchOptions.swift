@@ -48,6 +48,16 @@ struct BatchOptions: ParsableArguments {
     )
     var exclude: [String] = []
 
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Names of the outputs below --output, with {path}, {stem}, {name}, {ext}, {host}, {hash}, {width}, "
+                + "{height}, {id} and {label.x}; '{path}/{stem}-{name}.{ext}' by default.",
+            valueName: "template"
+        )
+    )
+    var name: String?
+
     @OptionGroup var renditions: RenditionOptions
     @OptionGroup var presets: PresetOptions
 

@@ -132,7 +132,9 @@ struct DryRun: Sendable {
             }
         }
         let size = PixelSize(width: 0, height: 0)
-        return renditions.map { template.path(source: job.source, rendition: $0, size: size) }
+        return renditions.map {
+            template.path(source: job.source, rendition: $0, size: size, id: job.id, labels: job.labels)
+        }
     }
 
     /// Whether a source names a file by bytes that are not UTF-8: a worker fails it as `invalid_url`.

@@ -42,6 +42,8 @@ struct JobBuilder: Sendable {
         var presets: [String: [Rendition]] = [:]
         /// Absolute path of the output directory; nil keeps the results in the cache.
         var output: String?
+        /// Names of the outputs below the directory; nil for those of the inputs.
+        var names: OutputNames?
         var attempts: Int
         var priority: Job.Priority
         /// Name of the credential that sources by http, https and s3 need. Jobs in lines name their own.
@@ -85,9 +87,7 @@ struct JobBuilder: Sendable {
         switch input {
         case .source(let url, let path): return [.job(job(url, path: path), hasUniqueID: true)]
         case .row(let row):
-            var job = job(row.url, path: row.path)
-            job.labels = row.labels
-            if let id = row.id { job.id = id }
+            let job = job(row.url, path: row.path, id: row.id, labels: row.labels)
             return [.job(job, hasUniqueID: row.id == nil)]
         case .job(let line, let location): return build(line, location)
         case .refused(let line, let reason, let location):
@@ -145,9 +145,9 @@ struct JobBuilder: Sendable {
             if let name = job.preset, let preset = settings.presets[name] {
                 (job.preset, job.renditions) = (nil, preset)
             }
-            if !isOwn { job.output = template(Self.path(of: job.source), job.source) }
+            if !isOwn { setOutput(Self.path(of: job.source), of: &job) }
         }
-        guardian.admit(&job, isOwn: isOwn)
+        if job.refused == nil { guardian.admit(&job, isOwn: isOwn) }
         if let reason = job.refused { invalidLines.add(location, "is refused: \(reason)") }
         if Self.refuseUser(&job, at: location) { invalidLines.add(location, "is refused: \(Self.userInSource)") }
         return .job(job, hasUniqueID: hasUniqueID)
@@ -168,12 +168,24 @@ struct JobBuilder: Sendable {
     }
 
     /// The job of a source that has no options of its own.
-    private mutating func job(_ source: String, path: String) -> Job {
+    ///
+    /// - Parameters:
+    ///   - path: of the outputs in the output directory, without the rendition's name and the extension.
+    ///   - id: that of a row of a table; nil for one that is made here.
+    private mutating func job(
+        _ source: String,
+        path: String,
+        id: String? = nil,
+        labels: Job.Labels? = nil
+    ) -> Job {
         var job = job(source)
+        // Before the output, whose name may have them.
+        if let id { job.id = id }
+        job.labels = labels
         setRenditions(of: &job)
-        job.output = template(path, source)
+        setOutput(path, of: &job)
         job.credential = Self.isRemote(source) ? settings.credential : nil
-        guardian.admit(&job, isOwn: false)
+        if job.refused == nil { guardian.admit(&job, isOwn: false) }
         Self.refuseUser(&job)
         return job
     }
@@ -220,9 +232,21 @@ struct JobBuilder: Sendable {
         ["http", "https", "s3"].contains(source.prefix { $0 != ":" }.lowercased())
     }
 
-    private mutating func template(_ path: String, _ source: String) -> String? {
-        guard let outputURL else { return nil }
-        return outputURL + FileNames.encoded(namer.path(path, for: source)) + "-{name}.{ext}"
+    /// Sets the output of a job that names none, or refuses a job whose output has no name.
+    ///
+    /// - Parameter path: of the outputs in the output directory, without the rendition's name and the extension.
+    private mutating func setOutput(_ path: String, of job: inout Job) {
+        guard let outputURL else { return }
+        guard let names = settings.names else {
+            job.output = outputURL + FileNames.encoded(namer.path(path, for: job.source)) + "-{name}.{ext}"
+            return
+        }
+        do throws(JobError) {
+            let name = try names.template(path, for: job)
+            job.output = outputURL + namer.path(name, for: job.source, adding: OutputNames.adding)
+        } catch {
+            job.refused = error.message
+        }
     }
 
     private static func path(of source: String) -> String {
@@ -248,16 +272,20 @@ struct OutputNamer {
 
     /// The path itself, or with a short hash of the source if another source has it. The same source gets the same path
     /// again.
-    mutating func path(_ path: String, for source: String) -> String {
+    ///
+    /// - Parameter add: adds the hash to a path; at its end by default.
+    mutating func path(
+        _ path: String,
+        for source: String,
+        adding add: (_ hash: String, _ path: String) -> String = { "\($1)-\($0)" }
+    ) -> String {
         let key = Self.fingerprint(path)
         let hash = Self.fingerprint(source)
-        if let owner = used[key] { return owner == hash ? path : hashed(path, source) }
-        guard used.count < limit else { return hashed(path, source) }
+        if let owner = used[key] { return owner == hash ? path : add(OutputPath.hash(source), path) }
+        guard used.count < limit else { return add(OutputPath.hash(source), path) }
         used[key] = hash
         return path
     }
-
-    private func hashed(_ path: String, _ source: String) -> String { "\(path)-\(OutputPath.hash(source))" }
 
     /// FNV-1a: stable between runs, which Swift's own hashes are not.
     private static func fingerprint(_ text: String) -> UInt64 {
@@ -287,6 +315,7 @@ extension BatchOptions {
             preset: preset == nil ? presets.preset : nil,
             presets: known,
             output: selection.output,
+            names: try name.map(OutputNames.init),
             attempts: attempts,
             priority: Job.Priority(rawValue: priority) ?? .normal,
             credential: credential,

@@ -82,7 +82,7 @@ struct OutputGuard: Sendable {
         } catch {
             return  // The coordinator refuses the job with this error.
         }
-        if isOwn, let reason = refusal(template, output) {
+        if isOwn, let reason = template.problem(with: job.labels) ?? refusal(template, output) {
             job.refused = reason
             return
         }
@@ -108,7 +108,13 @@ struct OutputGuard: Sendable {
         // them.
         if template.usesSize || job.preset != nil { return !knownInputs().isEmpty || !streamed.isEmpty || isOverfull }
         for rendition in job.renditions ?? Job.defaultRenditions {
-            let path = template.path(source: job.source, rendition: rendition, size: PixelSize(width: 0, height: 0))
+            let path = template.path(
+                source: job.source,
+                rendition: rendition,
+                size: PixelSize(width: 0, height: 0),
+                id: job.id,
+                labels: job.labels
+            )
             let found = FileID.all(path)
             if found.isEmpty { continue }
             let inputs = knownInputs()

@@ -85,15 +85,17 @@ struct JobValidator: Sendable {
             return outcome
         }
 
-        /// Digest of the work without id, priority and labels, which finds equal jobs of a batch: 16 bytes; nil if
-        /// invalid.
+        /// Digest of the work without priority, and without id and labels unless they are in the output, which finds
+        /// equal jobs of a batch: 16 bytes; nil if invalid.
         var digest: Data? {
             guard case .valid(var job, _) = verdict else { return nil }
-            job.id = nil
+            let output = job.output.flatMap { try? OutputTemplate($0) }
+            let (usesID, usesLabels) = (output?.usesID ?? false, output?.usesLabels ?? false)
+            if !usesID { job.id = nil }
             job.batch = nil
             job.priority = .normal
             job.attempts = 1
-            job.labels = nil
+            if !usesLabels { job.labels = nil }
             job.requeuedFrom = nil
             job.ignoresRememberedFailures = false
             (job.reply, job.batchSize) = (nil, nil)
@@ -154,6 +156,7 @@ struct JobValidator: Sendable {
             }
             job.renditions = try renditions(of: job)
             try requireOwnPaths(job)
+            try Self.requireLabels(job)
             job.preset = nil
             let id = job.id ?? Self.newID()
             job.id = id
@@ -213,6 +216,7 @@ struct JobValidator: Sendable {
             do throws(JobError) {
                 if source.output != nil, shared.kind == .fetch { _ = try renditions(of: job) }
                 if source.output != nil { try requireOwnPaths(job) }
+                try Self.requireLabels(job)
                 pack.sources.append(source)
             } catch {
                 invalid.append(Pack.Invalid(id: source.id, json: job.json(), message: error.message))
@@ -279,6 +283,15 @@ struct JobValidator: Sendable {
             "output is \(FieldProblem.quoted(output)), the same path for several of the \(renditions.count) renditions"
                 + "; add {name} to it"
         )
+    }
+
+    /// - Throws: `JobError` if the output names a label that the job does not have.
+    private static func requireLabels(_ job: Job) throws(JobError) {
+        // The search is faster than reading the template, and few outputs have labels.
+        guard let output = job.output, output.contains("{label."),
+            let problem = try OutputTemplate(output).problem(with: job.labels)
+        else { return }
+        throw JobError(problem)
     }
 
     /// A new id, sortable by time, with 64 random bits.

@@ -33,6 +33,16 @@ public enum LabelValue: Sendable, Hashable, Codable {
         }
     }
 
+    /// The value as a text without quotes.
+    package var text: String {
+        switch self {
+        case .text(let text): text
+        case .integer(let integer): String(integer)
+        case .number(let number): String(number)
+        case .bool(let bool): String(bool)
+        }
+    }
+
     public func encode(to encoder: any Encoder) throws {
         var value = encoder.singleValueContainer()
         switch self {

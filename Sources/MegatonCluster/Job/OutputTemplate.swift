@@ -6,15 +6,8 @@ internal import MegatonPipeline
 ///
 /// `{path}` the source's directory · `{stem}` its file name without the extension · `{name}` the rendition's name ·
 /// `{ext}` the extension of the format · `{host}` the source's host, as in DNS · `{hash}` 12 hex digits of the source ·
-/// `{width}` `{height}` of the result, pixels.
+/// `{width}` `{height}` of the result, pixels · `{id}` of the job · `{label.x}` the job's label `x`.
 package struct OutputTemplate: Sendable, Hashable {
-    static let placeholders: Set<String> = ["path", "stem", "name", "ext", "host", "hash", "width", "height"]
-
-    private enum Part: Hashable {
-        case text(String)
-        case placeholder(String)
-    }
-
     private let parts: [Part]
 
     /// - Throws: `JobError` that names the fault of the template.
@@ -24,27 +17,7 @@ package struct OutputTemplate: Sendable, Hashable {
                 "output must be a file: URL with an absolute path, like file:///srv/thumbs/{stem}-{name}.{ext}"
             )
         }
-        var parts: [Part] = []
-        var rest = text.dropFirst("file://".count)
-        while let open = rest.firstIndex(of: "{") {
-            guard let close = rest[open...].firstIndex(of: "}") else {
-                throw JobError("output has a \"{\" without its \"}\"")
-            }
-            let name = String(rest[rest.index(after: open)..<close])
-            guard Self.placeholders.contains(name) else {
-                let known = Self.placeholders.sorted().map { "{\($0)}" }.joined(separator: " ")
-                throw JobError("output has an unknown placeholder {\(name)}; known are \(known)")
-            }
-            parts.append(.text(try Self.decode(rest[..<open])))
-            parts.append(.placeholder(name))
-            rest = rest[rest.index(after: close)...]
-        }
-        parts.append(.text(try Self.decode(rest)))
-        self.parts = parts
-        let hasParent = parts.contains { part in
-            if case .text(let text) = part { text.split(separator: "/").contains("..") } else { false }
-        }
-        if hasParent { throw JobError("output must not contain \"..\"") }
+        parts = try Part.parts(of: text.dropFirst("file://".count), in: "output", decoding: Self.decode)
     }
 
     private static func decode(_ text: Substring) throws(JobError) -> String {
@@ -63,25 +36,44 @@ package struct OutputTemplate: Sendable, Hashable {
     }
 
     /// Whether the path depends on the size of the result.
-    package var usesSize: Bool { parts.contains(.placeholder("width")) || parts.contains(.placeholder("height")) }
+    package var usesSize: Bool { parts.usesSize }
+
+    /// Whether the path depends on the id of the job.
+    var usesID: Bool { parts.contains(.placeholder(.id)) }
+
+    /// Whether the path depends on a label of the job.
+    var usesLabels: Bool { !parts.labels.isEmpty }
+
+    /// The reason why a job with these labels has no such path; nil if it has one.
+    package func problem(with labels: Job.Labels?) -> String? {
+        parts.labels.first { labels?[$0] == nil }.map { label in
+            "output has {label.\(label)}, and the job has no label \(FieldProblem.quoted(label))"
+        }
+    }
 
     /// Whether each rendition has a path of its own. Assumed if the paths depend on sizes, which only the worker knows.
     ///
     /// - Parameter renditions: with names of their own.
-    func distinguishes(_ renditions: [Rendition]) -> Bool {
-        if renditions.count < 2 || parts.contains(.placeholder("name")) || usesSize { return true }
-        guard parts.contains(.placeholder("ext")) else { return false }
-        return Set(renditions.map(\.format.fileExtension)).count == renditions.count
-    }
+    func distinguishes(_ renditions: [Rendition]) -> Bool { parts.distinguishes(renditions) }
 
     /// Whether a source is a `data:` URL; faster than parsing it; it may have a megabyte.
     package static func isDataURL(_ source: String) -> Bool {
         String(decoding: source.utf8.prefix("data:".utf8.count), as: UTF8.self).lowercased() == "data:"
     }
 
-    /// The absolute path for one rendition. Parts that derive from the source cannot lead out of the template's
-    /// directory: they lose `..`, slashes and control characters.
-    package func path(source: String, rendition: Rendition, size: PixelSize) -> String {
+    /// The absolute path for one rendition. Parts that derive from the source or the job cannot lead out of the
+    /// template's directory: they lose `..`, slashes and control characters.
+    ///
+    /// - Parameters:
+    ///   - id: of the job.
+    ///   - labels: of the job; all that the template names, see `problem(with:)`.
+    package func path(
+        source: String,
+        rendition: Rendition,
+        size: PixelSize,
+        id: String? = nil,
+        labels: Job.Labels? = nil
+    ) -> String {
         // The bytes of a data: URL are no path, and may be many.
         let isData = Self.isDataURL(source)
         let url = isData ? nil : URL(string: source)
@@ -91,14 +83,16 @@ package struct OutputTemplate: Sendable, Hashable {
         let path = parts.map { part in
             switch part {
             case .text(let text): return text
-            case .placeholder("path"): return components.dropLast().joined(separator: "/")
-            case .placeholder("stem"): return stem
-            case .placeholder("name"): return rendition.name
-            case .placeholder("ext"): return rendition.format.fileExtension
-            case .placeholder("host"): return Self.plain(url?.host(percentEncoded: false) ?? "local")
-            case .placeholder("width"): return String(size.width)
-            case .placeholder("height"): return String(size.height)
-            case .placeholder: return Self.hash(source)
+            case .placeholder(.path): return components.dropLast().joined(separator: "/")
+            case .placeholder(.stem): return stem
+            case .placeholder(.name): return rendition.name
+            case .placeholder(.ext): return rendition.format.fileExtension
+            case .placeholder(.host): return Self.host(of: url)
+            case .placeholder(.width): return String(size.width)
+            case .placeholder(.height): return String(size.height)
+            case .placeholder(.hash): return Self.hash(source)
+            case .placeholder(.id): return Self.plain(id ?? "")
+            case .placeholder(.label(let label)): return Self.plain(labels?[label]?.text ?? "")
             }
         }.joined()
         // A file named `...` has the stem `..`, and an empty component turns `.{path}.` into two dots.
@@ -107,6 +101,9 @@ package struct OutputTemplate: Sendable, Hashable {
         let safe = path.split(separator: "/", omittingEmptySubsequences: false).map { $0 == ".." ? "_" : $0 }
         return safe.joined(separator: "/")
     }
+
+    /// The host of a source as a part of a path.
+    package static func host(of url: URL?) -> String { plain(url?.host(percentEncoded: false) ?? "local") }
 
     /// Components of a URL's path, decoded; left encoded if they are not UTF-8, so that two such names stay distinct.
     package static func components(of url: URL) -> [String] {

@@ -103,9 +103,18 @@ package struct JobRunner: JobRunning {
             throw ImagePipeline.Error(.forbidden, error.message)
         }
         let paths = responses.map { response in
-            template?.path(source: job.source, rendition: response.rendition, size: response.size)
+            template?.path(
+                source: job.source,
+                rendition: response.rendition,
+                size: response.size,
+                id: job.id,
+                labels: job.labels
+            )
         }
-        if template != nil {
+        if let template {
+            if let problem = template.problem(with: job.labels) {
+                throw ImagePipeline.Error(.forbidden, "\(problem).")
+            }
             guard Set(paths).count == paths.count else {
                 throw ImagePipeline.Error(
                     .forbidden,

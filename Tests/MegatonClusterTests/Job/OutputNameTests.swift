@@ -29,4 +29,41 @@ struct OutputNameTests {
     func otherNamesStay(_ name: String) {
         #expect(Array(OutputTemplate.plain(name).unicodeScalars) == Array(name.unicodeScalars))
     }
+
+    private func path(_ output: String, id: String? = nil, labels: Job.Labels? = nil) throws -> String {
+        try OutputTemplate(output).path(
+            source: "https://example.org/x/a.jpg",
+            rendition: Rendition(name: "s", width: 1),
+            size: PixelSize(width: 1, height: 1),
+            id: id,
+            labels: labels
+        )
+    }
+
+    @Test func idsAndLabelsStandInOutputs() throws {
+        let labels: Job.Labels = ["set": .text("a/../b"), "order": .integer(12), "ok": .bool(true), "q": .number(1.5)]
+        let output = "file:///out/{label.set}/{label.order}-{label.ok}-{label.q}/{id}.{ext}"
+        #expect(try path(output, id: "j:1.2", labels: labels) == "/out/a_.._b/12-true-1.5/j:1.2.jpg")
+        #expect(try path("file:///out/{label.set}/{id}", id: "..", labels: ["set": .text("..")]) == "/out/_/_")
+        #expect(try path("file:///out/{label.set}/x", labels: ["set": .text("")]) == "/out/_/x")
+        #expect(try path("file:///o/{label.a.b c}", labels: ["a.b c": .text("\u{202E}x")]) == "/o/_x")
+    }
+
+    @Test func aMissingLabelIsNamed() throws {
+        let template = try OutputTemplate("file:///out/{label.set}/{id}.{ext}")
+        #expect(template.problem(with: ["set": .text("a")]) == nil)
+        for labels in [nil, ["sets": LabelValue.text("a")]] {
+            let problem = try #require(template.problem(with: labels))
+            #expect(problem == "output has {label.set}, and the job has no label \"set\"")
+        }
+    }
+
+    @Test(arguments: [
+        ("file:///o/{label.}", "unknown placeholder {label.}"), ("file:///o/{ids}", "known are {ext} {hash}"),
+        ("file:///o/{id", "without its \"}\""), ("file:///o/{id}/../x", "must not contain"),
+    ])
+    func aFaultOfATemplateIsNamed(_ output: String, _ words: String) throws {
+        let error = #expect(throws: JobError.self) { _ = try OutputTemplate(output) }
+        #expect(error?.message.contains(words) == true, "\(String(describing: error))")
+    }
 }

@@ -1,0 +1,131 @@
+import ArgumentParser
+import Foundation
+import MegatonCluster
+import MegatonCommandLine
+import MegatonCore
+import MegatonPipeline
+
+/// Names of the outputs below the output directory: the template of `--name`.
+///
+/// The client replaces the placeholders of sources and jobs; those of renditions stay for the worker.
+struct OutputNames: Sendable {
+    private let parts: [OutputTemplate.Part]
+
+    /// - Throws: `JobError` that names the fault of the template.
+    init(_ text: String) throws(JobError) {
+        if text.isEmpty { throw JobError("--name is empty; it must be a template such as {path}/{stem}-{name}.{ext}") }
+        if text.hasPrefix("/") {
+            throw JobError("--name \(text) begins with a slash: it names files below the directory of --output")
+        }
+        if text.hasSuffix("/") { throw JobError("--name \(text) ends with a slash: it must name files") }
+        if text.utf8.contains(0) { throw JobError("--name has a NUL") }
+        parts = try OutputTemplate.Part.parts(of: text[...], in: "--name")
+    }
+
+    /// Whether each of the renditions has a name of its own, as far as that is known before they are made.
+    func distinguishes(_ renditions: [Rendition]) -> Bool { parts.distinguishes(renditions) }
+
+    /// Whether sources may have names of their own.
+    var dependsOnSource: Bool { parts.dependsOnSource }
+
+    /// The end of an output template, percent-encoded, with the placeholders of renditions.
+    ///
+    /// - Parameters:
+    ///   - path: of the source's outputs, as they are named without a template.
+    ///   - job: with id and labels.
+    /// - Throws: `JobError` if the job does not have a label of the template.
+    func template(_ path: String, for job: Job) throws(JobError) -> String {
+        let url = OutputTemplate.isDataURL(job.source) ? nil : URL(string: job.source)
+        var components = path.split(separator: "/")
+        let stem = components.popLast() ?? "_"
+        // The path begins with the host, which has a placeholder of its own.
+        if url.map(Self.isRemote) ?? false { components = Array(components.dropFirst()) }
+        var text = ""
+        for part in parts {
+            switch part {
+            case .text(let plain): text += FileNames.encoded(plain)
+            case .placeholder(let placeholder) where placeholder.isOfRendition: text += placeholder.written
+            case .placeholder(.path): text += FileNames.encoded(components.joined(separator: "/"))
+            case .placeholder(.stem): text += FileNames.encoded(String(stem))
+            case .placeholder(.host): text += FileNames.encoded(OutputTemplate.host(of: url))
+            case .placeholder(.id): text += FileNames.encoded(OutputTemplate.plain(job.id ?? ""))
+            case .placeholder(.label(let label)):
+                guard let value = job.labels?[label] else {
+                    let name = FieldProblem.quoted(label)
+                    throw JobError("it has no label \(name), which --name needs; only jobs of a .jsonl file have any")
+                }
+                text += FileNames.encoded(OutputTemplate.plain(value.text))
+            case .placeholder: text += OutputTemplate.hash(job.source)
+            }
+        }
+        // A file named `...` has the stem `..`, and a source in the named directory has an empty path.
+        return text.split(separator: "/").map { $0 == ".." || $0 == "." ? "_" : String($0) }.joined(separator: "/")
+    }
+
+    private static func isRemote(_ url: URL) -> Bool {
+        guard let scheme = url.scheme?.lowercased() else { return false }
+        return ["http", "https", "s3", "ftp"].contains(scheme)
+    }
+
+    /// A name with a hash of its source, for a source whose name another one has: in its last component, before the
+    /// rendition's part or the extension.
+    static func adding(_ hash: String, to name: String) -> String {
+        let start = name.lastIndex(of: "/").map { name.index(after: $0) } ?? name.startIndex
+        let file = name[start...]
+        let dot = file.lastIndex(of: ".").flatMap { $0 == file.startIndex ? nil : $0 }
+        var end = file.firstIndex(of: "{") ?? dot ?? file.endIndex
+        while end > start, "-_.".contains(file[file.index(before: end)]) { end = file.index(before: end) }
+        let head = file[..<end]
+        return String(name[..<start]) + (head.isEmpty ? "\(hash)-" : "\(head)-\(hash)") + file[end...]
+    }
+}
+
+extension BatchOptions {
+    /// Checks `--name` and `--output` against each other, the inputs and the renditions.
+    ///
+    /// - Throws: `ValidationError` if the names cannot be used.
+    func checkName(output: String?) throws {
+        if let output { try Self.requireNoPlaceholder(in: output) }
+        guard let name else { return }
+        if output == nil {
+            throw ValidationError("--name needs --output: it names the files below that directory.")
+        }
+        let names: OutputNames
+        do throws(JobError) { names = try OutputNames(name) } catch { throw ValidationError("\(error.message).") }
+        let count = try renditions.renditions().count
+        guard names.distinguishes(try renditions.renditions()) else {
+            throw ValidationError(
+                "--name \(name) is the same name for several of the \(count) renditions; add {name} to it."
+            )
+        }
+        if !names.dependsOnSource && !hasOneSource {
+            throw ValidationError(
+                "--name \(name) is the same name for all sources; add {stem}, {path}, {hash} or {id} to it."
+            )
+        }
+    }
+
+    /// Whether the inputs are one source: a single file or URL.
+    private var hasOneSource: Bool {
+        guard inputs.count == 1, let input = inputs.first, jobsFrom.isEmpty, retryFailed == nil, input != "-" else {
+            return false
+        }
+        let path = FileNames.localPath(input)
+        if InputReader.isURL(path) { return true }
+        var isDirectory: ObjCBool = false
+        let exists = FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory)
+        return InputReader.listFormat(of: path) == nil && !(exists && isDirectory.boolValue)
+    }
+
+    /// - Throws: `ValidationError` for a directory that has a placeholder in its name and does not exist.
+    private static func requireNoPlaceholder(in output: String) throws {
+        let found = output.split(separator: "{").dropFirst().compactMap { piece in
+            piece.firstIndex(of: "}").flatMap { OutputTemplate.Placeholder(piece[..<$0]) }
+        }
+        guard let first = found.first, !FileManager.default.fileExists(atPath: output) else { return }
+        throw ValidationError(
+            "--output \(output) names a directory, in which \(first.written) has no meaning. Names with placeholders "
+                + "are for --name: --output DIR --name '{path}/{stem}-{name}.{ext}'."
+        )
+    }
+}

@@ -1,0 +1,95 @@
+import Foundation
+import MegatonCluster
+import MegatonPipeline
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCLI
+
+/// Names of outputs by `--name`.
+@Suite(.timeLimit(.minutes(3))) struct OutputNamesTests {
+    private static func name(_ template: String, _ path: String, _ job: Job) throws -> String {
+        try OutputNames(template).template(path, for: job)
+    }
+
+    @Test func theClientKeepsThePlaceholdersOfRenditionsOnly() throws {
+        var job = Job(id: "b.7", source: "https://example.org/a/b c.jpg", labels: ["set": .text("x/{y}")])
+        let all = "{path}/{stem}-{name}-{width}x{height}.{ext}"
+        #expect(try Self.name(all, "example.org/a/b c", job) == "a/b%20c-{name}-{width}x{height}.{ext}")
+        let others = "{host}/{hash}/{id}/{label.set}.{ext}"
+        let hash = OutputTemplate.hash(job.source)
+        #expect(try Self.name(others, "example.org/a/b c", job) == "example.org/\(hash)/b.7/x_%7By%7D.{ext}")
+        job.source = "file:///in/sub/100%25.png"
+        #expect(try Self.name("{path}/50% {stem}.{ext}", "sub/100%", job) == "sub/50%25%20100%25.{ext}")
+        #expect(try Self.name("{path}/{stem}.{ext}", "...", job) == "....{ext}")
+        #expect(try Self.name("{path}/{stem}/{ext}", "..", job) == "_/{ext}", "no part leads out of the directory")
+    }
+
+    @Test func aMissingLabelRefusesTheJob() {
+        let error = #expect(throws: JobError.self) {
+            _ = try Self.name("{label.set}.{ext}", "a", Job(source: "file:///a.png", labels: ["sat": .text("x")]))
+        }
+        #expect(error?.message.contains("has no label \"set\"") == true)
+    }
+
+    @Test(arguments: [
+        ("a/b-{name}.{ext}", "a/b-H-{name}.{ext}"), ("icon.{ext}", "icon-H.{ext}"), ("{name}.{ext}", "H-{name}.{ext}"),
+        ("a.b/c", "a.b/c-H"), ("c.jpg", "c-H.jpg"), ("x.y-{width}.{ext}", "x.y-H-{width}.{ext}"),
+        (".hidden", ".hidden-H"), ("d/-{name}", "d/H--{name}"),
+    ])
+    func aHashDistinguishesSourcesWithOneName(_ name: String, _ expected: String) {
+        #expect(OutputNames.adding("H", to: name) == expected)
+    }
+
+    @Test(arguments: [
+        (["--name", "x"], "--name needs --output"), (["-o", "o", "--name", "/x/{stem}"], "begins with a slash"),
+        (["-o", "o", "--name", "{path}/../{stem}"], "must not contain"), (["-o", "o", "--name", ""], "is empty"),
+        (["-o", "o", "--name", "{stem}/"], "ends with a slash"), (["-o", "o", "--name", "{nam}"], "{nam}; known are"),
+        (["-o", "o", "--name", "{stem}", "--size", "8", "--size", "9"], "add {name}"),
+        (["-o", "o", "--name", "{name}.{ext}"], "the same name for all sources"),
+        (["-o", "{path}/x"], "--name '{path}/{stem}-{name}.{ext}'"),
+    ])
+    func namesThatCannotWorkAreWrongUsage(_ options: [String], _ words: String) async throws {
+        for command in ["run", "submit"] where command == "submit" || options.first == "-o" {
+            let redis = command == "submit" ? ["--redis", "redis://127.0.0.1:1"] : []
+            let ending = await (try ProgramUnderTest.megaton([command, "/tmp"] + options + redis)).ending()
+            #expect(ending.code == 64 && ending.errors.contains(words), "\(command): \(ending.errors)")
+        }
+    }
+
+    @Test func aRunNamesItsOutputsAndNoSourceReplacesAnother() async throws {
+        let home = try RunTests.Home()
+        for (index, name) in ["x/a.png", "y/a.png", "y/b.png"].enumerated() {
+            let image = TestImage.quarters(width: 40, height: 20, seed: UInt8(index * 9))
+            try home.directory.write(image, to: "in/\(name)")
+        }
+        let run = ["in", "--workers", "1", "--size", "8", "--size", "16"]
+        let flat = try await home.run(run + ["--name", "{name}/{stem}.{ext}"])
+        #expect(flat.code == 0, "\(flat.errors)")
+        let names = home.outputs
+        #expect(names.count == 6 && names.contains("8x8/a.jpg") && names.contains("16x16/b.jpg"), "\(names)")
+        let hashed = names.filter { $0.hasPrefix("8x8/a-") }
+        #expect(hashed.count == 1, "the second a.png has a hash in its name: \(names)")
+        let paths = try home.ledger().flatMap(\.outputs).compactMap(\.path)
+        #expect(Set(paths).count == 6)
+    }
+
+    @Test func labelsSortTheJobsOfAList() async throws {
+        let home = try RunTests.Home()
+        let path = try home.directory.write(TestImage.quarters(width: 40, height: 20), to: "a.png")
+        let lines = [
+            #"{"source":"file://\#(path)","id":"one","labels":{"set":"train"}}"#,
+            #"{"source":"file://\#(path)","id":"two","labels":{"set":"test"}}"#,
+            #"{"source":"file://\#(path)","id":"three"}"#,
+        ]
+        let list = try home.directory.write(Data(lines.joined(separator: "\n").utf8), to: "jobs.jsonl")
+        let arguments = [list, "--workers", "1", "--name", "{label.set}/{id}.{ext}"]
+        let ending = try await home.run(arguments)
+        #expect(ending.code == 2 && ending.errors.contains("no label \"set\""), "\(ending.errors)")
+        #expect(home.outputs == ["test/two.jpg", "train/one.jpg"])
+        let failed = try home.ledger().filter { $0.status == .failed }
+        #expect(failed.map(\.error?.code) == ["invalid_job"])
+        let dry = await (try home.megaton(["run"] + arguments + ["-o", home.output, "--dry-run"])).ending()
+        #expect(dry.code == 2 && dry.output.contains("/train/one.jpg"), "\(dry.output) \(dry.errors)")
+    }
+}
