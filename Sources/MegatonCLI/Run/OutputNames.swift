@@ -114,7 +114,7 @@ extension BatchOptions {
         if InputReader.isURL(path) { return true }
         var isDirectory: ObjCBool = false
         let exists = FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory)
-        return InputReader.listFormat(of: path) == nil && !(exists && isDirectory.boolValue)
+        return ListFormat(word: (path as NSString).pathExtension) == nil && !(exists && isDirectory.boolValue)
     }
 
     /// - Throws: `ValidationError` for a directory that has a placeholder in its name and does not exist.

@@ -9,7 +9,8 @@ import Testing
 @Suite(.timeLimit(.minutes(3))) struct InputKindTests {
     private static let tar = Data("in/a.png".utf8) + Data(count: 249) + Data("ustar\0".utf8) + Data(count: 249)
 
-    @Test(arguments: [
+    /// Name and content of a file, and the part of the message behind the name.
+    private static let kinds: [(String, Data, String)] = [
         ("jobs.json", Data("[\n  {\"source\": \"a.png\"}]".utf8), "is a JSON array; one object per line is a .jsonl"),
         ("jobs.jsonl", Data("\u{FEFF}[{\"source\": \"a.png\"}]".utf8), "is a JSON array"),
         ("job.json", Data("{\"source\": \"a.png\"}".utf8), "--jobs-from reads a file of any name"),
@@ -23,7 +24,9 @@ import Testing
         ("page", Data("%PDF-1.7\n".utf8), "is a PDF: save its images"),
         ("list.txt", Data([0x89, 0x50, 0x4E, 0x47, 13, 10, 26, 10]), "is an image: name it with"),
         ("feed", Data("<?xml version=\"1.0\"?><rss/>".utf8), "is XML"),
-    ])
+    ]
+
+    @Test(arguments: kinds)
     func anInputOfAnotherKindIsNamed(_ name: String, _ content: Data, _ message: String) async throws {
         let home = try RunTests.Home()
         let file = try home.directory.write(content, to: name)

@@ -40,8 +40,7 @@ import Testing
         return try #require(PlatformImage(width: width, height: height, bands: 3, pixels: pixels))
     }
 
-    private static func encoded(_ image: PlatformImage, _ format: Rendition.Format, quality: Int = 90) throws -> Data
-    {
+    private static func encoded(_ image: PlatformImage, _ format: Rendition.Format, quality: Int = 90) throws -> Data {
         try #require(ImageEncoders.Vips(format: format, quality: quality).encode(image))
     }
 
