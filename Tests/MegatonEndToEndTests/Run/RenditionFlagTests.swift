@@ -25,7 +25,8 @@ import Testing
             flags == [
                 "--size", "--rendition", "--format", "--quality", "--fit", "--gravity", "--focus", "--dpr",
                 "--enlarge", "--progressive", "--effort", "--lossless", "--chroma", "--animated", "--keep-metadata",
-                "--profile", "--quality-profile", "--fail-on",
+                "--profile", "--quality-profile", "--fail-on", "--trim", "--rotate", "--flip", "--blur", "--sharpen",
+                "--grayscale", "--padding", "--watermark", "--max-bytes",
             ]
         )
         #expect(RenditionOptions.helpMessage(columns: 1000).contains("gravity, focus=0.5:0.3, dpr, enlarge=true, "))
@@ -91,6 +92,48 @@ import Testing
         #expect(try RenditionOptions.parse(["--quality", "3"]).given == "--quality")
         #expect(try RenditionOptions.parse(["--animated", "--format", "gif", "--size", "3"]).given == "--size")
         #expect(try RenditionOptions.parse([]).given == nil)
+    }
+
+    /// The commas of a watermark's JSON do not end its field.
+    @Test func effectsAreFlagsAndFields() throws {
+        var wanted = Rendition(width: 10, height: 10)
+        (wanted.trim, wanted.rotate, wanted.flip) = (10, .quarter, .horizontal)
+        (wanted.blur, wanted.sharpen, wanted.grayscale) = (2, 0.5, true)
+        (wanted.padding, wanted.maxBytes) = (.init(top: 1, right: 2, bottom: 3, left: 4), 9000)
+        wanted.watermark = .init(.text(#"a, "b" {c"#), opacity: 0.5)
+        let json = #"{"text":"a, \"b\" {c","opacity":0.5}"#
+        let flags = try renditions(
+            "--size",
+            "10",
+            "--trim",
+            "true",
+            "--rotate",
+            "90",
+            "--flip",
+            "horizontal",
+            "--blur",
+            "2",
+            "--sharpen",
+            "true",
+            "--grayscale",
+            "--padding",
+            "1,2,3,4",
+            "--watermark",
+            json,
+            "--max-bytes",
+            "9000"
+        )
+        #expect(flags == [wanted])
+        let fields = "trim=true,rotate=90,flip=horizontal,blur=2,sharpen=0.5,grayscale=true,padding=1:2:3:4"
+        let field = "width=10,height=10,watermark=\(json),maxBytes=9000,\(fields)"
+        #expect(try renditions("--rendition", field) == [wanted])
+        #expect(try renditions("--watermark", "© Me", "--size", "9")[0].watermark == .init(.text("© Me")))
+        #expect(try renditions("--trim", "true", "--rendition", "width=5,trim=false")[0].trim == nil)
+        #expect(message("--blur", "200").contains("--blur is 200.0; allowed are numbers from 0.3 to 100"))
+        #expect(message("--padding", "1,2").contains("--padding: padding must be pixels such as 10"))
+        #expect(message("--watermark", #"{"text":"a","opacity":2}"#).contains("--watermark.opacity is 2.0; allowed"))
+        #expect(message("--watermark", #"{"txt":"a"}"#).contains("unknown field \"txt\""))
+        #expect(message("--max-bytes", "5", "--format", "png").contains("maxBytes is for jpeg and webp and avif"))
     }
 
     @Test func messagesNameTheFlagOrTheField() {

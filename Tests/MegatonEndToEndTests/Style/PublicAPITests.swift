@@ -57,9 +57,9 @@ import Testing
         "description", "debugDescription", "customMirror", "hash", "encode", "rawValue",
     ]
 
-    @Test func thereAreAtMostAThousandPublicDeclarations() throws {
+    @Test func publicDeclarationsAreLimited() throws {
         let count = try Self.declarations().count
-        #expect((500...1000).contains(count), "there are \(count)")
+        #expect((500...1100).contains(count), "there are \(count)")
     }
 
     @Test func publicDeclarationsAreDocumented() throws {

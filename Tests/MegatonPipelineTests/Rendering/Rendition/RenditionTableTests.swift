@@ -28,6 +28,62 @@ import Testing
         failOn: .warning
     )
 
+    /// The options that came after the table.
+    private static var effects: Rendition {
+        var rendition = Rendition(width: 10, height: 20, format: .webp)
+        (rendition.trim, rendition.rotate, rendition.flip) = (12, .quarter, .both)
+        (rendition.blur, rendition.sharpen, rendition.grayscale) = (1.5, 0.5, true)
+        rendition.padding = .init(top: 1, right: 2, bottom: 3, left: 4)
+        rendition.watermark = .init(.text("© Me, you"), position: .repeat, opacity: 0.5, scale: 0.25, margin: 3)
+        rendition.maxBytes = 20_000
+        return rendition
+    }
+
+    private static let effectTexts = [
+        "trim": "12", "rotate": "90", "flip": "both", "blur": "1.5", "sharpen": "true", "grayscale": "true",
+        "padding": "1:2:3:4", "maxBytes": "20000",
+        "watermark": #"{"text":"© Me, you","position":"repeat","opacity":0.5,"scale":0.25,"margin":3}"#,
+    ]
+
+    @Test func textsOfEffectsAreReadAsTheJSONIs() throws {
+        var rendition = Rendition(width: 10, height: 20, format: .webp)
+        for option in RenditionOption.all {
+            if let text = Self.effectTexts[option.name] { try option.set(text, in: &rendition) }
+        }
+        #expect(rendition == Self.effects)
+        #expect(rendition.validationError == nil)
+        let json = try JSONEncoder().encode(rendition)
+        #expect(try JSONDecoder().decode(Rendition.self, from: json) == rendition)
+        #expect(try Rendition.jsonSchema.accepts(json))
+        func set(_ name: String, _ text: String) throws -> Rendition {
+            var rendition = rendition
+            try RenditionOption.all.first { $0.name == name }?.set(text, in: &rendition)
+            return rendition
+        }
+        #expect(try set("trim", "true").trim == 10 && set("trim", "false").trim == nil)
+        #expect(try set("sharpen", "2").sharpen == 2 && set("sharpen", "false").sharpen == nil)
+        #expect(try set("padding", "7").padding == .init(7) && set("padding", "1,2,3,4").padding == rendition.padding)
+        #expect(try set("watermark", "© Me").watermark == .init(.text("© Me")))
+        #expect(try set("rotate", "270").rotate == .threeQuarters)
+        for (name, text) in [
+            ("trim", "1.5"), ("sharpen", "x"), ("padding", "1,2"), ("padding", ""), ("watermark", "{"),
+            ("watermark", #"{"text":5}"#), ("rotate", "45"), ("flip", "up"), ("maxBytes", "1k"),
+        ] {
+            let error = #expect(throws: RenditionOption.InvalidText.self) { try set(name, text) }
+            #expect(error?.rule.hasPrefix("must ") == true, "\(name)=\(text)")
+        }
+    }
+
+    @Test func effectsAreInTheIdentityInTheOrderOfTheTable() {
+        #expect(
+            Self.effects.identity == [
+                "10", "20", "inside", "webp", "80", "#ffffff", "trim=12", "rotate=90", "flip=both", "blur=1.5",
+                "sharpen=0.5", "grayscale", "padding=1,2,3,4", "watermark=repeat,0.5,0.25,3,text:© Me, you",
+                "maxBytes=20000",
+            ]
+        )
+    }
+
     @Test func eachPropertyIsAnOption() {
         let properties = Mirror(reflecting: Rendition()).children.compactMap(\.label)
         #expect(properties.sorted() == RenditionOption.all.map(\.name).sorted())
@@ -72,9 +128,14 @@ import Testing
         func names(_ type: JSONSchema.Kind) -> [String] {
             properties.filter { $0.value.type?.all == [type] }.keys.sorted()
         }
-        #expect(names(.boolean) == ["animated", "enlarge", "lossless", "progressive"])
-        #expect(names(.integer) == ["effort", "height", "quality", "width"])
-        #expect(names(.number) == ["dpr"] && names(.object) == ["focus"])
+        #expect(names(.boolean) == ["animated", "enlarge", "grayscale", "lossless", "progressive"])
+        #expect(names(.integer) == ["effort", "height", "maxBytes", "quality", "width"])
+        #expect(names(.number) == ["blur", "dpr"] && names(.object) == ["focus", "watermark"])
+        #expect(properties["trim"]?.type?.all == [.integer, .boolean])
+        #expect(properties["sharpen"]?.type?.all == [.number, .boolean])
+        #expect(
+            properties["padding"]?.type?.all == [.integer, .array] && properties["padding"]?.prefixItems?.count == 4
+        )
         #expect(properties["quality"]?.minimum == 1 && properties["quality"]?.maximum == 100)
         #expect(properties["width"]?.maximum == Double(Rendition.maximumSide))
         #expect(properties["format"]?.texts == ["jpeg", "png", "webp", "avif", "gif", "jxl", "jpg"])
@@ -91,6 +152,10 @@ import Testing
         #"{"width":5,"height":5,"fit":"cover","focus":{"x":0,"y":1}}"#, #"{"width":5,"dpr":4,"background":"0aF000"}"#,
         #"{"width":5,"height":5,"fit":"cover","gravity":"smart"}"#, #"{"width":5,"failOn":"none"}"#,
         #"{"width":5,"chroma":"420"}"#, #"{"width":5,"chroma":444}"#, #"{"width":5,"chroma":"4:2:0"}"#,
+        #"{"width":5,"trim":true,"rotate":90,"flip":"both","blur":0.3,"sharpen":false,"grayscale":true}"#,
+        #"{"width":5,"trim":0,"rotate":"180","sharpen":2.5,"padding":[1,2,3,4],"maxBytes":5000}"#,
+        #"{"width":5,"padding":4,"watermark":{"text":"© Me","opacity":0.5,"scale":0.2,"margin":4}}"#,
+        #"{"width":5,"watermark":{"image":"logo.png","position":"centre"}}"#,
     ])
     func theSchemaAcceptsRenditions(_ json: String) throws {
         let data = Data(json.utf8)
@@ -112,7 +177,11 @@ import Testing
         #"{"width":5,"gravity":"middle"}"#, #"{"width":5,"height":5,"fit":"cover","focus":{"x":2,"y":0}}"#,
         #"{"width":5,"height":5,"fit":"cover","focus":{"x":1}}"#, #"{"width":5,"height":5,"fit":"cover","focus":3}"#,
         #"{"width":5,"height":5,"fit":"cover","focus":{"x":0,"y":0,"z":0}}"#, #"{"width":5,"chroma":422}"#,
-        #"{"width":5,"chroma":true}"#, #"{"width":5,"fit":1}"#,
+        #"{"width":5,"chroma":true}"#, #"{"width":5,"fit":1}"#, #"{"width":5,"trim":300}"#, #"{"width":5,"trim":"1"}"#,
+        #"{"width":5,"blur":0}"#, #"{"width":5,"sharpen":11}"#, #"{"width":5,"rotate":45}"#,
+        #"{"width":5,"padding":[1,2,3]}"#, #"{"width":5,"padding":[1,2,3,-4]}"#, #"{"width":5,"padding":"3"}"#,
+        #"{"width":5,"watermark":{}}"#, #"{"width":5,"watermark":"me"}"#, #"{"width":5,"maxBytes":0}"#,
+        #"{"width":5,"watermark":{"image":"../a"}}"#, #"{"width":5,"watermark":{"text":"a","margin":0.5}}"#,
     ])
     func theSchemaRefusesOtherFieldsAndValues(_ json: String) throws {
         let data = Data(json.utf8)
@@ -155,7 +224,8 @@ import Testing
             case .whole, .number: #expect(values == ["N"], "docs/cli.md: \(flag) \(values)")
             case .text:
                 guard let words = option.schema.texts else {
-                    #expect(values == ["X,Y"], "docs/cli.md: \(flag) \(values)")
+                    let forms = option.valueName?.split(separator: "|").map(String.init)
+                    #expect(values == forms, "docs/cli.md: \(flag) \(values)")
                     continue
                 }
                 for value in values { #expect(words.contains(value), "docs/cli.md: \(flag) has no \(value)") }
@@ -236,6 +306,9 @@ extension JSONSchema {
         case (.string, .text(let text)):
             if let words, !words.contains(.text(text)) { return false }
             if let pattern, text.range(of: pattern, options: .regularExpression) == nil { return false }
+        case (.array, .list(let items)):
+            if items.count < minItems ?? 0 || items.count > maxItems ?? .max { return false }
+            return zip(prefixItems ?? [], items).allSatisfy { $0.accepts($1) }
         case (.object, .object(let fields)):
             for (name, value) in fields {
                 if let schema = properties?[name] {

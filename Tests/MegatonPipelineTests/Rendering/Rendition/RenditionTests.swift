@@ -95,7 +95,23 @@ import Testing
         (#""height":5,"fit":"cover","focus":{"x":0,"y":0},"gravity":"east""#, "exclude"),
         (#""format":"tiff""#, "tiff"), (#""profile":"p3""#, "p3"), (#""qualityProfile":"best""#, "best"),
         (#""chroma":"422""#, "444"), (#""chroma":true"#, "444"), (#""format":"webp","chroma":"444""#, "jpeg and avif"),
-        (#""format":"png","chroma":"420""#, "jpeg and avif"),
+        (#""format":"png","chroma":"420""#, "jpeg and avif"), (#""blur":0.2"#, "0.3"),
+        (#""blur":true"#, "blur is true"),
+        (#""sharpen":0"#, "0.1"), (#""sharpen":"1""#, "sharpen"), (#""trim":256"#, "255"), (#""trim":1.5"#, "trim"),
+        (#""rotate":45"#, "90, 180, 270"), (#""flip":"up""#, "horizontal, vertical, both"),
+        (#""grayscale":true,"profile":"keep""#, "profile"), (#""padding":-1"#, "padding is -1"),
+        (#""padding":[1,2]"#, "top, right, bottom, left"), (#""padding":"1""#, "padding"),
+        (#""padding":8192"#, "larger than 8192"), (#""padding":[0,5000,0,5000]"#, "larger than 8192"),
+        (#""watermark":{}"#, "needs a text or an image"), (#""watermark":"a""#, "an object such as"),
+        (#""watermark":{"text":"a","image":"b"}"#, "one of them"), (#""watermark":{"text":" "}"#, "watermark.text"),
+        (#""watermark":{"text":"a\nb"}"#, "one line"), (#""watermark":{"text":"a","size":1}"#, "\"size\""),
+        (#""watermark":{"image":"../a.png"}"#, "watermark.image"), (#""watermark":{"image":"a/b"}"#, "directory"),
+        (#""watermark":{"text":"a","opacity":1.1}"#, "watermark.opacity"),
+        (#""watermark":{"text":"a","scale":0}"#, "watermark.scale"),
+        (#""watermark":{"text":"a","margin":-1}"#, "watermark.margin"),
+        (#""watermark":{"text":"a","position":"attention"}"#, "repeat"),
+        (#""maxBytes":0"#, "maxBytes"), (#""format":"png","maxBytes":9"#, "jpeg and webp and avif and jxl"),
+        (#""format":"webp","lossless":true,"maxBytes":9"#, "lossless"),
     ])
     func refusesOptionsThatCannotWork(_ fields: String, _ word: String) {
         #expect { try decode("{\"width\":5,\(fields)}") } throws: { "\($0)".contains(word) }
@@ -105,6 +121,10 @@ import Testing
         #""dpr":1"#, #""dpr":4"#, #""format":"png","effort":9"#, #""format":"gif","effort":10,"animated":true"#,
         #""format":"jxl","effort":3,"lossless":true,"profile":"keep""#, #""format":"avif","effort":9"#,
         #""height":5,"fit":"cover","focus":{"x":0,"y":1}"#, #""height":5,"fit":"cover","gravity":"southwest""#,
+        #""blur":0.3"#, #""blur":100"#, #""sharpen":10"#, #""sharpen":true"#, #""trim":0"#, #""trim":255"#,
+        #""trim":false"#, #""rotate":270"#, #""padding":4093"#, #""padding":[0,0,0,0]"#, #""maxBytes":1"#,
+        #""watermark":{"text":"© <Me> & you","scale":null,"opacity":0}"#,
+        #""watermark":{"image":"logo.png","position":"repeat","scale":1,"margin":8192}"#,
         #""chroma":"420""#, #""quality":90,"chroma":"4:4:4""#, #""format":"avif","chroma":"444""#,
     ])
     func takesOptionsAtTheirEdges(_ fields: String) throws {
@@ -120,6 +140,13 @@ import Testing
             { $0.keepMetadata = .copyright }, { $0.profile = .keep }, { $0.format = .gif }, { $0.format = .jxl },
             { $0.format = .jpeg }, { ($0.format, $0.progressive) = (.jpeg, true) },
             { $0.qualityProfile = .fast }, { $0.qualityProfile = .faithful },
+            { $0.trim = 0 }, { $0.trim = 10 }, { $0.rotate = .quarter }, { $0.rotate = .half }, { $0.flip = .both },
+            { $0.flip = .vertical }, { $0.blur = 1 }, { $0.blur = 1.5 }, { $0.sharpen = 1 }, { $0.grayscale = true },
+            { $0.padding = .init(1) }, { $0.padding = .init(top: 1, right: 1, bottom: 1, left: 2) },
+            { $0.watermark = .init(.text("a")) }, { $0.watermark = .init(.image("a")) },
+            { $0.watermark = .init(.text("a"), position: .north) }, { $0.watermark = .init(.text("a"), opacity: 0.5) },
+            { $0.watermark = .init(.text("a"), scale: 0.5) }, { $0.watermark = .init(.text("a"), margin: 1) },
+            { $0.maxBytes = 1 }, { $0.maxBytes = 2 },
             { ($0.format, $0.chroma) = (.avif, .s420) }, { ($0.format, $0.chroma) = (.avif, .s444) },
         ]
         let all = changes.map { change in

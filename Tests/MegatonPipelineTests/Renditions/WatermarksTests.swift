@@ -1,0 +1,79 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCore
+@testable import MegatonPipeline
+@testable import MegatonRendering
+
+/// The images that watermarks may name, and their part in the keys of a pipeline.
+@Suite(.timeLimit(.minutes(2))) struct WatermarksTests {
+    private static func logo(_ red: UInt8, _ side: Int = 4) -> Data {
+        TestImage.png(width: side, height: side) { _, _ in (red, 0, 0, 255) }
+    }
+
+    private func watermarks(_ files: [String: Data]) throws -> Watermarks {
+        let directory = try TestDirectory()
+        for (name, data) in files { try directory.write(data, to: name) }
+        return try withExtendedLifetime(directory) {
+            try Watermarks(directory: URL(fileURLWithPath: directory.path, isDirectory: true))
+        }
+    }
+
+    private func code(_ files: [String: Data], naming words: String) -> ImageError.Code? {
+        let error = #expect(throws: ImageError.self) { try watermarks(files) }
+        #expect(error?.message.contains(words) == true, "\(error?.message ?? "")")
+        return error?.code
+    }
+
+    @Test func aDirectoryIsRead() throws {
+        let marks = try watermarks([
+            "b.png": Self.logo(9), "a.png": Self.logo(8), ".hidden": Data(), "sub/c.png": Data(),
+        ])
+        #expect(marks.names == ["a.png", "b.png"])
+        #expect(try watermarks([:]).names.isEmpty)
+    }
+
+    @Test func filesThatCannotBeUsedAreNamed() throws {
+        #expect(code(["a.png": Data("x".utf8)], naming: "a.png") == .unsupportedFormat)
+        #expect(code(["a.png": Self.logo(1).prefix(60)], naming: "a.png") == .corruptImage)
+        #expect(code(["a b.png": Self.logo(1)], naming: "a b.png") == .forbidden)
+        #expect(code(["a.png": Data(count: 8 << 20 + 1)], naming: "8 MiB") == .dataTooLarge)
+        let many = (0...64).map { ("\($0).png", Self.logo(1)) }
+        #expect(code(Dictionary(uniqueKeysWithValues: many), naming: "65 files") == .dataTooLarge)
+        let missing = URL(fileURLWithPath: "/nonexistent/marks")
+        #expect(throws: ImageError(.notFound, "")) { try Watermarks(directory: missing) }
+    }
+
+    @Test func aLargeImageIsScaledDown() throws {
+        let marks = try watermarks(["wide.png": Self.logo(200, 3000)])
+        var rendition = Rendition(width: 5)
+        rendition.watermark = .init(.image("wide.png"))
+        #expect(try Watermarks.resolve(rendition, in: marks).watermark?.overlay?.size.width == 2048)
+    }
+
+    @Test func aChangedFileIsAnotherRendition() async throws {
+        let source = TestImage.quarters(width: 32, height: 32)
+        var rendition = Rendition(width: 32, format: .png)
+        rendition.watermark = .init(.image("logo.png"), position: .northWest)
+        let cache = MemoryDataCache()
+        for (red, wanted) in [(UInt8(200), RenditionResponse.Source.render), (200, .cache), (100, .render)] {
+            let marks = try watermarks(["logo.png": Self.logo(red)])
+            let pipeline = ImagePipeline {
+                $0.dataCache = cache
+                $0.watermarks = marks
+            }
+            let request = ImageRequest(id: "a", data: { source })
+            let response = try await pipeline.renditions([rendition], for: request)[0]
+            #expect(response.source == wanted && response.rendition == rendition)
+            #expect(try PixelReader(response.data).pixel(1, 1) == [red, 0, 0, 255])
+        }
+        let without = ImagePipeline { $0.dataCache = cache }
+        do {
+            _ = try await without.renditions([rendition], for: ImageRequest(id: "a", data: { source }))
+            Issue.record("a watermark that is not configured was drawn")
+        } catch {
+            #expect(error.code == .watermarkMissing && error.message.contains("\"logo.png\""))
+        }
+    }
+}
