@@ -100,7 +100,8 @@ import Testing
         #expect(dry.code == 2 && dry.errors.contains("list.csv, line 4 is refused"), "\(dry.errors)")
     }
 
-    @Test(arguments: [
+    /// Name and content of a list, options, and a part of the message.
+    private static let faults: [(String, String, [String], String)] = [
         ("list.csv", "a,b,c\n1,2,3\n", [], "list.csv is a CSV with the columns a, b, c: name the one with the URLs"),
         ("list.csv", "url,image\n1,2\n", [], "a CSV with the columns url, image: name the one"),
         ("list.tsv", "a\tb\n1\t2\n", ["--url-column", "urll"], "a TSV with the columns a, b: --url-column"),
@@ -112,7 +113,9 @@ import Testing
         ("list.txt", "a.png\n", ["--url-column", "a"], "--url-column has no effect: no input is a CSV"),
         ("list.csv", "url\n", ["--label-columns", "a,,b"], "has an empty name"),
         ("list.csv", "url\n", ["--input-format", "xls"], "must be csv, tsv,"),
-    ])
+    ]
+
+    @Test(arguments: faults)
     func aListWithoutTheColumnsEndsTheRun(
         _ name: String,
         _ text: String,
