@@ -113,11 +113,13 @@ import Testing
         func entry(_ tag: Int, _ index: Int) -> Data {
             little(tag, 2) + little(2, 2) + little(texts[index].count, 4) + little(starts[index], 4)
         }
-        return Data("II*\0".utf8) + little(first, 4)
-            + little(3, 2) + entry(0x010F, 0) + entry(0x0110, 1)
-            + little(0x8769, 2) + little(4, 2) + little(1, 4) + little(second, 4) + little(0, 4)
-            + little(2, 2) + entry(0x9003, 2) + entry(0x9011, 3) + little(0, 4)
-            + texts.reduce(Data(), +)
+        let parts: [Data] = [
+            Data("II*\0".utf8), little(first, 4),
+            little(3, 2), entry(0x010F, 0), entry(0x0110, 1),
+            little(0x8769, 2), little(4, 2), little(1, 4), little(second, 4), little(0, 4),
+            little(2, 2), entry(0x9003, 2), entry(0x9011, 3), little(0, 4),
+        ]
+        return (parts + texts).reduce(Data(), +)
     }
 
     private func exif(_ tiff: Data) throws -> SourceFacts.EXIF? {
@@ -183,7 +185,8 @@ import Testing
     }
 
     @Test func damagedAndOtherVersionsAreNoFacts() throws {
-        let data = try #require(Data(base64Encoded: try #require(Self.facts().packed)))
+        let text = try #require(Self.facts().packed)
+        let data = try #require(Data(base64Encoded: text))
         for length in 0..<data.count { #expect(SourceFacts(packed: data.prefix(length).base64EncodedString()) == nil) }
         #expect(SourceFacts(packed: (data + [0]).base64EncodedString()) == nil)
         #expect(SourceFacts(packed: (Data([2]) + data.dropFirst()).base64EncodedString()) == nil)
