@@ -22,7 +22,7 @@ struct SourceLimitOptions: ParsableArguments {
     var maxSide = RenderLimits().side
 
     @Option(
-        name: .customLong("max-bytes"),
+        name: .customLong("max-source-bytes"),
         help: ArgumentHelp(
             "Fail sources with more bytes than this, fetched or read from a file. The shared cache stores entries of "
                 + "at most 32 MiB.",
@@ -49,7 +49,7 @@ struct SourceLimitOptions: ParsableArguments {
     mutating func validate() throws {
         try OptionRange.check("--max-pixels", maxPixels, 0.001...10_000, " megapixels")
         try OptionRange.check("--max-side", maxSide, 1...1_000_000, " pixels")
-        try OptionRange.check("--max-bytes", maxBytes, 1...2_047, " MiB")
+        try OptionRange.check("--max-source-bytes", maxBytes, 1...2_047, " MiB")
         try OptionRange.check("--max-frames", maxFrames, 1...100_000)
         try OptionRange.check("--max-seconds", maxSeconds, 1...3_600, " seconds")
     }
@@ -58,8 +58,8 @@ struct SourceLimitOptions: ParsableArguments {
     static let optionNames = [
         "RenderLimits.pixels": "--max-pixels, in megapixels", "RenderLimits.side": "--max-side",
         "RenderLimits.frames": "--max-frames", "RenderLimits.time": "--max-seconds",
-        "DataLoader.Configuration.maximumBodySize": "--max-bytes, in MiB",
-        "ImagePipeline.Configuration.maximumDataSize": "--max-bytes, in MiB",
+        "DataLoader.Configuration.maximumBodySize": "--max-source-bytes, in MiB",
+        "ImagePipeline.Configuration.maximumDataSize": "--max-source-bytes, in MiB",
     ]
 
     func apply(to configuration: inout Worker.Configuration) {
@@ -74,7 +74,7 @@ struct SourceLimitOptions: ParsableArguments {
     func names(beside usual: Self) -> [String] {
         let options: [(name: String, isGiven: Bool)] = [
             ("--max-pixels", maxPixels != usual.maxPixels), ("--max-side", maxSide != usual.maxSide),
-            ("--max-bytes", maxBytes != usual.maxBytes), ("--max-frames", maxFrames != usual.maxFrames),
+            ("--max-source-bytes", maxBytes != usual.maxBytes), ("--max-frames", maxFrames != usual.maxFrames),
             ("--max-seconds", maxSeconds != usual.maxSeconds),
         ]
         return options.filter(\.isGiven).map(\.name)
@@ -83,7 +83,7 @@ struct SourceLimitOptions: ParsableArguments {
     /// The same options for the workers of a run.
     var arguments: [String] {
         [
-            "--max-pixels", String(maxPixels), "--max-side", String(maxSide), "--max-bytes", String(maxBytes),
+            "--max-pixels", String(maxPixels), "--max-side", String(maxSide), "--max-source-bytes", String(maxBytes),
             "--max-frames", String(maxFrames), "--max-seconds", String(maxSeconds),
         ]
     }

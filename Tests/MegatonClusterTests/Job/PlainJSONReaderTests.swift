@@ -99,6 +99,7 @@ struct PlainJSONReaderTests {
         (metadata.vary, metadata.headers) = (["accept": ""], ["cache-control": "max-age=60", "x-ä": "ü"])
         metadata.notes = ["the image is damaged", ""]
         metadata.generation = "3w5e11264sgsf"
+        metadata.facts = "AQID"
         return CacheEntry.Header(length: 5, checksum: checksum, metadata: metadata)
     }
 

@@ -59,14 +59,14 @@ import Testing
     @Test func bytesAreLimited() async throws {
         let image = TestImage.quarters(width: 600, height: 600)
         #expect(image.count > 1 << 20)
-        try await expectRefusal(image, named: "a.png", ["--max-bytes", "1"], "too_large", "--max-bytes")
-        #expect(try await error(image, named: "a.png", ["--max-bytes", "2"]) == nil)
+        try await expectRefusal(image, named: "a.png", ["--max-source-bytes", "1"], "too_large", "--max-source-bytes")
+        #expect(try await error(image, named: "a.png", ["--max-source-bytes", "2"]) == nil)
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
             let url = origin.url("/b.png").absoluteString
-            let ending = try await home.run([url, "--allow-private", "--workers", "1", "--max-bytes", "1"])
+            let ending = try await home.run([url, "--allow-private", "--workers", "1", "--max-source-bytes", "1"])
             #expect(ending.code == 2, "\(ending.errors)")
             let refusal = try #require(try home.ledger().last?.error)
-            #expect(refusal.code == "too_large" && refusal.message.contains("--max-bytes"), "\(refusal)")
+            #expect(refusal.code == "too_large" && refusal.message.contains("--max-source-bytes"), "\(refusal)")
         }
     }
 
@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test(arguments: [
-        ["--max-pixels", "0"], ["--max-side", "0"], ["--max-bytes", "2048"], ["--max-frames", "0"],
+        ["--max-pixels", "0"], ["--max-side", "0"], ["--max-source-bytes", "2048"], ["--max-frames", "0"],
         ["--max-seconds", "0.5"],
     ])
     func limitsOutOfTheirRangeAreWrongUsage(_ option: [String]) async throws {
