@@ -242,15 +242,6 @@ struct BatchOptions: ParsableArguments {
         return inputs.contains(where: selection.isRemote)
     }
 
-    /// The loader of inputs that are read over the network; nil if none is.
-    ///
-    /// - Parameter shutdown: ends a load at a signal.
-    /// - Throws: `CLIError` for the credentials; `ImagePipeline.Error` for the rules.
-    func remoteInputs(_ access: SourceAccessOptions, _ shutdown: ShutdownSignal? = nil) throws -> RemoteInputs? {
-        guard hasRemoteInputs else { return nil }
-        return try RemoteInputs(access, credential: credential, shutdown: shutdown)
-    }
-
     /// Checks inputs and ledgers before any work begins.
     ///
     /// - Parameter fileExtensions: file extensions of images.

@@ -1,6 +1,7 @@
 import Foundation
 import MegatonCluster
 import MegatonCommandLine
+import MegatonPipeline
 
 /// What a ledger says about a batch as a whole, for a page that people look at: totals, causes of failures, hosts, the
 /// slowest jobs, and the outputs.
@@ -50,6 +51,8 @@ struct LedgerReport {
         var outputs = 0
         /// Bytes of all outputs.
         var bytes = 0
+        /// Bytes of the sources, as far as the ledger has them.
+        var sourceBytes = 0
         var rendered = 0
         /// Seconds of all attempts that ended a job, by stage.
         var waiting = 0.0
@@ -133,6 +136,7 @@ struct LedgerReport {
     }
 
     private mutating func count(_ outcome: JobOutcome) {
+        totals.sourceBytes += outcome.facts?.bytes ?? 0
         if let times = outcome.times {
             totals.waiting += times.waiting
             totals.fetching += times.fetching

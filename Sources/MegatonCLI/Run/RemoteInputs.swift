@@ -59,3 +59,14 @@ struct RemoteInputs: Sendable {
         }
     }
 }
+
+extension BatchOptions {
+    /// The loader of inputs that are read over the network; nil if none is.
+    ///
+    /// - Parameter shutdown: ends a load at a signal.
+    /// - Throws: `CLIError` for the credentials; `ImagePipeline.Error` for the rules.
+    func remoteInputs(_ access: SourceAccessOptions, _ shutdown: ShutdownSignal? = nil) throws -> RemoteInputs? {
+        guard hasRemoteInputs else { return nil }
+        return try RemoteInputs(access, credential: credential, shutdown: shutdown)
+    }
+}

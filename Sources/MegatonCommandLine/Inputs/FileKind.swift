@@ -88,7 +88,8 @@ enum FileKind: Equatable {
     /// A first line with several names, of which one is that of a column of sources. Other lines may be anything.
     private static func table(header: String) -> ListFormat.TableFormat? {
         let line = header.prefix { !$0.isNewline }
-        guard line.count < header.count else { return nil }
+        // A line that begins with # is a comment of a list.
+        guard line.count < header.count, line.first != "#" else { return nil }
         for (delimiter, format) in [(",", .csv), (";", .csv), ("\t", .tsv)] as [(Character, ListFormat.TableFormat)] {
             let names = line.split(separator: delimiter).map { $0.trimmingCharacters(in: Self.around).lowercased() }
             if names.count > 1 && names.contains(where: TableColumns.knownNames.contains) { return format }

@@ -5,7 +5,7 @@ struct SmallImage: Sendable, Equatable {
     /// Longest side of a sampled image, in pixels.
     static let longestSide = 48
     /// Samples that are averaged for a pixel, along each axis. More would take time and change nothing that is seen.
-    private static let taps = 4
+    static let taps = 4
 
     let width: Int
     let height: Int
@@ -19,7 +19,8 @@ struct SmallImage: Sendable, Equatable {
         self.init(PixelSize(width: width, height: height), pixels)
     }
 
-    private init(_ size: PixelSize, _ pixels: [UInt8]) {
+    /// - Parameter pixels: four bytes for each pixel of the size.
+    init(_ size: PixelSize, _ pixels: [UInt8]) {
         (width, height) = (size.width, size.height)
         self.pixels = pixels
     }
@@ -30,31 +31,6 @@ struct SmallImage: Sendable, Equatable {
         if longest <= longestSide { return PixelSize(width: max(1, source.width), height: max(1, source.height)) }
         func side(_ length: Int) -> Int { max(1, (length * longestSide + longest / 2) / longest) }
         return PixelSize(width: side(source.width), height: side(source.height))
-    }
-
-    /// Samples decoded planes, and turns the result upright.
-    init(_ image: PlanarImage, _ orientation: EXIFOrientation) {
-        let whole = PixelSize(width: max(1, Int(image.width.rounded())), height: max(1, Int(image.height.rounded())))
-        let size = Self.size(of: whole)
-        let planes = image.planes.enumerated().map { index, plane in
-            let horizontal = index == 0 ? 1 : image.sampling.horizontal
-            let vertical = index == 0 ? 1 : image.sampling.vertical
-            // Decoded blocks have samples beyond the edge of the image.
-            let width = min(plane.width, max(1, Int((image.width / Double(horizontal)).rounded())))
-            let height = min(plane.height, max(1, Int((image.height / Double(vertical)).rounded())))
-            // Two samples of color are enough.
-            let taps = index == 0 ? Self.taps : Self.taps / 2
-            return Self.average(
-                plane.bytes,
-                rowBytes: plane.stride,
-                width: width,
-                bands: 1,
-                Taps(from: width, to: size.width, atMost: taps),
-                Taps(from: height, to: size.height, atMost: taps)
-            )
-        }
-        let stored = SmallImage(size, Self.converted(planes))
-        self = orientation == EXIFOrientation(1) ? stored : stored.turned(orientation)
     }
 
     /// Samples rows of pixels with one to four interleaved bands: gray, gray and alpha, RGB, RGB and alpha.
@@ -98,7 +74,7 @@ struct SmallImage: Sendable, Equatable {
     // MARK: - Sampling
 
     /// Samples of one axis that are averaged: the same number for each result.
-    private struct Taps {
+    struct Taps {
         let results: Int
         let count: Int
         /// Positions in the source, `count` for each result.
@@ -122,7 +98,7 @@ struct SmallImage: Sendable, Equatable {
     /// Averages each band by itself.
     ///
     /// - Returns: The bands of each result, interleaved as in the source.
-    private static func average(
+    static func average(
         _ bytes: UnsafePointer<UInt8>,
         rowBytes: Int,
         width: Int,
@@ -200,7 +176,7 @@ struct SmallImage: Sendable, Equatable {
     }
 
     /// RGB and alpha of luma, or of Y, Cb and Cr (JFIF 1.02), with 16 bits after the point.
-    private static func converted(_ planes: [[UInt8]]) -> [UInt8] {
+    static func converted(_ planes: [[UInt8]]) -> [UInt8] {
         let count = planes[0].count
         // Without color, both chroma planes are in the middle.
         let middle = planes.count < 3 ? [UInt8](repeating: 128, count: count) : []

@@ -13,7 +13,10 @@ import Testing
     private static let kinds: [(String, Data, String)] = [
         ("jobs.json", Data("[\n  {\"source\": \"a.png\"}]".utf8), "is a JSON array; one object per line is a .jsonl"),
         ("jobs.jsonl", Data("\u{FEFF}[{\"source\": \"a.png\"}]".utf8), "is a JSON array"),
-        ("job.json", Data("{\"source\": \"a.png\"}".utf8), "--jobs-from reads a file of any name"),
+        (
+            "job.json", Data("{\"source\": \"a.png\"}".utf8),
+            "is JSON: jobs are one object per line in a .jsonl file; --jobs-from reads"
+        ),
         ("archive.tar", tar, "is a tar archive: unpack it first"),
         ("list.csv", Data([0x50, 0x4B, 3, 4, 20, 0]), "is a ZIP archive or an Office document: unpack"),
         ("list.txt", Data([0x1F, 0x8B, 8, 0]), "is compressed with gzip: unpack it first"),
