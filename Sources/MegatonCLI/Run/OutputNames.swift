@@ -119,7 +119,7 @@ extension BatchOptions {
 
     /// - Throws: `ValidationError` for a directory that has a placeholder in its name and does not exist.
     private static func requireNoPlaceholder(in output: String) throws {
-        let found = output.split(separator: "{").dropFirst().compactMap { piece in
+        let found = output.split(separator: "{", omittingEmptySubsequences: false).dropFirst().compactMap { piece in
             piece.firstIndex(of: "}").flatMap { OutputTemplate.Placeholder(piece[..<$0]) }
         }
         guard let first = found.first, !FileManager.default.fileExists(atPath: output) else { return }

@@ -50,9 +50,11 @@ import Testing
         (["-o", "{path}/x"], "--name '{path}/{stem}-{name}.{ext}'"),
     ])
     func namesThatCannotWorkAreWrongUsage(_ options: [String], _ words: String) async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 8, height: 8), to: "in/a.png")
         for command in ["run", "submit"] where command == "submit" || options.first == "-o" {
             let redis = command == "submit" ? ["--redis", "redis://127.0.0.1:1"] : []
-            let ending = await (try ProgramUnderTest.megaton([command, "/tmp"] + options + redis)).ending()
+            let ending = await (try home.megaton([command, "in"] + options + redis)).ending()
             #expect(ending.code == 64 && ending.errors.contains(words), "\(command): \(ending.errors)")
         }
     }
