@@ -3,7 +3,7 @@ import MegatonCluster
 import MegatonCommandLine
 import MegatonPipeline
 
-/// What a ledger says about a batch as a whole, for a page that people look at: totals, causes of failures, hosts, the
+/// Summary of a ledger for a page that people look at: totals, causes of failures, hosts, the
 /// slowest jobs, and the outputs.
 ///
 /// Takes one outcome at a time and remembers a bounded part of each, so that a ledger may have millions of lines.

@@ -133,7 +133,7 @@ import Testing
         #expect(message("--padding", "1,2").contains("--padding: padding must be pixels such as 10"))
         #expect(message("--watermark", #"{"text":"a","opacity":2}"#).contains("--watermark.opacity is 2.0; allowed"))
         #expect(message("--watermark", #"{"txt":"a"}"#).contains("unknown field \"txt\""))
-        #expect(message("--max-bytes", "5", "--format", "png").contains("maxBytes is for jpeg and webp and avif"))
+        #expect(message("--max-bytes", "5", "--format", "png").contains("--max-bytes is for jpeg and webp and avif"))
     }
 
     @Test func messagesNameTheFlagOrTheField() {
