@@ -80,8 +80,10 @@ struct BatchOptions: ParsableArguments {
 
     @Flag(
         name: .long,
-        help: "Ask origins whether cached originals are still valid, whatever their age, and replace the images of "
-            + "those that are not."
+        help: ArgumentHelp(
+            "Ask origins whether cached originals are still valid, whatever their age, and replace the images of "
+                + "those that are not."
+        )
     )
     var refresh = false
 

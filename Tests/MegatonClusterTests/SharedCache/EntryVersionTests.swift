@@ -51,7 +51,7 @@ import Testing
 
     /// Copies in near caches of other processes must not outlive the entry.
     @Test func theReplacementOfAnEntryIsPublished() async throws {
-        try await withPeers { one, two, client in
+        try await withPeers { (one, two, client) async throws in
             #expect(await one.lock.replace(entry(1, fetched: 100), for: key))
             #expect(try await client.calls("publish") == 0, "there was no entry")
             #expect(await two.lock.replace(entry(2, fetched: 200), for: key))
