@@ -13,7 +13,7 @@ struct MegatonCommand: AsyncParsableCommand {
         subcommands: [
             RunCommand.self, CoordinatorCommand.self, WorkerCommand.self, SubmitCommand.self, StatusCommand.self,
             StatsCommand.self, CacheCommand.self, JobCommand.self, BatchCommand.self, DeadCommand.self,
-            QueueCommand.self, ReportCommand.self, DoctorCommand.self,
+            QueueCommand.self, ReportCommand.self, DoctorCommand.self, ExplainCommand.self,
         ]
     )
 

@@ -8,8 +8,11 @@ import MegatonRedis
 struct CacheCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cache",
-        abstract: "Change the shared cache.",
-        subcommands: [ForgetFailuresCommand.self]
+        abstract: "Look into the shared cache, and change it.",
+        subcommands: [
+            CacheShowCommand.self, CacheTopCommand.self, CacheWatchCommand.self, CachePurgeCommand.self,
+            ForgetFailuresCommand.self,
+        ]
     )
 }
 
@@ -38,12 +41,8 @@ struct ForgetFailuresCommand: AsyncParsableCommand {
     @OptionGroup var redis: RedisOptions
 
     mutating func validate() throws {
-        for url in urls where URL(string: url)?.scheme == nil || URL(string: url)?.host() == nil {
-            throw ValidationError("\(url) is not a URL like https://example.org/a.jpg.")
-        }
-        for host in host where host.isEmpty || host.contains("/") || host.contains("@") {
-            throw ValidationError("--host must look like example.org or example.org:8080, not \"\(host)\".")
-        }
+        try SourceChecks.check(urls: urls)
+        try SourceChecks.check(hosts: host)
     }
 
     func run() async throws {
@@ -58,6 +57,23 @@ struct ForgetFailuresCommand: AsyncParsableCommand {
                 }
                 try Terminal.output("\(count) remembered \(count == 1 ? "failure" : "failures") forgotten")
             }
+        }
+    }
+}
+
+/// Checks of arguments that name sources.
+enum SourceChecks {
+    /// - Throws: `ValidationError` for the first text that is no URL with a host.
+    static func check(urls: [String]) throws {
+        for url in urls where URL(string: url)?.scheme == nil || URL(string: url)?.host() == nil {
+            throw ValidationError("\(url) is not a URL like https://example.org/a.jpg.")
+        }
+    }
+
+    /// - Throws: `ValidationError` for the first text that is no host.
+    static func check(hosts: [String]) throws {
+        for host in hosts where host.isEmpty || host.contains("/") || host.contains("@") {
+            throw ValidationError("--host must look like example.org or example.org:8080, not \"\(host)\".")
         }
     }
 }

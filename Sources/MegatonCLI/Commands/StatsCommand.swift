@@ -92,17 +92,17 @@ struct StatsCommand: AsyncParsableCommand {
             lines.append("  (figures are missing: the user of the cache Redis needs \(rules))")
         }
         if statistics.refusedCommands?.contains("info") != true {
-            let limit = statistics.memoryLimit == 0 ? "no limit" : bytes(statistics.memoryLimit)
-            lines.append(row("memory", "\(bytes(statistics.memoryUsed)) of \(limit)"))
+            let limit = statistics.memoryLimit == 0 ? "no limit" : Counted.bytes(statistics.memoryLimit)
+            lines.append(row("memory", "\(Counted.bytes(statistics.memoryUsed)) of \(limit)"))
         }
         if statistics.nodes.count > 1 {
             for node in statistics.nodes {
-                let state = node.error ?? "\(bytes(node.memoryUsed)), \(Counted.of(node.evictions, "eviction"))"
+                let state = node.error ?? "\(Counted.bytes(node.memoryUsed)), \(Counted.of(node.evictions, "eviction"))"
                 lines.append("  \(node.address)  \(state)")
             }
         }
         for (kind, size) in statistics.kinds.sorted(by: { $0.key < $1.key }) {
-            lines.append(row("  \(kind)", "\(Counted.of(size.keys, "key")), \(bytes(size.bytes))"))
+            lines.append(row("  \(kind)", "\(Counted.of(size.keys, "key")), \(Counted.bytes(size.bytes))"))
         }
         if !statistics.scanIsComplete, statistics.refusedCommands?.contains("scan") != true {
             lines.append("  (incomplete: --scan-seconds ended, or a server did not answer)")
@@ -135,12 +135,5 @@ struct StatsCommand: AsyncParsableCommand {
             lines.append("megaton_cache_kind_bytes{kind=\"\(kind)\"} \(size.bytes)")
         }
         return lines.joined(separator: "\n")
-    }
-
-    private static func bytes(_ count: Int) -> String {
-        let units = ["B", "KiB", "MiB", "GiB", "TiB"]
-        var (value, unit) = (Double(count), 0)
-        while value >= 1024, unit < units.count - 1 { (value, unit) = (value / 1024, unit + 1) }
-        return unit == 0 ? "\(count) B" : String(format: "%.1f %@", value, units[unit])
     }
 }

@@ -80,6 +80,15 @@ struct BatchOptions: ParsableArguments {
 
     @Flag(
         name: .long,
+        help: ArgumentHelp(
+            "Ask origins whether cached originals are still valid, whatever their age, and replace the images of "
+                + "those that are not."
+        )
+    )
+    var refresh = false
+
+    @Flag(
+        name: .long,
         help: "Let outputs also replace files that are not images of their format. Inputs are never replaced."
     )
     var overwrite = false
@@ -152,6 +161,12 @@ struct BatchOptions: ParsableArguments {
     mutating func validate() throws {
         if !hasInputs && retryFailed == nil { throw ValidationError("Name at least one input.") }
         try OptionRange.check("--attempts", attempts, 1...100)
+        if force && refresh {
+            throw ValidationError(
+                "--force and --refresh exclude each other: --force fetches everything again, and --refresh what has "
+                    + "changed."
+            )
+        }
         if let credential, !Job.isName(credential) {
             throw ValidationError("--credential must be a name of 1 to 128 letters, digits and . : - _")
         }

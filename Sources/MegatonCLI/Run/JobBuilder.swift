@@ -50,6 +50,8 @@ struct JobBuilder: Sendable {
         var credential: String?
         /// Whether everything is fetched and rendered again.
         var reloads = false
+        /// Whether origins are asked if cached originals are still valid.
+        var refreshes = false
         /// An option of renditions that was given, for a message; nil if none was.
         var renditionOption: String?
         /// Seconds since 1970 before which no job begins that names no time of its own.
@@ -133,6 +135,7 @@ struct JobBuilder: Sendable {
         var job = line
         job.batch = settings.batch
         if settings.reloads { job.reload = true }
+        if settings.refreshes { job.refresh = true }
         job.notBefore = job.notBefore ?? settings.notBefore
         job.facts = job.facts ?? settings.facts
         let isOwn = job.output != nil
@@ -199,6 +202,7 @@ struct JobBuilder: Sendable {
             attempts: settings.attempts
         )
         if settings.reloads { job.reload = true }
+        if settings.refreshes { job.refresh = true }
         job.notBefore = settings.notBefore
         job.facts = settings.facts
         return job
@@ -320,6 +324,7 @@ extension BatchOptions {
             priority: Job.Priority(rawValue: priority) ?? .normal,
             credential: credential,
             reloads: force,
+            refreshes: refresh,
             renditionOption: givenRenditionOption,
             notBefore: delay.map { Date().timeIntervalSince1970 + $0 },
             facts: try wantedFacts()

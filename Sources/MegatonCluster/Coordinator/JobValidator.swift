@@ -113,6 +113,7 @@ struct JobValidator: Sendable {
             if let replace = job.replace { fields.append("replace=\(replace.rawValue)") }
             if job.reload == true { fields.append("reload") }
             if let facts = job.facts { fields.append("facts=\(facts.map(\.rawValue).joined(separator: ","))") }
+            if job.refresh == true { fields.append("refresh") }
             for rendition in job.renditions ?? [] { fields += [rendition.name] + rendition.identity }
             var hash = SHA256()
             // Each field with its length, so that no field can pass for two.

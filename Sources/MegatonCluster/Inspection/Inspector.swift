@@ -166,17 +166,7 @@ package struct Inspector: Sendable {
     ///   small steps, so that it never blocks a server.
     /// - Throws: if the queue, or every server of the cache, cannot be read.
     package func cacheStatistics(budget: Duration = .seconds(2)) async throws(RedisError) -> CacheStatistics {
-        // Workers add their counters to shard 0.
-        let keys = queue.first.keys
-        let replies = try await queue.first.redis.pipeline([
-            ["HGETALL", .string(keys.stat)], ["HGETALL", .string(keys.statHosts)],
-            ["PFCOUNT", .string(keys.statDistinct)],
-        ])
-        for case .error(let text) in replies { throw RedisError(reply: text) }
-        let stat = replies[0].dictionary.compactMapValues(Int.init)
-        var statistics = CacheStatistics(counters: stat)
-        statistics.originFetchesByHost = replies[1].dictionary.compactMapValues(Int.init)
-        statistics.distinctOriginals = replies[2].int ?? 0
+        var statistics = try await cacheCounters()
         let nodes = await withTaskGroup(of: (Int, Result<CacheStatistics.Node, RedisError>).self) { group in
             for (index, cache) in caches.enumerated() {
                 group.addTask { (index, await Self.node(cache, budget)) }
@@ -195,6 +185,21 @@ package struct Inspector: Sendable {
             }
         }
         if let failure, !statistics.nodes.contains(where: { $0.error == nil }) { throw failure }
+        return statistics
+    }
+
+    /// Counters of the shared cache alone, in one round trip to the control Redis.
+    package func cacheCounters() async throws(RedisError) -> CacheStatistics {
+        // Workers add their counters to shard 0.
+        let keys = queue.first.keys
+        let replies = try await queue.first.redis.pipeline([
+            ["HGETALL", .string(keys.stat)], ["HGETALL", .string(keys.statHosts)],
+            ["PFCOUNT", .string(keys.statDistinct)],
+        ])
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        var statistics = CacheStatistics(counters: replies[0].dictionary.compactMapValues(Int.init))
+        statistics.originFetchesByHost = replies[1].dictionary.compactMapValues(Int.init)
+        statistics.distinctOriginals = replies[2].int ?? 0
         return statistics
     }
 

@@ -50,6 +50,12 @@ package struct RememberedFailures: Sendable {
         }
     }
 
+    /// Forgets the failures of some sources. The states of hosts stay.
+    ///
+    /// - Parameter isMeant: receives the source's URL without its query; nil for a source that has none.
+    /// - Returns: the number of failures forgotten.
+    func forgetSources(where isMeant: (String?) -> Bool) async throws(RedisError) -> Int { try await forget(isMeant) }
+
     /// - Parameter isMeant: receives the source's URL without its query; nil for a source that has none.
     /// - Throws: after all other servers, the error of one that could not be changed.
     private func forget(_ isMeant: (String?) -> Bool) async throws(RedisError) -> Int {

@@ -45,7 +45,7 @@ extension Job: Decodable {
         case .batch: Field(key, \.batch, allowed: allowedNames) { $0.string() }
         case .priority: Field(key, \.priority)
         case .attempts: Field(key, \.attempts, allowed: "are whole numbers from 1 to 100") { $0.int() }
-        // Rare, as `reload` and `refused`: the decoder reads them.
+        // Rare, as `reload`, `refresh` and `refused`: the decoder reads them.
         case .ignoreRememberedFailures:
             Field { fields, job in
                 job.ignoresRememberedFailures = try fields.read(Bool.self, key, allowed: allowedTruths) ?? false
@@ -59,6 +59,7 @@ extension Job: Decodable {
         case .replace: Field(key, \.replace)
         case .reload: Field(key, \.reload, allowed: allowedTruths) { _ in nil }
         case .facts: Field(key, \.facts, allowed: allowedFacts) { $0.strings()?.words() }
+        case .refresh: Field(key, \.refresh, allowed: allowedTruths) { _ in nil }
         case .refused: Field(key, \.refused, allowed: "are reasons of the client that submits the job") { _ in nil }
         case .idempotencyKey: Field(key, \.idempotencyKey, allowed: allowedKeys) { $0.string() }
         case .idempotencyTTL: Field(key, \.idempotencyTTL, allowed: allowedTTLs) { $0.int() }

@@ -76,6 +76,9 @@ public struct Job: Sendable, Hashable, Encodable {
     public var replace: Replacement?
     /// Fetches and renders again, even if the results are cached.
     public var reload: Bool?
+    /// Asks the origin whether the cached original, of any age, is still valid. If it is, cached results are used; if
+    /// not, they are replaced. Without effect if ``reload`` is true.
+    public var refresh: Bool?
     /// Idempotency key of at most 128 bytes. While the queue remembers it, no other job with this key is run: such a
     /// job ends as `deduplicated`, with the result of the first one if that is known.
     public var idempotencyKey: String?
@@ -99,7 +102,7 @@ public struct Job: Sendable, Hashable, Encodable {
     /// The fields of the wire form, in the order in which they are checked.
     enum CodingKeys: String, CodingKey, CaseIterable {
         case source, credential, id, kind, renditions, preset, output, batch, priority, attempts
-        case ignoreRememberedFailures, labels, requeuedFrom, failOn, replace, reload, refused, facts
+        case ignoreRememberedFailures, labels, requeuedFrom, failOn, replace, reload, refresh, refused, facts
         case idempotencyKey = "key"
         case idempotencyTTL = "keyTTL"
         case notBefore, reply, batchSize

@@ -1,6 +1,6 @@
 internal import Foundation
 internal import FoundationNetworking
-internal import MegatonPipeline
+package import MegatonPipeline
 
 /// The readable fields of a job that cannot be accepted: its batch with its size, id, labels, source and reply, so that
 /// its outcome can be matched to it, and sent.
@@ -101,6 +101,9 @@ extension Job {
         request.credentialScope = credential
         return request
     }
+
+    /// The request for the source; nil if that is not a URL.
+    package var sourceRequest: ImageRequest? { URL(string: source).map { request(at: $0) } }
 
     /// The key of the original in the cache; nil if the source is not a URL.
     var original: CacheKey? { URL(string: source).map { CacheKey.original(of: request(at: $0)) } }

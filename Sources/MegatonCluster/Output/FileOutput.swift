@@ -21,27 +21,40 @@ package struct FileOutput: Sendable {
     /// - Parameters:
     ///   - replacement: files that may be replaced.
     ///   - source: path of the file from which the outputs were made; it is never replaced.
+    ///   - versions: of the files, in their order; nil for those without one.
+    /// - Returns: paths of existing files that stay, as their originals are newer.
     /// - Throws: `.forbidden`, `.outputExists`, `.diskFull` or `.outputFailed`, or `.cancelled`.
+    @discardableResult
     func write(
         _ files: [(path: String, data: Data)],
         replacing replacement: Job.Replacement = .all,
-        source: String? = nil
-    ) async throws(ImagePipeline.Error) {
+        source: String? = nil,
+        versions: [OutputVersion?] = []
+    ) async throws(ImagePipeline.Error) -> [String] {
         do {
-            try await threads.run { [access] in
+            return try await threads.run { [access] in
                 let rule = ReplacementRule(replacement, source: source)
-                var open: [(place: FileAccess.OutputDirectory, data: Data)] = []
+                var open: [(place: FileAccess.OutputDirectory, data: Data, version: OutputVersion?)] = []
                 defer { for output in open { close(output.place.descriptor) } }
-                for file in files {
+                var kept: [String] = []
+                for (index, file) in files.enumerated() {
+                    let version = index < versions.count ? versions[index] : nil
                     let place = try access.openOutput(at: file.path)
-                    if Self.has(file.data, at: place) {
+                    if Self.has(file.data, at: place, version: version) {
                         close(place.descriptor)
+                    } else if OutputVersion.isOutdated(version, at: place) {
+                        close(place.descriptor)
+                        kept.append(file.path)
                     } else {
-                        open.append((place, file.data))
+                        open.append((place, file.data, version))
                         try rule.check(place, for: file.data)
                     }
                 }
-                for output in open { try Self.write(output.data, to: output.place, rule: rule) }
+                for output in open {
+                    let isWritten = try Self.write(output.data, to: output.place, rule: rule, version: output.version)
+                    if !isWritten { kept.append("\(output.place.path)/\(output.place.name)") }
+                }
+                return kept
             }
         } catch let error as ImagePipeline.Error {
             throw error
@@ -52,7 +65,7 @@ package struct FileOutput: Sendable {
 
     /// Whether the file already has exactly these bytes. The comparison costs a tenth of a write, and a batch that is
     /// repeated, or names a source several times, finds most of its outputs unchanged.
-    private static func has(_ data: Data, at place: FileAccess.OutputDirectory) -> Bool {
+    private static func has(_ data: Data, at place: FileAccess.OutputDirectory, version: OutputVersion?) -> Bool {
         let descriptor = openat(place.descriptor, place.name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
@@ -71,6 +84,9 @@ package struct FileOutput: Sendable {
                 else { return false }
                 offset += count
             }
+            // The origin has confirmed these bytes: a job with an older original must not replace them either.
+            let present = OutputVersion(of: descriptor)
+            if let version, present != version, !version.isOutdated(by: present) { version.set(of: descriptor) }
             return true
         }
     }
@@ -78,26 +94,28 @@ package struct FileOutput: Sendable {
     /// O_TMPFILE of open(2), a macro that Swift does not import.
     private static let unnamedFile = O_DIRECTORY | 0o20000000
 
+    /// - Returns: false if an existing file stays, as its original is newer.
     private static func write(
         _ data: Data,
         to place: FileAccess.OutputDirectory,
-        rule: ReplacementRule
-    ) throws(ImagePipeline.Error) {
+        rule: ReplacementRule,
+        version: OutputVersion?
+    ) throws(ImagePipeline.Error) -> Bool {
         // A file without a name needs no cleanup. EOPNOTSUPP, EISDIR and EINVAL mean that the file system has none.
         let unnamed = openat(place.descriptor, ".", O_WRONLY | O_CLOEXEC | unnamedFile, 0o666)
         if unnamed >= 0 {
             defer { close(unnamed) }
             try fill(unnamed, with: data, at: place)
+            version?.set(of: unnamed)
             let source = "/proc/self/fd/\(unnamed)"
-            if linkat(AT_FDCWD, source, place.descriptor, place.name, AT_SYMLINK_FOLLOW) == 0 { return }
+            if linkat(AT_FDCWD, source, place.descriptor, place.name, AT_SYMLINK_FOLLOW) == 0 { return true }
             // A link cannot replace a file: an existing one is replaced by a rename from a second name.
             guard errno == EEXIST else { throw error("cannot be given its final name", at: place) }
             let temporary = temporaryName()
             guard linkat(AT_FDCWD, source, place.descriptor, temporary, AT_SYMLINK_FOLLOW) == 0 else {
                 throw error("cannot be given its final name", at: place)
             }
-            try rename(temporary, at: place, for: data, rule: rule)
-            return
+            return try rename(temporary, at: place, for: data, rule: rule, version: version)
         }
         guard errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL else {
             throw error("cannot be written", at: place)
@@ -108,11 +126,12 @@ package struct FileOutput: Sendable {
         do throws(ImagePipeline.Error) {
             defer { close(descriptor) }
             try fill(descriptor, with: data, at: place)
+            version?.set(of: descriptor)
         } catch {
             unlinkat(place.descriptor, temporary, 0)
             throw error
         }
-        try rename(temporary, at: place, for: data, rule: rule)
+        return try rename(temporary, at: place, for: data, rule: rule, version: version)
     }
 
     private static func temporaryName() -> String { ".megaton-\(UInt64.random(in: .min ... .max)).tmp" }
@@ -120,13 +139,21 @@ package struct FileOutput: Sendable {
     /// Renames the temporary file to its final name. The rule was checked before, but another process may have created
     /// a file since. So the names are exchanged first, the replaced file is checked under the temporary name, and if it
     /// must stay, the names are exchanged back.
+    ///
+    /// - Returns: false if the existing file stays, as its original is newer.
     private static func rename(
         _ temporary: String,
         at place: FileAccess.OutputDirectory,
         for data: Data,
-        rule: ReplacementRule
-    ) throws(ImagePipeline.Error) {
+        rule: ReplacementRule,
+        version: OutputVersion?
+    ) throws(ImagePipeline.Error) -> Bool {
         if exchange(temporary, at: place) {
+            if OutputVersion.isOutdated(version, at: place, named: temporary) {
+                _ = exchange(temporary, at: place)
+                unlinkat(place.descriptor, temporary, 0)
+                return false
+            }
             do throws(ImagePipeline.Error) {
                 try rule.check(place, named: temporary, for: data)
             } catch {
@@ -135,9 +162,13 @@ package struct FileOutput: Sendable {
                 throw error
             }
             unlinkat(place.descriptor, temporary, 0)
-            return
+            return true
         }
         // No file exists, or the file system cannot exchange names: the final name is checked right before the rename.
+        if OutputVersion.isOutdated(version, at: place) {
+            unlinkat(place.descriptor, temporary, 0)
+            return false
+        }
         do throws(ImagePipeline.Error) {
             try rule.check(place, for: data)
         } catch {
@@ -149,6 +180,7 @@ package struct FileOutput: Sendable {
             unlinkat(place.descriptor, temporary, 0)
             throw failure
         }
+        return true
     }
 
     /// Exchanges the names of two files atomically.

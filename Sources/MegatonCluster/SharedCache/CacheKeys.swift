@@ -3,10 +3,12 @@ internal import MegatonPipeline
 /// Names of the keys in the cache Redis. Each entry has its own hash tag, so that a cache may be spread over a cluster.
 enum CacheKeys {
     /// HASH: `m` metadata, `t` token, `x` fresh until (ms), `s` served until (ms) while it is revalidated, chunks `0`,
-    /// `1`, … It expires at the latest moment at which it may be of any use.
+    /// `1`, … It expires at the latest moment at which it may be of any use. Without `m` it is the mark of an entry
+    /// that was superseded, with the version (`v`) that superseded it.
     static func entry(_ key: CacheKey) -> String { "megaton:\(key.kind.rawValue):{\(key.digest)}" }
 
-    /// HASH: the owner of the flight (`o`), its token (`t`), and whether it has waiters (`w`). Expires unless the
+    /// HASH: the owner of the flight (`o`), its token (`t`), whether it has waiters (`w`), and the version of the
+    /// original (`v`) and a mark (`r`) if the flight was taken over to replace an entry. Expires unless the
     /// leader renews it.
     static func flight(_ key: CacheKey) -> String { "megaton:f:{\(key.digest)}" }
 

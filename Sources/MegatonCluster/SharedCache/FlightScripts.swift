@@ -12,9 +12,11 @@ enum FlightScripts {
     static let rememberFailure = RedisScript(name: "rememberFailure", file: PackageResources.rememberFailure_lua)
     static let discardEntry = RedisScript(name: "discardEntry", file: PackageResources.discardEntry_lua)
     static let touchOriginal = RedisScript(name: "touchOriginal", file: PackageResources.touchOriginal_lua)
+    static let takeOverFlight = RedisScript(name: "takeOverFlight", file: PackageResources.takeOverFlight_lua)
+    static let supersedeEntry = RedisScript(name: "supersedeEntry", file: PackageResources.supersedeEntry_lua)
 
     static let all = [
         beginFlight, renewFlight, finishFlight, failFlight, lookUpEntry, dropEntry, rememberFailure, discardEntry,
-        touchOriginal,
+        touchOriginal, takeOverFlight, supersedeEntry,
     ]
 }

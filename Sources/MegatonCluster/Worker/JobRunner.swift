@@ -14,6 +14,8 @@ package struct JobRunner: JobRunning {
     var optionNames: [String: String] = [:]
     /// Whether another job names the source: see `Worker.Configuration.isSourceShared`.
     var isSourceShared: @Sendable (Job) -> Bool = { _ in false }
+    /// The shared cache that the pipeline bypasses (`--cache-policy none`), whose outdated entries are deleted.
+    var bypassedCache: InFlightLock?
 
     /// Result of an attempt.
     package enum Result: Sendable {
@@ -46,7 +48,9 @@ package struct JobRunner: JobRunning {
             let responses = try await pipeline.renditions(renditions, for: request, metrics: metrics)
             for response in responses { metrics.add(notes: response.notes) }
             metrics.facts = Self.facts(of: responses, for: job)
-            return .done(try await deliver(responses, of: job, metrics: metrics))
+            let outputs = try await deliver(responses, of: job, metrics: metrics)
+            await supersede(outputs, responses, request)
+            return .done(outputs)
         } catch {
             return .failed(named(error))
         }
@@ -59,6 +63,20 @@ package struct JobRunner: JobRunning {
         let wanted = job.facts ?? []
         return (known.first { $0.source == .render } ?? known.first)?.facts?
             .keeping(exif: wanted.contains(.exif), perceptualHash: wanted.contains(.phash))
+    }
+
+    /// Deletes outdated entries from a cache that the pipeline bypasses, so that a later job with the cache does not
+    /// bring the former images back. After the new ones were delivered: until then the former ones are the best.
+    private func supersede(
+        _ outputs: [JobOutcome.Output],
+        _ responses: [RenditionResponse],
+        _ request: ImageRequest
+    ) async {
+        guard let bypassedCache, let version = responses.first?.original, version.fetched != nil else { return }
+        let made = zip(responses, outputs).compactMap { response, output in
+            response.key.map { (key: $0, sha256: output.sha256) }
+        }
+        await bypassedCache.supersede(.original(of: request), made, by: version)
     }
 
     /// Names the program's options in an error message, in the place of the library's settings.
@@ -82,6 +100,7 @@ package struct JobRunner: JobRunning {
         // A job that only fetches does so for the jobs that follow.
         request.expectsReuse = job.kind != .process || isSourceShared(job)
         if job.reload == true { request.options.insert(.reloadIgnoringCachedData) }
+        if job.refresh == true, job.reload != true { request.refresh() }
         return request
     }
 
@@ -123,11 +142,13 @@ package struct JobRunner: JobRunning {
             }
             let source = URL(string: job.source).flatMap { $0.isFileURL ? $0.path(percentEncoded: false) : nil }
             try await metrics.timing(\.storing) { () async throws(ImagePipeline.Error) in
-                try await output.write(
+                let kept = try await output.write(
                     zip(paths, responses).map { ($0 ?? "", $1.data) },
                     replacing: job.replace ?? .images,
-                    source: source
+                    source: source,
+                    versions: responses.map { OutputVersion($0) }
                 )
+                metrics.add(notes: kept.map { "\($0) was made from a newer original and stays." })
             }
         }
         return zip(paths, responses).map { path, response in

@@ -5,7 +5,7 @@ internal import MegatonRedis
 internal import NIOCore
 
 extension Worker {
-    /// Single-flight lock of the shared cache; nil without a cache Redis, or if nothing is stored.
+    /// Single-flight lock of the shared cache; nil without a cache Redis.
     static func sharedCache(
         _ configuration: Configuration,
         owner: String,
@@ -14,7 +14,7 @@ extension Worker {
         statistics: StatisticsRecorder,
         history: History
     ) -> InFlightLock? {
-        if configuration.caches.isEmpty || configuration.cachePolicy == .storeNothing { return nil }
+        if configuration.caches.isEmpty { return nil }
         var limits = RedisDataCache.Configuration()
         limits.temporaryDirectory = configuration.temporaryDirectory
         let cache = RedisDataCache(

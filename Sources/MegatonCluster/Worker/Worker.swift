@@ -18,6 +18,8 @@ public final class Worker: Sendable {
     private let ownGroup: MultiThreadedEventLoopGroup?
     private let group: any EventLoopGroup
     private let lock: InFlightLock?
+    /// The shared cache, if the worker neither reads nor writes it: only outdated entries are deleted from it.
+    private let bypassedCache: InFlightLock?
     private let pipeline: ImagePipeline
     private let limiters: HostLimiters
     let files: ThreadPool
@@ -63,7 +65,7 @@ public final class Worker: Sendable {
         self.group = group
         ownGroup = leaseGroup == nil ? MultiThreadedEventLoopGroup(numberOfThreads: 1) : nil
         let history = History(file: configuration.history, logger: logger)
-        lock = Self.sharedCache(
+        let shared = Self.sharedCache(
             configuration,
             owner: name,
             group: group,
@@ -71,6 +73,8 @@ public final class Worker: Sendable {
             statistics: statistics,
             history: history
         )
+        let isBypassed = configuration.cachePolicy == .storeNothing
+        (lock, bypassedCache) = isBypassed ? (nil, shared) : (shared, nil)
         let queue = configuration.address.shard(0, role: "control", group: group, logger: logger)
         let limiter = Self.limiter(configuration, queue, statistics: statistics, history: history, logger: logger)
         limiters = HostLimiters(limiter)
@@ -113,7 +117,8 @@ public final class Worker: Sendable {
                 statistics: statistics,
                 failOn: configuration.failOn,
                 optionNames: configuration.optionNames,
-                isSourceShared: configuration.isSourceShared
+                isSourceShared: configuration.isSourceShared,
+                bypassedCache: bypassedCache
             ),
             places: ClaimLoop.places(configuration),
             limiters: limiters,
@@ -352,6 +357,7 @@ public final class Worker: Sendable {
     func close() async {
         for shard in shards.all { shard.close() }
         lock?.cache.close()
+        bypassedCache?.cache.close()
         files.stop()
         do {
             try await ownGroup?.shutdownGracefully()

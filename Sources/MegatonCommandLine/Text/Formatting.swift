@@ -45,4 +45,12 @@ package enum Counted {
     package static func of(_ count: Int, _ one: String, _ many: String? = nil) -> String {
         "\(count) \(count == 1 ? one : many ?? one + "s")"
     }
+
+    /// A number of bytes in the unit that gives it three digits: "1.5 MiB".
+    package static func bytes(_ count: Int) -> String {
+        let units = ["B", "KiB", "MiB", "GiB", "TiB"]
+        var (value, unit) = (Double(count), 0)
+        while value >= 1024, unit < units.count - 1 { (value, unit) = (value / 1024, unit + 1) }
+        return unit == 0 ? "\(count) B" : String(format: "%.1f %@", value, units[unit])
+    }
 }

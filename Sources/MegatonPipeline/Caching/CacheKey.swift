@@ -35,6 +35,12 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
         digest = hash.finalize().hexDigits
     }
 
+    /// A key whose digest is known, e.g. from its name in a cache.
+    package init(_ kind: Kind, digest: String) {
+        self.kind = kind
+        self.digest = digest
+    }
+
     public var description: String { "\(kind.rawValue):\(digest)" }
 }
 
@@ -45,7 +51,7 @@ extension CacheKey {
     /// The key of a rendition of this original.
     ///
     /// - Parameter engine: part of the key if one was chosen, so that the outputs of two engines are not confused.
-    func rendition(_ rendition: Rendition, by engine: RenderEngineChoice = .auto) -> CacheKey {
+    package func rendition(_ rendition: Rendition, by engine: RenderEngineChoice = .auto) -> CacheKey {
         CacheKey(.rendition, [digest] + rendition.identity + (engine == .auto ? [] : ["engine=\(engine.rawValue)"]))
     }
 }

@@ -1,4 +1,4 @@
-internal import Foundation
+package import Foundation
 internal import FoundationNetworking
 
 extension CachedData.Metadata {
@@ -61,6 +61,7 @@ extension CachedData.Metadata {
             staleIfError: freshness.staleIfError
         )
         self.status = status
+        fetched = requested?.timeIntervalSince1970
         age = freshness.age
         vary = VaryKey(response: headers, request: request)?.fields
         self.headers = Self.stored(handedOn)
@@ -143,6 +144,7 @@ extension CachedData.Metadata {
         // The fields by which the stored response varies hold until the origin names others.
         if headers["vary"] == nil { refreshed.vary = vary }
         (refreshed.width, refreshed.height) = (width, height)
+        (refreshed.source, refreshed.rendition) = (source, rendition)
         if self.headers == nil, headers["cache-control"] == nil, headers["expires"] == nil {
             // The original directives were not stored; only the values computed from them were.
             refreshed.lifetime = lifetime
@@ -166,7 +168,7 @@ extension CachedData.Metadata {
     }
 
     /// Seconds since the origin created or confirmed the response (RFC 9111 section 4.2.3).
-    func currentAge(at now: Date) -> Double {
+    package func currentAge(at now: Date) -> Double {
         let resident = stored.map { now.timeIntervalSince1970 - $0 } ?? 0
         return (age ?? 0) + max(0, resident)
     }
@@ -200,9 +202,10 @@ extension CachedData.Metadata {
 
 extension CachedData {
     /// A rendition that was just produced.
-    init(_ image: EncodedImage, _ format: Rendition.Format, of original: Metadata, at now: Date = Date()) {
+    init(_ image: EncodedImage, _ rendition: Rendition, of original: Metadata, at now: Date = Date()) {
         var metadata = original.inherited(at: now)
-        metadata.type = format.mediaType
+        metadata.type = rendition.format.mediaType
+        metadata.rendition = rendition.name
         metadata.width = image.size.width
         metadata.height = image.size.height
         metadata.notes = image.notes.isEmpty ? nil : image.notes
@@ -218,6 +221,7 @@ extension CachedData {
         metadata.height = self.metadata.height
         metadata.notes = self.metadata.notes
         metadata.facts = self.metadata.facts
+        metadata.rendition = self.metadata.rendition
         return CachedData(data: data, metadata: metadata, checksum: checksum)
     }
 

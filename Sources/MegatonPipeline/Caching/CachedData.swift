@@ -40,6 +40,15 @@ package struct CachedData: Sendable, Equatable {
         package var notes: [String]?
         /// Packed facts about the source of a rendition, see ``RenditionResponse/facts``. Nil if there are none.
         package var facts: String?
+        /// When the origin was asked for the response, or last asked to confirm it: seconds since 1970, by the clock of
+        /// the process that asked. It is the version of an original, and a rendition has the one of its original. Nil
+        /// if no origin was asked, and in entries that were stored without it.
+        package var fetched: Double?
+        /// URL of the original, without user, password, query and fragment, by which entries are found to be deleted.
+        /// Nil if there is none, and in entries that were stored without it.
+        package var source: String?
+        /// Name of a rendition in the request that made it; later requests may use another name. Nil for originals.
+        package var rendition: String?
 
         package init(
             type: String? = nil,

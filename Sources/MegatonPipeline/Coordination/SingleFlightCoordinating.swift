@@ -79,7 +79,8 @@ package protocol SingleFlightCoordinating: Sendable {
     func store(_ entry: CachedData, for key: CacheKey) async -> Bool
 
     /// Stores an entry and overwrites the present one even if that is fresh: the origin was asked although there was
-    /// one.
+    /// one. A coordinator of several processes keeps the present one if its origin was asked later
+    /// (`CachedData.Metadata.fetched`), and refuses the result of a flight that began before.
     ///
     /// - Returns: whether the entry was stored and is visible to others.
     @discardableResult
@@ -157,10 +158,13 @@ extension SingleFlightCoordinating {
 
 extension SingleFlightCoordinating {
     /// Stores the response of an origin that was asked regardless of any cached entry.
-    func storeResponse(_ entry: CachedData, for key: CacheKey) async {
+    ///
+    /// - Returns: whether the entry was stored and is visible to others.
+    @discardableResult
+    func storeResponse(_ entry: CachedData, for key: CacheKey) async -> Bool {
         // An entry with a checksum comes from the cache itself and was confirmed by the origin, so that it need not
         // overwrite an equally good present entry.
-        if entry.checksum == nil { await replace(entry, for: key) } else { await store(entry, for: key) }
+        return entry.checksum == nil ? await replace(entry, for: key) : await store(entry, for: key)
     }
 }
 
@@ -184,6 +188,14 @@ package enum SingleFlight {
             case .lead(let leader): leader
             case .stale(_, let leader): leader
             case .hit, .wait, .failed: nil
+            }
+        }
+
+        /// The entry that may answer the caller; nil if there is none.
+        package var entry: CachedData? {
+            switch self {
+            case .hit(let entry), .stale(let entry, _): entry
+            case .lead, .wait, .failed: nil
             }
         }
     }

@@ -19,7 +19,7 @@ public struct ImageRequest: Sendable {
         case none
     }
 
-    let resource: Resource
+    var resource: Resource
     /// Processors, applied in this order.
     public var processors: [any ImageProcessing]
     /// Order in which waiting work starts.
@@ -40,6 +40,9 @@ public struct ImageRequest: Sendable {
     /// Nil, the default, accepts any remembered failure. `.zero` accepts only failures of concurrent requests.
     /// `Cache-Control: no-cache` and `max-age` limit the age too.
     package var maximumFailureAge: Duration?
+    /// The time since which the origin must have been asked, for a request that refreshes entries of any age: a result
+    /// that it waited for does not answer it if the origin was asked earlier. Nil accepts each awaited result.
+    package var validatedSince: Date?
     /// Whether other requests are known to need the original too, so that `DataCachePolicy.storeReused` stores it.
     package var expectsReuse = false
     private var customID: String?

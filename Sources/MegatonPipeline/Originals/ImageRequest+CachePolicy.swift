@@ -1,10 +1,25 @@
-internal import Foundation
+package import Foundation
 internal import FoundationNetworking
 
 extension ImageRequest {
     /// Maximum age of a remembered failure that may answer the request, by its own property and its header fields.
     var failureAge: Duration? {
         [maximumFailureAge, cachePolicy.maximumFailureAge].compactMap { $0 }.min().map { max(.zero, $0) }
+    }
+
+    /// Whether an entry that the request waited for may answer it, although its cache directives demand another.
+    func isNewEnough(_ entry: CachedData?) -> Bool {
+        guard let validatedSince, let entry else { return true }
+        return entry.metadata.fetched.map { $0 >= validatedSince.timeIntervalSince1970 } ?? false
+    }
+
+    /// Makes the origin confirm entries of any age, or replace them. Local sources are not cached by age, and stay as
+    /// they are.
+    package mutating func refresh(at now: Date = Date()) {
+        guard !isLocal, var urlRequest else { return }
+        urlRequest.cachePolicy = .reloadRevalidatingCacheData
+        resource = .urlRequest(urlRequest)
+        validatedSince = now
     }
 
     /// Header fields of the request as sent to the origin.

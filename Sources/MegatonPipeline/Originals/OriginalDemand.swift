@@ -15,6 +15,8 @@ struct OriginalLoadKey: Hashable, Sendable {
     var isReload = false
     /// Whether this load follows one that served a stale entry, for a caller that cannot use it.
     var isRefresh = false
+    /// The validators of the results that this load may confirm without loading the original.
+    var confirming: [String?]?
 
     init(_ request: ImageRequest) { self.init(.original(of: request), request.cachePolicy, request.failureAge) }
 

@@ -198,6 +198,7 @@ extension OriginalLoader {
     ) -> Original {
         var metadata = metadata
         if metadata?.vary != nil { metadata?.generation = generation(load) }
+        if case .remote(let request) = load.source.location { metadata?.source = request.url.map(Error.withoutQuery) }
         let isWorthIt = AssetType(data).map(configuration.types.contains) == true
         let key = OriginalLoadKey(load.source)
         var entry = isWorthIt ? metadata.map { CachedData(data: data, metadata: $0, checksum: stale?.checksum) } : nil

@@ -150,6 +150,7 @@ final class OriginalLoader: Sendable {
         defer { claim?.end() }
         let reuseClaim = reuse.claim(key, if: source.request.expectsReuse)
         defer { reuseClaim?.end() }
+        key.confirming = options.confirming.map { [$0.etag, $0.lastModified] }
         var outcome = await join(key, source, options, metrics, lookup, parent, onPartial)
         if !options.readsCaches, case .success(let found) = outcome.result, found.isFromCache {
             // The load that was joined had started with a cache lookup and found an entry. This request bypasses
@@ -207,8 +208,10 @@ final class OriginalLoader: Sendable {
             load.shared = await shared(source)
             if let answer = answer(load.shared, load) { return .success(answer) }
             let decision = await decision(load, after: awaited)
-            // An entry that this request waited for is newer than the request, so its cache directives do not apply.
-            if awaited.isEmpty, let answer = await steered(decision, load) { return answer }
+            // An entry that this request waited for is newer than the request, so its cache directives do not apply,
+            // unless the leader of the flight asked the origin too early for a refresh.
+            let isSteered = awaited.isEmpty || !source.request.isNewEnough(decision?.entry)
+            if isSteered, let answer = await steered(decision, load) { return answer }
             switch decision {
             // The entry varies by header fields that this request sends with other values: it does not match this
             // request, nor the next one like it.
@@ -226,6 +229,13 @@ final class OriginalLoader: Sendable {
                 )
                 refresh(load)
                 return .success(stale(cached, metrics))
+            case .lead(let leader) where leader.stale == nil && load.options.confirming != nil:
+                await source.flights.fail(
+                    [leader],
+                    error: Error(.cancelled, "The origin is asked about renditions of the original.")
+                )
+                let confirmed = load.options.confirming.map { CachedData(data: Data(), metadata: $0) }
+                return await fetch(nil, refusing: confirmed, load)
             // A caller that needs an image may be revalidating renditions of the stale entry, so the origin is asked.
             case .stale(_, let leader?), .lead(let leader):
                 return await fetch(leader, refusing: load.shared?.entry, load)

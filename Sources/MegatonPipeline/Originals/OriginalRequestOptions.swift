@@ -12,6 +12,9 @@ struct OriginalRequestOptions: Sendable {
     /// Whether the caller wants the response itself and not an image. It then accepts any response to its own kind of
     /// request (a part, 304, an empty body), and a stale entry during a background revalidation (RFC 5861 section 3).
     var wantsResponse = false
+    /// Metadata of results that the caller has, if an original without bytes that confirms them is enough: if no cache
+    /// has the original, the origin is asked with their validators.
+    var confirming: CachedData.Metadata?
 
     init(storesOriginal: Bool) { self.storesOriginal = storesOriginal }
 

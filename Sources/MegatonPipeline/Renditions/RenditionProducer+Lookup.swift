@@ -26,11 +26,13 @@ extension RenditionProducer {
         _ request: Request
     ) async -> LookupResult {
         let decisions = await decisions(open.map(\.key), after: awaited, request)
-        // An entry that this request waited for is newer than the request, so its cache directives do not apply.
-        let policy = awaited.isEmpty ? request.options.policy : .default
         let now = Date()
         var result = LookupResult()
         for (decision, (key, rendition)) in zip(decisions, open) {
+            // An entry that this request waited for is newer than the request, so its cache directives do not apply,
+            // unless its leader asked the origin too early for a refresh.
+            let isAwaited = !awaited.isEmpty && request.source.request.isNewEnough(decision.entry)
+            let policy = isAwaited ? .default : request.options.policy
             switch decision {
             case .hit(let cached), .stale(let cached, nil):
                 if policy.forbids(cached, at: now) {

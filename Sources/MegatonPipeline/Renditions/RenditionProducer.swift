@@ -107,11 +107,15 @@ final class RenditionProducer: Sendable {
         let source = request.source
         do throws(Error) {
             let storesOriginal = configuration.dataCachePolicy.storesOriginals && request.options.allowsStorage
-            let original = try await original(
-                OriginalRequestOptions(source.request, storesOriginal: storesOriginal),
-                request
-            )
-            let new = pending.filter { !original.isSource(of: $0.leader.stale) }
+            var options = OriginalRequestOptions(source.request, storesOriginal: storesOriginal)
+            options.confirming = Self.confirmable(pending, source.request)
+            let original = try await original(options, request)
+            // An empty local file is no confirmation, and fails to render.
+            let isConfirmed = options.confirming != nil && original.data.isEmpty
+            func isUnchanged(_ pending: PendingRendition) -> Bool {
+                isConfirmed || original.isSource(of: pending.leader.stale)
+            }
+            let new = pending.filter { !isUnchanged($0) }
             let images: [EncodedImage]
             do throws(Error) {
                 images = try await request.metrics.notingWaits(for: .decode) { () async throws(Error) in
@@ -127,11 +131,30 @@ final class RenditionProducer: Sendable {
             // this request need not wait for that.
             await originals.uploads.adopt(original)
             note(images, request)
-            let old = pending.filter { original.isSource(of: $0.leader.stale) }
+            let old = pending.filter(isUnchanged)
             return await finish(Array(zip(new, images)), old, original, request)
         } catch {
             return await fail(pending, error, request)
         }
+    }
+
+    /// Metadata of renditions that a refresh may confirm without their original: all have the same validators.
+    ///
+    /// - Returns: nil if one of the renditions is missing, or has no validator or others, or if this is no refresh.
+    private static func confirmable(
+        _ pending: [PendingRendition],
+        _ request: ImageRequest
+    ) -> CachedData.Metadata? {
+        guard request.validatedSince != nil, var first = pending.first?.leader.stale?.metadata,
+            first.etag != nil || first.lastModified != nil
+        else { return nil }
+        let areAlike = pending.allSatisfy { pending in
+            pending.leader.stale?.metadata.etag == first.etag
+                && pending.leader.stale?.metadata.lastModified == first.lastModified
+        }
+        // As the metadata of an original, which has no size.
+        (first.width, first.height) = (nil, nil)
+        return areAlike ? first : nil
     }
 
     /// The original from a cache or the origin. If the cache entry of that name is an encoded image, the origin is
@@ -217,9 +240,9 @@ final class RenditionProducer: Sendable {
         var results: Results = [:]
         var entries: [(pending: PendingRendition, entry: CachedData?)] = []
         for (pending, image) in made {
-            let entry = metadata.map { CachedData(image, pending.rendition.format, of: $0) }
+            let entry = metadata.map { CachedData(image, pending.rendition, of: $0) }
             entries.append((pending, entry))
-            results[pending.leader.key] = .success(RenditionResponse(pending.rendition, image))
+            results[pending.leader.key] = .success(RenditionResponse(pending.rendition, image, of: original.metadata))
         }
         for pending in old {
             guard let cached = pending.leader.stale else { continue }
@@ -228,19 +251,48 @@ final class RenditionProducer: Sendable {
                 $0.addHit(in: cached.layer)
             }
             entries.append((pending, metadata.map { cached.prolonged(by: $0) }))
-            results[pending.leader.key] = .success(RenditionResponse(pending.rendition, cached))
+            results[pending.leader.key] = .success(
+                RenditionResponse(pending.rendition, cached, of: original.metadata ?? cached.metadata)
+            )
         }
-        await store(entries, request.source.flights)
+        let refused = await store(entries, request.source.flights)
+        results.merge(await newer(than: refused, request)) { _, newer in newer }
         return results
     }
 
+    /// - Returns: entries that the caches did not accept.
     private func store(
         _ entries: [(pending: PendingRendition, entry: CachedData?)],
         _ flights: any SingleFlightCoordinating
-    ) async {
-        await flights.finish(entries.filter(\.pending.isFlight).map { ($0.pending.leader, $0.entry) })
-        for (pending, entry) in entries where !pending.isFlight {
-            if let entry { await flights.storeResponse(entry, for: pending.leader.key) }
+    ) async -> [(pending: PendingRendition, entry: CachedData)] {
+        let stored = await flights.finish(entries.filter(\.pending.isFlight).map { ($0.pending.leader, $0.entry) })
+        var refused: [(PendingRendition, CachedData)] = []
+        for (pending, entry) in entries {
+            guard let entry else { continue }
+            let isStored =
+                pending.isFlight
+                ? stored.contains(pending.leader.key) : await flights.storeResponse(entry, for: pending.leader.key)
+            // One with a checksum is the present one itself, with other metadata.
+            if !isStored, entry.checksum == nil, entry.metadata.fetched != nil { refused.append((pending, entry)) }
         }
+        return refused
+    }
+
+    /// Results in place of those that the cache refused because it has newer ones: a job that began before the original
+    /// was refreshed must not deliver the older image after the newer one.
+    private func newer(
+        than refused: [(pending: PendingRendition, entry: CachedData)],
+        _ request: Request
+    ) async -> Results {
+        if refused.isEmpty { return [:] }
+        let present = await request.source.flights.lookUpStale(refused.map(\.pending.leader.key))
+        var results: Results = [:]
+        for ((pending, entry), present) in zip(refused, present) {
+            guard let present, let fetched = present.metadata.fetched, fetched > entry.metadata.fetched ?? fetched
+            else { continue }
+            request.metrics.update { $0.addHit(in: present.layer) }
+            results[pending.leader.key] = .success(RenditionResponse(pending.rendition, present))
+        }
+        return results
     }
 }

@@ -28,10 +28,36 @@ public struct RenditionResponse: Sendable {
     public let notes: [String]
     /// Facts about the source, which a cached rendition keeps. Nil if an earlier version has cached it.
     public let facts: SourceFacts?
+    /// Version of the original; nil if it is not known.
+    package var original: OriginalVersion?
+    /// Key in the caches.
+    package var key: CacheKey?
+}
+
+/// The version of an original: when its origin was asked, and the validators in its response.
+package struct OriginalVersion: Sendable, Equatable {
+    /// As `CachedData.Metadata.fetched`.
+    package let fetched: Double?
+    /// The entity tag.
+    package let etag: String?
+    /// The `Last-Modified` date.
+    package let lastModified: String?
+
+    package init(_ metadata: CachedData.Metadata) {
+        fetched = metadata.fetched
+        etag = metadata.etag
+        lastModified = metadata.lastModified
+    }
+
+    /// Whether an entry was made from the same bytes, by the origin's validators; false if there are none.
+    package func isSame(as other: CachedData.Metadata) -> Bool {
+        if etag != nil || other.etag != nil { return etag == other.etag }
+        return lastModified != nil && lastModified == other.lastModified
+    }
 }
 
 extension RenditionResponse {
-    init(_ rendition: Rendition, _ image: EncodedImage) {
+    init(_ rendition: Rendition, _ image: EncodedImage, of original: CachedData.Metadata?) {
         self.init(
             rendition: rendition,
             data: image.data,
@@ -40,11 +66,13 @@ extension RenditionResponse {
             checksum: nil,
             cacheLayer: nil,
             notes: image.notes,
-            facts: image.facts
+            facts: image.facts,
+            original: original.map(OriginalVersion.init)
         )
     }
 
-    init(_ rendition: Rendition, _ cached: CachedData) {
+    /// - Parameter original: metadata of the original that was just confirmed; that of the entry by default.
+    init(_ rendition: Rendition, _ cached: CachedData, of original: CachedData.Metadata? = nil) {
         let size = PixelSize(width: cached.metadata.width ?? 0, height: cached.metadata.height ?? 0)
         self.init(
             rendition: rendition,
@@ -54,7 +82,8 @@ extension RenditionResponse {
             checksum: cached.checksum,
             cacheLayer: cached.layer,
             notes: RenderNotes.merged([], cached.metadata.notes ?? []),
-            facts: cached.metadata.facts.flatMap(SourceFacts.init(packed:))
+            facts: cached.metadata.facts.flatMap(SourceFacts.init(packed:)),
+            original: OriginalVersion(original ?? cached.metadata)
         )
     }
 
@@ -77,7 +106,9 @@ extension RenditionResponse {
             checksum: checksum,
             cacheLayer: cacheLayer,
             notes: notes,
-            facts: facts
+            facts: facts,
+            original: original,
+            key: key
         )
     }
 }

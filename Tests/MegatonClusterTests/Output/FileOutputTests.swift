@@ -145,4 +145,32 @@ import Testing
             _ = try Job(json: refused.json())
         }
     }
+
+    /// A job that began earlier, with an older original, and ends later.
+    @Test func anOlderVersionDoesNotReplaceANewerOne() async throws {
+        let place = try Place()
+        func write(_ data: Data, _ fetched: Double, _ rendition: String = "a") async throws -> [String] {
+            let version = OutputVersion(fetched: fetched, rendition: rendition)
+            return try await place.output.write([(place.path, data)], replacing: .images, versions: [version])
+        }
+        func bytes() -> Data? { FileManager.default.contents(atPath: place.path) }
+        #expect(try await write(Self.image, 200).isEmpty)
+        #expect(try await write(Self.other, 100) == [place.path])
+        #expect(bytes() == Self.image)
+        #expect(try await write(Self.other, 300).isEmpty && bytes() == Self.other)
+        #expect(try await write(Self.other, 500).isEmpty, "the same bytes, confirmed")
+        #expect(try await write(Self.image, 400) == [place.path] && bytes() == Self.other)
+        #expect(try await write(Self.image, 100, "b").isEmpty && bytes() == Self.image, "another rendition")
+        #expect(try await place.output.write([(place.path, Self.other)]).isEmpty && bytes() == Self.other)
+    }
+
+    @Test func aVersionOfTheFutureIsIgnored() async throws {
+        let place = try Place()
+        let now = Date().timeIntervalSince1970
+        for (data, fetched) in [(Self.image, now + 86_400), (Self.other, now)] {
+            let version = OutputVersion(fetched: fetched, rendition: "a")
+            let kept = try await place.output.write([(place.path, data)], replacing: .images, versions: [version])
+            #expect(kept.isEmpty && FileManager.default.contents(atPath: place.path) == data)
+        }
+    }
 }

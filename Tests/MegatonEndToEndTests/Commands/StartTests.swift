@@ -103,16 +103,20 @@ import Testing
         #expect(exposure <= 2.5)
     }
 
-    @Test func cacheStatsPrefersAnInstalledProgram() async throws {
+    @Test(arguments: [
+        ("cache-stats", "stats"), ("cache-purge", "cache purge"), ("cache-top", "cache top"),
+        ("cache-watch", "cache watch"),
+    ])
+    func administrationScriptsPreferAnInstalledProgram(_ script: String, _ command: String) async throws {
         let directory = try TestDirectory()
         let program = try directory.write(Data("#!/bin/sh\necho installed \"$@\"\n".utf8), to: "megaton")
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: program)
         let ending = await
             (try ProgramUnderTest(
-                program: "\(Repository.root)/scripts/cache-stats",
+                program: "\(Repository.root)/scripts/\(script)",
                 arguments: ["--json"],
                 environment: ["PATH": "\(directory.path):/usr/bin:/bin"]
             )).ending()
-        #expect(ending.output == "installed stats --json\n", "\(ending.errors)")
+        #expect(ending.output == "installed \(command) --json\n", "\(ending.errors)")
     }
 }

@@ -33,7 +33,9 @@ local function add(reply, ms)
   return reply
 end
 local stored = tonumber(e[3] or '0')
-if left > 0 or (awaited > 0 and stored >= awaited) then
+-- The mark of a superseded entry has no bytes.
+local hasEntry = e[1] and e[2] ~= '0'
+if left > 0 or (awaited > 0 and stored >= awaited and hasEntry) then
   local header = copied ~= '' and redis.call('HGET', entryKey, 'm')
   if header and string.find(header, copied, 1, true) then return {'same', math.max(0, left), header} end
   return add({'hit'}, math.max(0, left))
@@ -50,7 +52,7 @@ if failed then
   end
   if word then
     local reply = {word, failed, redis.call('PTTL', negativeKey)}
-    return e[1] and add(reply, -left) or reply
+    return hasEntry and add(reply, -left) or reply
   end
 end
 local f = redis.call('HMGET', flightKey, 'o', 't')
@@ -63,4 +65,4 @@ local last = math.max(stored, tonumber(f[2] or '0'))
 local token = string.format('%.0f', math.max(us, last + 1))
 redis.call('HSET', flightKey, 'o', owner, 't', token)
 redis.call('PEXPIRE', flightKey, leaseTime)
-return e[1] and add({'lead', token}, -left) or {'lead', token}
+return hasEntry and add({'lead', token}, -left) or {'lead', token}

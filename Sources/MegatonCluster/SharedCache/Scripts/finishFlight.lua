@@ -9,23 +9,28 @@
 --      served while it is revalidated, including the fresh ones · 7 m · 8 channel of the flight · 9 message
 --      · 10 channel of deletions · 11 number of chunks
 --      · 12… the chunks, or for `3` the checksum that the entry's m must have
--- Returns `ok`, or `stale`: a newer flight has begun or ended, and nothing but the temporary key has changed; or
---      `torn`: chunks of the temporary key are missing, or the entry whose chunks were to be kept is gone, so that the
---      flight has ended without an entry of its own.
+-- Returns `ok`, or `stale`: a newer flight has begun or ended, or the entry was superseded, and nothing has changed but
+--      the temporary key and the caller's own flight, if it still had one; or `torn`: chunks of the temporary key are
+--      missing, or the entry whose chunks were to be kept is gone, so that the flight has ended without an entry of its
+--      own.
 -- After keeping nothing, the entry of an earlier flight is deleted too, and for ten seconds a mark lets the waiters
 -- lead in parallel instead of one after the other. The deletion is published, for near caches that hold a copy, if
--- there was an entry.
+-- there was an entry; so is the replacement of an entry by a flight that `takeOverFlight` began.
 
 local entryKey, flightKey, temporaryKey, negativeKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, token, keep, lifetime, freshTime = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local staleTime, header, channel, message, deletions = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 local chunkCount, firstChunk, checksum = tonumber(ARGV[11]), 12, ARGV[12]
 
-local f = redis.call('HMGET', flightKey, 'o', 't', 'w')
+local f = redis.call('HMGET', flightKey, 'o', 't', 'w', 'r')
 local stored = redis.call('HGET', entryKey, 't')
 if (f[1] and (f[1] ~= owner or f[2] ~= token)) or
    (stored and tonumber(stored) >= tonumber(token)) then
   redis.call('UNLINK', temporaryKey)
+  if f[1] == owner and f[2] == token then
+    redis.call('UNLINK', flightKey)
+    if f[3] then redis.call('PUBLISH', channel, message) end
+  end
   return 'stale'
 end
 local answer = 'ok'
@@ -53,6 +58,8 @@ redis.call('UNLINK', flightKey, negativeKey)
 if keep == '0' then
   redis.call('SET', negativeKey, 'U', 'PX', 10000)
   if hadEntry == 1 then redis.call('PUBLISH', deletions, message) end
+elseif f[4] then
+  redis.call('PUBLISH', deletions, message)
 end
 if f[3] or not f[1] then redis.call('PUBLISH', channel, message) end
 return answer

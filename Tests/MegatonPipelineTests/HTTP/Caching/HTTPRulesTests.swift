@@ -263,7 +263,12 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
         var original = try #require(CachedData.Metadata(headers: ["cache-control": "max-age=60", "age": "5"]))
         original.stored = 1000
         let image = EncodedImage(data: Data([1]), size: PixelSize(width: 1, height: 1))
-        let made = CachedData(image, .png, of: original, at: Date(timeIntervalSince1970: 1020))
+        let made = CachedData(
+            image,
+            Rendition(name: "x", format: .png),
+            of: original,
+            at: Date(timeIntervalSince1970: 1020)
+        )
         #expect(made.metadata.age == 25 && made.metadata.stored == nil && made.metadata.type == "image/png")
         let prolonged = made.prolonged(by: original, at: Date(timeIntervalSince1970: 1030))
         #expect(prolonged.metadata.age == 35 && prolonged.metadata.width == 1)

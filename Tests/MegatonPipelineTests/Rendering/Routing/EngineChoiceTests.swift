@@ -244,4 +244,20 @@ import Testing
         probe.isProgressive = true
         #expect(RenderPlan(probe, [Rendition(width: 100)]).cost.bytes >= 8000 * 4000 * 3)
     }
+
+    /// What is said of a rendition before it is rendered is what the router does.
+    @Test func theForecastNamesTheEngineAndTheReason() throws {
+        let jpeg = try Self.jpeg.get()
+        let small = Rendition(width: 50)
+        let square = Rendition(width: 50, height: 50, fit: .cover, gravity: .attention)
+        #expect(EngineForecast(small, of: jpeg).engine == "planes")
+        #expect(try plan([small]).passes[0].usesPlanes)
+        #expect(EngineForecast(square, of: jpeg).engine == "libvips")
+        #expect(EngineForecast(square, of: jpeg).reason == "the crop depends on the pixels")
+        #expect(EngineForecast(square, of: nil) == EngineForecast(square, of: jpeg), "the rendition alone decides")
+        #expect(EngineForecast(small, of: nil).engine == nil, "it depends on the source")
+        #expect(EngineForecast(small, of: TestImage.quarters(width: 8, height: 8)).engine == "libvips")
+        #expect(EngineForecast(small, of: jpeg, choice: .vips).engine == "libvips")
+        #expect(EngineForecast(square, of: jpeg, choice: .planes).engine == nil)
+    }
 }

@@ -1,0 +1,139 @@
+import ArgumentParser
+import Foundation
+import MegatonCluster
+import MegatonCommandLine
+
+/// `megaton cache show`
+struct CacheShowCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show",
+        abstract: "Show the cache entries of a source. Exits 1 if there are none.",
+        discussion: "The URL stands for its entries with any query. All keys of the cache are read in small steps.\n"
+            + RedisOptions.environmentHelp
+    )
+
+    @Argument(help: ArgumentHelp("URL of the source.", valueName: "url"))
+    var url: String
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("Only renditions that were made under this name. Repeatable.", valueName: "name")
+    )
+    var rendition: [String] = []
+
+    @Flag(name: .long, help: "Print one JSON object for each entry.")
+    var json = false
+
+    @OptionGroup var redis: RedisOptions
+
+    /// Maximum number of entries that are shown.
+    private static let limit = 10_000
+
+    mutating func validate() throws { try SourceChecks.check(urls: [url]) }
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.connected(redis, needsCache: true) { _, caches in
+                let selection = CacheSelection(urls: [url].compactMap { URL(string: $0) }, renditions: rendition)
+                let entries = try await CacheRanking(caches: caches).first(Self.limit, by: .bytes, of: selection)
+                if entries.isEmpty { throw CLIError.notFound("the cache has no entry of \(url).") }
+                try CacheEntryText.print(entries, asJSON: json)
+            }
+        }
+    }
+}
+
+/// `megaton cache top`
+struct CacheTopCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "top",
+        abstract: "List the largest, the most read or the oldest entries of the cache.",
+        discussion: "All keys of the cache are read in small steps, which takes some seconds for each million.\n"
+            + RedisOptions.environmentHelp
+    )
+
+    @Option(
+        name: .long,
+        help: "Order: bytes, age, or hits, which Redis counts with the maxmemory-policy allkeys-lfu."
+    )
+    var by = CacheRanking.Order.bytes.rawValue
+
+    @Option(name: .long, help: "Maximum number of entries.")
+    var limit = 20
+
+    @Flag(name: .long, help: "Print one JSON object for each entry.")
+    var json = false
+
+    @OptionGroup var redis: RedisOptions
+
+    mutating func validate() throws {
+        if CacheRanking.Order(rawValue: by) == nil {
+            throw ValidationError("--by must be bytes, hits or age, not \"\(by)\".")
+        }
+        try OptionRange.check("--limit", limit, 1...10_000)
+    }
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.connected(redis, needsCache: true) { _, caches in
+                let order = CacheRanking.Order(rawValue: by) ?? .bytes
+                let entries = try await CacheRanking(caches: caches).first(limit, by: order) { count in
+                    guard Terminal.isInteractive else { return }
+                    Terminal.status("megaton: \(Counted.of(count, "entry", "entries")) read")
+                }
+                if Terminal.isInteractive { Terminal.status("") }
+                try CacheEntryText.print(entries, asJSON: json)
+            }
+        }
+    }
+}
+
+/// Entries of the cache as lines.
+enum CacheEntryText {
+    /// Prints a line for each entry.
+    static func print(_ entries: [CacheListing.Entry], asJSON: Bool) throws {
+        if !asJSON { try Terminal.output(heading) }
+        for entry in entries {
+            guard try Terminal.output(asJSON ? try JSONText.line(entry) : line(entry)) else { return }
+        }
+    }
+
+    private static let heading = row("bytes", "age", "fresh for", "hits", "what", "source")
+
+    static func line(_ entry: CacheListing.Entry) -> String {
+        let size = entry.width.flatMap { width in entry.height.map { " \(width)x\($0)" } } ?? ""
+        let name = entry.rendition.map { " \($0)" } ?? ""
+        let validator = entry.etag ?? entry.lastModified
+        return row(
+            Counted.bytes(entry.bytes),
+            time(entry.age),
+            entry.freshFor > 0 ? time(entry.freshFor) : "stale",
+            entry.hits.map(String.init) ?? "-",
+            "\(entry.kind.rawValue)\(name)\(size)",
+            (entry.source ?? entry.key) + (validator.map { "  \($0)" } ?? "")
+        )
+    }
+
+    private static func row(
+        _ bytes: String,
+        _ age: String,
+        _ fresh: String,
+        _ hits: String,
+        _ what: String,
+        _ source: String
+    ) -> String {
+        func cell(_ text: String, _ width: Int) -> String {
+            text + String(repeating: " ", count: max(1, width - TextColumns.count(text)))
+        }
+        return cell(bytes, 11) + cell(age, 9) + cell(fresh, 11) + cell(hits, 6) + cell(what, 30) + source
+    }
+
+    /// A time in its largest unit: "3 h".
+    static func time(_ seconds: Double) -> String {
+        let seconds = max(0, seconds)
+        for (unit, length) in [("d", 86_400.0), ("h", 3600), ("min", 60)] where seconds >= length {
+            return "\(Int(seconds / length)) \(unit)"
+        }
+        return "\(Int(seconds)) s"
+    }
+}

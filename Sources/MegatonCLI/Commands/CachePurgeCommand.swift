@@ -1,0 +1,133 @@
+import ArgumentParser
+import Foundation
+import Logging
+import MegatonCluster
+import MegatonCommandLine
+import MegatonRedis
+
+/// `megaton cache purge`
+struct CachePurgeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "purge",
+        abstract: "Delete originals and renditions from the cache. Exits 1 if there are none.",
+        discussion: """
+            A URL stands for its entries with any query. Remembered failures of the sources are deleted too. Work that \
+            has begun before does not bring deleted entries back, and near caches drop their copies. All keys of the \
+            cache are read in small steps, which takes some seconds for each million.
+            \(RedisOptions.environmentHelp)
+            """
+    )
+
+    @Argument(help: ArgumentHelp("URLs of sources.", valueName: "url"))
+    var urls: [String] = []
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("All sources of a host, with or without a port. Repeatable.", valueName: "host")
+    )
+    var host: [String] = []
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "All sources whose URLs begin so, such as https://example.org/2026/. Repeatable.",
+            valueName: "url"
+        )
+    )
+    var prefix: [String] = []
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Only renditions that were made under this name; of all sources, if none are named. Repeatable.",
+            valueName: "name"
+        )
+    )
+    var rendition: [String] = []
+
+    @Flag(name: .customLong("dry-run"), help: "Count the entries, and delete nothing.")
+    var dryRun = false
+
+    @Flag(name: .shortAndLong, help: "Do not ask for confirmation of --host, --prefix and --rendition.")
+    var yes = false
+
+    @Flag(name: .long, help: "Print one JSON object.")
+    var json = false
+
+    @OptionGroup var redis: RedisOptions
+
+    mutating func validate() throws {
+        if urls.isEmpty && host.isEmpty && prefix.isEmpty && rendition.isEmpty {
+            throw ValidationError("Name URLs, --host, --prefix or --rendition.")
+        }
+        try SourceChecks.check(urls: urls)
+        try SourceChecks.check(hosts: host)
+        for prefix in prefix where !prefix.contains("://") || prefix.contains("?") {
+            throw ValidationError("--prefix must look like https://example.org/2026/, not \"\(prefix)\".")
+        }
+        if rendition.contains("") { throw ValidationError("--rendition is empty; it must be a name.") }
+    }
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.connected(redis, needsCache: true) { queue, caches in
+                let logger = LogOptions.logger("megaton", level: .error)
+                let purge = CachePurge(caches: caches, queue: queue, logger: logger)
+                let selection = CacheSelection(
+                    urls: urls.compactMap { URL(string: $0) },
+                    hosts: host,
+                    prefixes: prefix,
+                    renditions: rendition
+                )
+                if !dryRun, !yes, !(host.isEmpty && prefix.isEmpty && rendition.isEmpty) {
+                    try confirm(try await run(purge, selection, isDryRun: true))
+                }
+                let result = try await run(purge, selection, isDryRun: dryRun)
+                try Terminal.output(json ? try JSONText.pretty(result) : Self.sentence(result, isDryRun: dryRun))
+                if result.withoutSource > 0 {
+                    let entries = Counted.of(result.withoutSource, "entry has", "entries have")
+                    Terminal.note(
+                        "megaton: \(entries) no URL, as an earlier version stored them; they stay until they expire."
+                    )
+                }
+                if result.isEmpty { throw ExitCode(1) }
+            }
+        }
+    }
+
+    /// Deletes or counts, with the progress on a terminal.
+    private func run(
+        _ purge: CachePurge,
+        _ selection: CacheSelection,
+        isDryRun: Bool
+    ) async throws(RedisError) -> CachePurge.Result {
+        defer { if Terminal.isInteractive { Terminal.status("") } }
+        return try await purge.run(selection, isDryRun: isDryRun) { result in
+            guard Terminal.isInteractive else { return }
+            Terminal.status("megaton: \(Counted.of(result.scanned, "entry", "entries")) read")
+        }
+    }
+
+    /// Asks for confirmation on a terminal, and refuses without one: a script passes `--yes`.
+    private func confirm(_ result: CachePurge.Result) throws {
+        if result.isEmpty { return }
+        let things = Self.things(result)
+        guard Terminal.canAsk else {
+            throw CLIError.usage("this deletes \(things) from the cache; add --yes to confirm.")
+        }
+        guard Terminal.confirms("megaton: delete \(things) from the cache?") else {
+            throw CLIError.notFound("nothing was deleted.")
+        }
+    }
+
+    private static func things(_ result: CachePurge.Result) -> String {
+        let originals = Counted.of(result.originals, "original")
+        return "\(originals) and \(Counted.of(result.renditions, "rendition")) (\(Counted.bytes(result.bytes)))"
+    }
+
+    static func sentence(_ result: CachePurge.Result, isDryRun: Bool) -> String {
+        if isDryRun { return "\(things(result)) would be deleted" }
+        let failures = result.failures == 0 ? "" : ", \(Counted.of(result.failures, "failure")) forgotten"
+        return "\(things(result)) deleted\(failures)"
+    }
+}
