@@ -6,6 +6,9 @@ enum CacheKeys {
     /// `1`, … It expires at the latest moment at which it may be of any use.
     static func entry(_ key: CacheKey) -> String { "megaton:\(key.kind.rawValue):{\(key.digest)}" }
 
+    /// The entry of a rendition, by the digest of its key.
+    static func rendition(_ digest: String) -> String { "megaton:\(CacheKey.Kind.rendition.rawValue):{\(digest)}" }
+
     /// HASH: the owner of the flight (`o`), its token (`t`), and whether it has waiters (`w`). Expires unless the
     /// leader renews it.
     static func flight(_ key: CacheKey) -> String { "megaton:f:{\(key.digest)}" }

@@ -139,7 +139,8 @@ package struct JobRunner: JobRunning {
                 format: response.rendition.format,
                 bytes: response.data.count,
                 sha256: response.checksum ?? Checksum.sha256(response.data),
-                from: response.source
+                from: response.source,
+                cacheKey: path == nil ? response.cacheKey?.digest : nil
             )
         }
     }

@@ -28,6 +28,8 @@ public struct RenditionResponse: Sendable {
     public let notes: [String]
     /// Facts about the source, which a cached rendition keeps. Nil if an earlier version has cached it.
     public let facts: SourceFacts?
+    /// Key of its entry in the caches, whether they have one or not.
+    package internal(set) var cacheKey: CacheKey?
 }
 
 extension RenditionResponse {
@@ -64,8 +66,10 @@ extension RenditionResponse {
     }
 
     /// The same response for the rendition as it was requested.
-    func named(_ rendition: Rendition) -> RenditionResponse {
-        with(rendition, source)
+    func named(_ rendition: Rendition, _ key: CacheKey) -> RenditionResponse {
+        var named = with(rendition, source)
+        named.cacheKey = key
+        return named
     }
 
     private func with(_ rendition: Rendition, _ source: Source) -> RenditionResponse {
