@@ -93,11 +93,9 @@ struct JobBuilder: Sendable {
             return [.job(job, hasUniqueID: true)]
         case .row(let row):
             var job = job(row.url, path: row.path, id: row.id, labels: row.labels)
+            // Rows of one source may differ in labels.
             let isAdmitted = admit(&job, isMade: row.id == nil, path: row.path) {
-                // Rows of one source may differ in labels.
-                var plain = job
-                (plain.id, plain.batch, plain.notBefore) = (nil, nil, nil)
-                return String(decoding: plain.json(), as: UTF8.self)
+                String(decoding: Job(source: row.url, labels: row.labels).json(), as: UTF8.self)
             }
             return isAdmitted ? [.job(job, hasUniqueID: row.id == nil)] : []
         case .job(let line, let location): return build(line, location)
