@@ -1,13 +1,13 @@
 internal import CXXHash
 internal import Crypto
-internal import Foundation
+package import Foundation
 
 /// Digests of bytes in hex.
-enum Checksum {
+package enum Checksum {
     /// Hex digits of a SHA-256 checksum; XXH3 has half as many.
     static let sha256Digits = 64
 
-    static func sha256(_ data: Data) -> String { SHA256.hash(data: data).hexDigits }
+    package static func sha256(_ data: Data) -> String { SHA256.hash(data: data).hexDigits }
 
     /// Hex digits in the byte order of XXH3's canonical form.
     static func xxh3(_ data: Data) -> String {

@@ -31,15 +31,29 @@ static int is_beneath(int file) {
     return strncmp(path, directory, size) == 0 && path[size] == '/';
 }
 
-ssize_t write(int file, const void *data, size_t size) {
-    if (!directory || !is_beneath(file)) return syscall(SYS_write, file, data, size);
+// The part of a write for which there is room; -1 with errno set if there is none.
+static long admitted(int file, size_t size) {
+    if (!directory || !is_beneath(file)) return (long) size;
     long left = atomic_load(&room);
     size_t part = left < 0 ? 0 : (size_t) left < size ? (size_t) left : size;
-    if (part == 0 && size > 0) {
-        errno = ENOSPC;
-        return -1;
-    }
-    ssize_t count = syscall(SYS_write, file, data, part);
-    if (count > 0) atomic_fetch_sub(&room, count);
+    if (part > 0 || size == 0) return (long) part;
+    errno = ENOSPC;
+    return -1;
+}
+
+static ssize_t counted(int file, ssize_t count) {
+    if (count > 0 && directory && is_beneath(file)) atomic_fetch_sub(&room, count);
     return count;
 }
+
+ssize_t write(int file, const void *data, size_t size) {
+    long part = admitted(file, size);
+    return part < 0 ? -1 : counted(file, syscall(SYS_write, file, data, (size_t) part));
+}
+
+ssize_t pwrite(int file, const void *data, size_t size, off_t offset) {
+    long part = admitted(file, size);
+    return part < 0 ? -1 : counted(file, syscall(SYS_pwrite64, file, data, (size_t) part, offset));
+}
+
+ssize_t pwrite64(int file, const void *data, size_t size, off64_t offset) { return pwrite(file, data, size, offset); }

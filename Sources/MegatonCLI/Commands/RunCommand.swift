@@ -41,7 +41,10 @@ struct RunCommand: AsyncParsableCommand {
     @OptionGroup var redis: RedisOptions
     @OptionGroup var worker: WorkerOptions
 
-    @Option(name: [.long, .customShort("o")], help: ArgumentHelp("Output directory.", valueName: "dir"))
+    @Option(
+        name: [.long, .customShort("o")],
+        help: ArgumentHelp("Output directory, or tar:DIR for shards.", valueName: "dir")
+    )
     var output: String?
 
     @Option(
@@ -71,6 +74,9 @@ struct RunCommand: AsyncParsableCommand {
     )
     var logLevel: String?
 
+    /// Nil without `--output`.
+    private var target: OutputTarget? { output.map(OutputTarget.init) }
+
     /// Nil if the logs are not shown.
     private var shownLevel: Logger.Level? {
         logLevel.map { Logger.Level(rawValue: $0) ?? .info } ?? (verbose ? .info : nil)
@@ -82,8 +88,17 @@ struct RunCommand: AsyncParsableCommand {
             throw ValidationError("--output is missing: it must name the directory for the outputs.")
         }
         if output != nil { try batch.refuseOutputOfRetry() }
-        if output?.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
-        try batch.checkName(output: output)
+        try batch.checkOutput(output)
+        if target?.isShards == true, worker.localCache != nil {
+            throw ValidationError(
+                "--local-cache does not go with --output tar:DIR, which needs the renditions in the shared cache."
+            )
+        }
+        if target?.isShards == true, !worker.policy.storesRenditions {
+            throw ValidationError(
+                "--output tar:DIR needs the renditions in the cache, and --cache-policy \(worker.cachePolicy) stores none."
+            )
+        }
         try OptionRange.check("--workers", workers, 1...256)
         try OptionRange.check("--cache-size", cacheSize, 64...1_048_576, " MiB")
         if let logLevel { try LogOptions.check(logLevel) }
@@ -147,10 +162,15 @@ struct RunCommand: AsyncParsableCommand {
             let shutdown = ShutdownSignal()
             let result = try await ProcessSignals.forwarded(to: shutdown) {
                 let paths = try await preparedPaths()
-                let ledger = try await Ledger.open(paths.ledger) { shutdown.level == .abort }
+                let isSharded = target?.isShards ?? false
+                let ledger = try await Ledger.open(paths.ledger, isDurable: isSharded, isContinued: isSharded) {
+                    shutdown.level == .abort
+                }
                 defer { ledger.close() }
+                let shards = isSharded ? try await batch.shardOutput(paths.output, ledger) : nil
+                defer { shards?.close() }
                 if redis.namesRedis {
-                    return try await onCluster(paths, ledger, shutdown, deadline)
+                    return try await onCluster(paths, ledger, shards, shutdown, deadline)
                 }
                 return try await EmbeddedRedis(
                     size: cacheSize * 1024 * 1024,
@@ -158,7 +178,7 @@ struct RunCommand: AsyncParsableCommand {
                     deadline: deadline
                 ).run { address in
                     try await withHelpers([address], paths, defaultWorkers, shutdown, deadline) {
-                        try await batchRun([address], paths, ledger, shutdown, deadline).run()
+                        try await batchRun([address], [address], paths, ledger, shards, shutdown, deadline).run()
                     }
                 }
             }
@@ -170,7 +190,7 @@ struct RunCommand: AsyncParsableCommand {
     private func preparedPaths() async throws -> RunPaths {
         let thread = ThreadPool(name: "megaton-paths", count: 1)
         defer { thread.stop() }
-        return try await thread.run { try RunPaths(batch, output: output) }
+        return try await thread.run { try RunPaths(batch, output: target?.path, writesFiles: target?.isShards != true) }
     }
 
     private func dryRun() async throws {
@@ -198,16 +218,17 @@ struct RunCommand: AsyncParsableCommand {
     private func onCluster(
         _ paths: RunPaths,
         _ ledger: Ledger,
+        _ shards: ShardOutput?,
         _ shutdown: ShutdownSignal,
         _ deadline: ContinuousClock.Instant?
     ) async throws -> BatchRun.Result {
-        let control = try redis.controls()
+        let (control, caches) = (try redis.controls(), try redis.caches())
         if redis.redis.isEmpty { Terminal.note("megaton: using the cluster of MEGATON_REDIS, \(Self.names(control)).") }
         try await InspectorSession.run(redis) { inspector in
             let status = try await inspector.status()
             if let pause = QueueObstacle.pause(status) { Terminal.error("megaton: the jobs will wait: \(pause).") }
             let others = status.livingWorkers.count
-            if others > 0 && workers != nil, let output {
+            if others > 0 && workers != nil, case .directory(let output)? = target {
                 let shown = paths.readRoots.prefix(3).map { " --allow-read \($0)" }.joined()
                 let reading = shown.isEmpty ? "" : " and" + shown + (paths.readRoots.count > 3 ? " …" : "")
                 Terminal.error(
@@ -225,10 +246,10 @@ struct RunCommand: AsyncParsableCommand {
             }
         }
         guard let workers else {
-            return try await batchRun(control, paths, ledger, shutdown, deadline).run()
+            return try await batchRun(control, caches, paths, ledger, shards, shutdown, deadline).run()
         }
         return try await withHelpers(control, paths, workers, shutdown, deadline) {
-            try await batchRun(control, paths, ledger, shutdown, deadline).run()
+            try await batchRun(control, caches, paths, ledger, shards, shutdown, deadline).run()
         }
     }
 
@@ -240,8 +261,10 @@ struct RunCommand: AsyncParsableCommand {
 
     private func batchRun(
         _ control: [RedisConfiguration],
+        _ caches: [RedisConfiguration],
         _ paths: RunPaths,
         _ ledger: Ledger,
+        _ shards: ShardOutput?,
         _ shutdown: ShutdownSignal,
         _ deadline: ContinuousClock.Instant?
     ) async throws -> BatchRun {
@@ -255,14 +278,17 @@ struct RunCommand: AsyncParsableCommand {
                 batch: name,
                 selection,
                 roots: outputRoots(paths.outputRoots),
-                files: [paths.ledger] + (worker.access.credentials.map { [$0] } ?? [])
+                files: [paths.ledger] + (worker.access.credentials.map { [$0] } ?? []),
+                samples: shards?.known
             ),
             showsLogs: shownLevel != nil,
             address: QueueAddress(control, queue: redis.queue),
             ledger: ledger,
             remote: try batch.remoteInputs(worker.access, shutdown),
             shutdown: shutdown,
-            deadline: deadline
+            deadline: deadline,
+            shards: shards,
+            caches: caches
         )
     }
 
@@ -394,7 +420,7 @@ struct RunCommand: AsyncParsableCommand {
             }
         }
         for remark in result.remarks { Terminal.error("megaton: \(remark)") }
-        if summary.jobs == 0 && !result.wasInterrupted && result.notRetried.isEmpty {
+        if summary.jobs == 0 && !result.wasInterrupted && result.notRetried.isEmpty && !result.hasOtherSamples {
             Terminal.note("megaton: \(batch.nothingToDo)")
         }
         if result.ranOutOfTime {

@@ -28,7 +28,8 @@ struct SubmitCommand: AsyncParsableCommand {
     @Option(
         name: [.long, .customShort("o")],
         help: ArgumentHelp(
-            "Output directory on the workers; without it the outputs stay in the cache.",
+            "Output directory on the workers, or tar:DIR for shards that this command writes; without it the outputs "
+                + "stay in the cache.",
             valueName: "dir"
         )
     )
@@ -49,13 +50,16 @@ struct SubmitCommand: AsyncParsableCommand {
     )
     var keepOutcomes = false
 
+    /// Nil without `--output`.
+    private var target: OutputTarget? { output.map(OutputTarget.init) }
+
     mutating func validate() throws {
         if let batch, !Job.isName(batch) {
             throw ValidationError("--batch must be a name of 1 to 128 letters, digits and . : - _, not \"\(batch)\".")
         }
         if output != nil { try options.refuseOutputOfRetry() }
-        if output?.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
-        try options.checkName(output: output)
+        try options.checkOutput(output)
+        if target?.isShards == true && !wait { throw ValidationError("--output tar:DIR needs --wait.") }
         // An hour less than jobs may have, as reading the inputs takes its time.
         try OptionRange.check("--delay", delay, 0...(Job.maximumDelay - 3600), " seconds")
         if options.ledger != nil && !wait { throw ValidationError("--ledger needs --wait.") }
@@ -75,7 +79,8 @@ struct SubmitCommand: AsyncParsableCommand {
             try options.check()
             if !wait && !options.quiet { try StandardStreams.requireOutput(for: "the name of the batch") }
             Terminal.isQuiet = options.quiet
-            let directory = output.map(FileNames.absolutePath)
+            let directory = (target?.path).map(FileNames.absolutePath)
+            let isSharded = target?.isShards ?? false
             if options.dryRun {
                 let remote = try options.remoteInputs(access)
                 return try await DryRun(options, output: directory, remote: remote).run()
@@ -99,7 +104,12 @@ struct SubmitCommand: AsyncParsableCommand {
                 )
             }
             let path = options.ledger.map(LedgerPath.absolute)
-            let ledger = wait ? try await Ledger.open(path, isDurable: true) { shutdown.level == .abort } : nil
+            let ledger =
+                wait
+                ? try await Ledger.open(path, isDurable: true, isContinued: isSharded) { shutdown.level == .abort }
+                : nil
+            let shards = isSharded ? try await options.shardOutput(directory, ledger) : nil
+            defer { shards?.close() }
             let selection = options.selection(output: directory)
             let run = try await BatchRun(
                 options,
@@ -110,7 +120,8 @@ struct SubmitCommand: AsyncParsableCommand {
                     selection,
                     roots: nil,
                     files: path.map { [$0] } ?? [],
-                    delay: delay
+                    delay: delay,
+                    samples: shards?.known
                 ),
                 address: address,
                 ledger: ledger,
@@ -118,7 +129,9 @@ struct SubmitCommand: AsyncParsableCommand {
                 shutdown: shutdown,
                 deadline: deadline,
                 cancelsAtTimeout: false,
-                keepsOutcomes: wait || keepOutcomes
+                keepsOutcomes: wait || keepOutcomes,
+                shards: shards,
+                caches: isSharded ? try redis.caches() : []
             )
             guard wait else {
                 let count = try await ProcessSignals.forwarded(to: shutdown) { try await run.submitOnly() }
@@ -134,7 +147,7 @@ struct SubmitCommand: AsyncParsableCommand {
             let lost = try options.printSummary(summary)
             if !options.json { Terminal.note("megaton: \(summary.line)") }
             for remark in result.remarks { Terminal.error("megaton: \(remark)") }
-            if summary.jobs == 0 && !result.wasInterrupted && result.notRetried.isEmpty {
+            if summary.jobs == 0 && !result.wasInterrupted && result.notRetried.isEmpty && !result.hasOtherSamples {
                 Terminal.note("megaton: \(options.nothingToDo)")
             }
             if summary.failed > 0 && path == nil {

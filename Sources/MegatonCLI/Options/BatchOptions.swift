@@ -58,6 +58,18 @@ struct BatchOptions: ParsableArguments {
     )
     var name: String?
 
+    @Option(
+        name: .customLong("shard-size"),
+        help: ArgumentHelp("Size at which a shard of --output tar:DIR is full; 1024 by default.", valueName: "MiB")
+    )
+    var shardSize: Int?
+
+    @Option(
+        name: .customLong("shard-count"),
+        help: ArgumentHelp("Jobs at which a shard of --output tar:DIR is full; 100000 by default.", valueName: "number")
+    )
+    var shardCount: Int?
+
     @OptionGroup var renditions: RenditionOptions
     @OptionGroup var presets: PresetOptions
 

@@ -1,8 +1,16 @@
 import Foundation
 import MegatonCluster
 import MegatonCommandLine
+import MegatonRedis
+import Synchronization
 
 extension BatchRun {
+    /// Destination of the renditions that the client writes, and where they come from.
+    struct Shards: Sendable {
+        let output: ShardOutput
+        let cache: RedisDataCache
+    }
+
     /// State of a batch while it is followed.
     struct Progress {
         /// Whether a push was tried, perhaps in vain.
@@ -32,6 +40,8 @@ extension BatchRun {
         let excluded: Int
         /// Jobs that a retry left out of its ledger.
         let notRetried: RetryLedger.NotRetried
+        /// Whether jobs were left out because the shards have them.
+        let hasOtherSamples: Bool
         let wasInterrupted: Bool
         /// Whether `--timeout` caused the interruption.
         let ranOutOfTime: Bool
@@ -69,5 +79,21 @@ extension BatchRun {
         let unwritten = max(counters["cancelled"] - tally.cancelled, 0)
         if keepsLedger && unwritten > 0 { Terminal.error("megaton: \(LedgerRemark.unwritten(unwritten))") }
         return unwritten
+    }
+
+    /// The error of a command that no longer waits for its batch.
+    func stoppedWaiting() async -> CLIError {
+        // Without an answer the message has no reason: Redis may be unreachable.
+        queue.failFast()
+        let status = try? await Inspector(queue: queue, cache: waiting).status()
+        let now = progress.withLock { $0 }
+        return BatchFailure.stoppedWaiting(
+            batch,
+            seconds: options.timeout ?? 0,
+            ended: now.ended,
+            submitted: now.submitted,
+            isComplete: now.isComplete,
+            pause: status.flatMap(QueueObstacle.pause)
+        )
     }
 }

@@ -12,25 +12,27 @@ final class BatchRun: Sendable {
     /// Thrown when `--timeout` is over and the batch continues without a waiting command.
     private struct StoppedWaiting: Error {}
 
-    private let options: BatchOptions
-    private let batch: String
+    let options: BatchOptions
+    let batch: String
     private let selection: InputSelection
     private let builder: JobBuilder
     private let remote: RemoteInputs?
     /// Whether workers also write to this process' standard error.
     private let showsLogs: Bool
-    private let queue: ShardedQueue
+    let queue: ShardedQueue
     private let submitter: ShardedSubmitter
     private let monitor: BatchMonitor
-    private let waiting: RedisClient
+    let waiting: RedisClient
     private let ledger: Ledger?
     var keepsLedger: Bool { ledger != nil }
+    /// The shards, and the cache with their renditions; nil if none are written.
+    private let shards: Shards?
     private let shutdown: ShutdownSignal
     /// The end of `--timeout`; nil if there is none.
     private let deadline: ContinuousClock.Instant?
     /// Whether the jobs left after `--timeout` are cancelled; otherwise they continue.
     private let cancelsAtTimeout: Bool
-    private let progress = Mutex(Progress())
+    let progress = Mutex(Progress())
     /// Ids of the submitted jobs, if a ledger is written. Apart from the progress, of which copies are taken: an id
     /// that is added while there is a copy would copy all the others.
     private let ids: Mutex<SubmittedIDs>
@@ -66,7 +68,9 @@ final class BatchRun: Sendable {
         shutdown: ShutdownSignal,
         deadline: ContinuousClock.Instant?,
         cancelsAtTimeout: Bool = true,
-        keepsOutcomes: Bool = true
+        keepsOutcomes: Bool = true,
+        shards: ShardOutput? = nil,
+        caches: [RedisConfiguration] = []
     ) async throws {
         self.options = options
         self.deadline = deadline
@@ -81,6 +85,9 @@ final class BatchRun: Sendable {
         self.shutdown = shutdown
         let logger = LogOptions.logger("megaton.submit", level: .error)
         let group = MultiThreadedEventLoopGroup.singleton
+        self.shards = shards.map { output in
+            Shards(output: output, cache: RedisDataCache(servers: caches, group: group, logger: logger))
+        }
         queue = try await ShardedQueue.open(address, role: "submit", group: group, logger: logger)
         waiting = RedisClient(address.server(0), role: "results", group: group, logger: logger)
         submitter = ShardedSubmitter(
@@ -98,6 +105,7 @@ final class BatchRun: Sendable {
     func run() async throws -> Result {
         defer { queue.close() }
         defer { waiting.close() }
+        defer { shards?.cache.close() }
         let start = ContinuousClock.now
         let tally: BatchTally
         do {
@@ -121,40 +129,30 @@ final class BatchRun: Sendable {
         let missing =
             isFollowed && needsLines
             ? MissingOutcomes(lost, counters, ids.withLock { $0 }, progress.history) : nil
-        let summary = RunSummary(
+        // The last shard of an interrupted run stays open for the next one.
+        if progress.isComplete && shutdown.level == .none { try await shards?.output.finish() }
+        if let remark = shards?.output.remark { Terminal.note("megaton: \(remark)") }
+        var summary = RunSummary(
             batch: batch,
             counters: counters,
             tally: tally,
             seconds: seconds,
             ledger: ledger?.path
         )
+        summary.move(shards?.output.lostCount ?? 0)
         return Result(
             summary: summary,
             errors: tally.table,
             skipped: progress.skipped,
             excluded: progress.excluded,
             notRetried: progress.notRetried,
+            hasOtherSamples: shards?.output.remark != nil,
             wasInterrupted: shutdown.level > .none && !isWhole,
             ranOutOfTime: progress.ranOutOfTime && !isWhole,
             // Of a batch that was followed to its end, `missing` has them: a failover may have taken counts back.
             openJobs: progress.wasAbandoned || isFollowed ? 0 : summary.open,
             isReadWhole: progress.isComplete,
             missing: missing
-        )
-    }
-
-    private func stoppedWaiting() async -> CLIError {
-        // Without an answer the message has no reason: Redis may be unreachable.
-        queue.failFast()
-        let status = try? await Inspector(queue: queue, cache: waiting).status()
-        let now = progress.withLock { $0 }
-        return BatchFailure.stoppedWaiting(
-            batch,
-            seconds: options.timeout ?? 0,
-            ended: now.ended,
-            submitted: now.submitted,
-            isComplete: now.isComplete,
-            pause: status.flatMap(QueueObstacle.pause)
         )
     }
 
@@ -416,6 +414,8 @@ final class BatchRun: Sendable {
     }
 
     private func write(_ lines: [Data], _ tally: inout BatchTally) async throws {
+        var lines = lines
+        if let shards, !lines.isEmpty { lines = try await shards.output.store(lines, from: shards.cache) }
         if !lines.isEmpty { try await ledger?.append(lines) }
         for line in lines { tally.add(line) }
         progress.withLock { [ended = tally.ended] in $0.ended = ended }

@@ -54,6 +54,8 @@ struct JobBuilder: Sendable {
         var refreshes = false
         /// An option of renditions that was given, for a message; nil if none was.
         var renditionOption: String?
+        /// The samples that shards have; nil if the outputs are files or stay in the cache.
+        var samples: KnownSamples?
         /// Seconds since 1970 before which no job begins that names no time of its own.
         var notBefore: Double?
         /// Facts that the outcomes have, for jobs that do not name theirs.
@@ -87,10 +89,17 @@ struct JobBuilder: Sendable {
     private mutating func build(_ input: Input) -> [BuiltJob] {
         count += 1
         switch input {
-        case .source(let url, let path): return [.job(job(url, path: path), hasUniqueID: true)]
+        case .source(let url, let path):
+            var job = job(url, path: path)
+            guard admit(&job, isMade: true, path: path, identity: { url }) else { return [] }
+            return [.job(job, hasUniqueID: true)]
         case .row(let row):
-            let job = job(row.url, path: row.path, id: row.id, labels: row.labels)
-            return [.job(job, hasUniqueID: row.id == nil)]
+            var job = job(row.url, path: row.path, id: row.id, labels: row.labels)
+            // Rows of one source may differ in labels.
+            let isAdmitted = admit(&job, isMade: row.id == nil, path: row.path) {
+                String(decoding: Job(source: row.url, labels: row.labels).json(), as: UTF8.self)
+            }
+            return isAdmitted ? [.job(job, hasUniqueID: row.id == nil)] : []
         case .job(let line, let location): return build(line, location)
         case .refused(let line, let reason, let location):
             invalidLines.add(location, "is refused: \(reason)")
@@ -106,14 +115,14 @@ struct JobBuilder: Sendable {
             var job = try Job(json: line)
             let hasUniqueID = job.id == nil
             if hasUniqueID { job.id = id }
-            return [finished(job, hasUniqueID: hasUniqueID, location)]
+            return finished(job, hasUniqueID: hasUniqueID, location).map { [$0] } ?? []
         } catch {
             guard let pack = Pack.line(line, id: id) else {
                 invalidLines.add(location, error)
                 return [.line(line)]
             }
             // One job for each source: each has an output and a line in the ledger, and `PackBuilder` forms packs.
-            return pack.jobs.map { finished($0, hasUniqueID: pack.hasMadeIDs, location) }
+            return pack.jobs.compactMap { finished($0, hasUniqueID: pack.hasMadeIDs, location) }
                 + refused(pack, location)
         }
     }
@@ -131,8 +140,12 @@ struct JobBuilder: Sendable {
         }
     }
 
-    private mutating func finished(_ line: Job, hasUniqueID: Bool, _ location: LineLocation) -> BuiltJob {
+    /// - Returns: nil if a shard has the job.
+    private mutating func finished(_ line: Job, hasUniqueID: Bool, _ location: LineLocation) -> BuiltJob? {
         var job = line
+        if settings.samples != nil, line.output != nil {
+            job.refused = "it names an output, and the run writes shards"
+        }
         job.batch = settings.batch
         if settings.reloads { job.reload = true }
         if settings.refreshes { job.refresh = true }
@@ -153,7 +166,25 @@ struct JobBuilder: Sendable {
         if job.refused == nil { guardian.admit(&job, isOwn: isOwn) }
         if let reason = job.refused { invalidLines.add(location, "is refused: \(reason)") }
         if Self.refuseUser(&job, at: location) { invalidLines.add(location, "is refused: \(Self.userInSource)") }
-        return .job(job, hasUniqueID: hasUniqueID)
+        let isAdmitted = admit(&job, isMade: hasUniqueID, path: Self.path(of: line.source)) {
+            var plain = line
+            plain.id = nil
+            return String(decoding: plain.json(), as: UTF8.self)
+        }
+        return isAdmitted ? .job(job, hasUniqueID: hasUniqueID) : nil
+    }
+
+    /// Gives a job whose sample goes to a shard an id that is the same in each run, unless it has one of its own.
+    ///
+    /// - Parameters:
+    ///   - isMade: whether its id was made here.
+    ///   - path: of its outputs.
+    ///   - identity: the text that distinguishes it from other jobs.
+    /// - Returns: false if a shard has the job, or if the run has had it before.
+    private func admit(_ job: inout Job, isMade: Bool, path: String, identity: () -> String) -> Bool {
+        guard let samples = settings.samples, job.refused == nil else { return true }
+        if isMade { job.id = ShardSample.id(path: path, identity: identity()) }
+        return samples.admits(job.id ?? "", isMade: isMade)
     }
 
     /// Reports once that a given option has no effect on jobs with renditions of their own.
@@ -304,12 +335,14 @@ extension BatchOptions {
     ///   - roots: directories that outputs may go to; nil leaves that to the workers.
     ///   - files: files beside the inputs that no output may replace.
     ///   - delay: seconds before which no job begins.
+    ///   - samples: those of the shards, if the run writes some.
     func jobBuilder(
         batch: String,
         _ selection: InputSelection,
         roots: [String]?,
         files: [String],
-        delay: Double? = nil
+        delay: Double? = nil,
+        samples: KnownSamples? = nil
     ) throws -> JobBuilder {
         let known = try presets.load()
         let preset = presets.preset.flatMap { known[$0] }
@@ -318,7 +351,7 @@ extension BatchOptions {
             renditions: try preset ?? renditions.renditions(),
             preset: preset == nil ? presets.preset : nil,
             presets: known,
-            output: selection.output,
+            output: samples == nil ? selection.output : nil,
             names: try name.map(OutputNames.init),
             attempts: attempts,
             priority: Job.Priority(rawValue: priority) ?? .normal,
@@ -326,6 +359,7 @@ extension BatchOptions {
             reloads: force,
             refreshes: refresh,
             renditionOption: givenRenditionOption,
+            samples: samples,
             notBefore: delay.map { Date().timeIntervalSince1970 + $0 },
             facts: try wantedFacts()
         )

@@ -17,6 +17,8 @@ final class Ledger: Sendable {
     private let isFile: Bool
     /// Whether lines are on the disk when `append` returns: their reader then lets Redis delete them.
     private let isDurable: Bool
+    /// Whether the lines of an earlier run stay.
+    private let isContinued: Bool
     private let isAborted: @Sendable () -> Bool
     private let thread = ThreadPool(name: "megaton-ledger", count: 1)
 
@@ -30,11 +32,13 @@ final class Ledger: Sendable {
     /// - Parameters:
     ///   - path: nil for none.
     ///   - isDurable: whether `append` waits for the disk, so that the lines of a file outlast the machine.
+    ///   - isContinued: whether the lines of an earlier run stay: `resumedDigests` is called before the first line.
     ///   - isAborted: whether to stop waiting for a reader that does not read.
     /// - Throws: `CLIError` if the file cannot be created, another run writes it, or the pipe has no reader.
     static func open(
         _ path: String?,
         isDurable: Bool = false,
+        isContinued: Bool = false,
         isAborted: @escaping @Sendable () -> Bool
     ) async throws -> Ledger {
         guard let path else { return Ledger(nil, -1, isFile: false, isAborted) }
@@ -47,7 +51,8 @@ final class Ledger: Sendable {
         }
         var info = stat()
         guard stat(path, &info) == 0, ![S_IFREG, S_IFDIR].contains(info.st_mode & S_IFMT) else {
-            return Ledger(path, try file(path), isFile: true, isDurable: isDurable, isAborted)
+            let descriptor = try file(path)
+            return Ledger(path, descriptor, isFile: true, isDurable: isDurable, isContinued: isContinued, isAborted)
         }
         let deadline = ContinuousClock.now + readerTimeout
         while true {
@@ -67,10 +72,12 @@ final class Ledger: Sendable {
         _ descriptor: Int32,
         isFile: Bool,
         isDurable: Bool = false,
+        isContinued: Bool = false,
         _ isAborted: @escaping @Sendable () -> Bool
     ) {
         self.path = path
         self.isDurable = isDurable
+        self.isContinued = isContinued
         self.descriptor = descriptor
         self.isFile = isFile
         self.isAborted = isAborted
@@ -120,11 +127,11 @@ final class Ledger: Sendable {
         return descriptor
     }
 
-    /// Removes the lines of an earlier run.
+    /// Removes the lines of an earlier run, unless they stay.
     ///
     /// - Throws: `CLIError` if that fails.
     func begin() async throws {
-        guard let path, isFile else { return }
+        guard let path, isFile, !isContinued else { return }
         let code = try await thread.run { [descriptor] in ftruncate(descriptor, 0) == 0 ? 0 : errno }
         guard code == 0 else {
             throw CLIError.output("the ledger \(path) cannot be written: \(String(cString: strerror(code))).")
@@ -167,6 +174,18 @@ final class Ledger: Sendable {
             var known = LedgerLines()
             while let line = try nextLine() { known.add(line) }
             return known
+        }
+    }
+
+    /// The same for a reader that looks up single lines.
+    ///
+    /// - Returns: digests of the lines; nil if it is no file.
+    func resumedDigests() async throws -> Set<ShortDigest>? {
+        guard let path, isFile else { return nil }
+        return try await reading(path) { nextLine in
+            var digests: Set<ShortDigest> = []
+            while let line = try nextLine() { digests.insert(ShortDigest(of: line)) }
+            return digests
         }
     }
 

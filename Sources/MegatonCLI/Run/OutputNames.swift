@@ -52,7 +52,7 @@ struct OutputNames: Sendable {
             case .placeholder(.label(let label)):
                 guard let value = job.labels?[label] else {
                     let name = FieldProblem.quoted(label)
-                    throw JobError("it has no label \(name), which --name needs; only jobs of a .jsonl file have any")
+                    throw JobError("it has no label \(name), which --name needs; .jsonl files and tables have labels")
                 }
                 text += FileNames.encoded(OutputTemplate.plain(value.text))
             case .placeholder: text += OutputTemplate.hash(job.source)

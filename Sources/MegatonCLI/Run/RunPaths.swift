@@ -18,7 +18,9 @@ struct RunPaths: Sendable {
     /// its own.
     ///
     /// - Throws: `CLIError` if the directory cannot be created, or is an input too.
-    init(_ options: BatchOptions, output: String?) throws {
+    ///
+    /// - Parameter writesFiles: whether the outputs are files of the workers, and not shards.
+    init(_ options: BatchOptions, output: String?, writesFiles: Bool = true) throws {
         self.output = try output.map { try Self.prepare($0, inputs: options.inputs) }
         let retried = options.retryFailed.map(RetryLedger.init)
         if let ledger = options.ledger {
@@ -30,7 +32,7 @@ struct RunPaths: Sendable {
         }
         try options.checkLedger(ledger)
         readRoots = Array(Set(Self.inputRoots(options) + (try retried?.readRoots() ?? []))).sorted()
-        outputRoots = (self.output.map { [$0] } ?? []) + (retried.map { [$0.directory] } ?? [])
+        outputRoots = (writesFiles ? [self.output].compactMap { $0 } : []) + (retried.map { [$0.directory] } ?? [])
     }
 
     /// The absolute path of an output directory.

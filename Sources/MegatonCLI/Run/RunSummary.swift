@@ -39,6 +39,12 @@ struct RunSummary: Sendable, Codable, Equatable {
         workers = tally.workers.count
     }
 
+    /// Counts jobs as failed that the workers have done, and whose results are lost.
+    mutating func move(_ lost: Int) {
+        done -= lost
+        failed += lost
+    }
+
     /// Number of jobs without an end: a second signal ends a run at once.
     var open: Int { max(0, jobs - done - failed - cancelled - deduplicated) }
 

@@ -29,6 +29,8 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         public var sha256: String
         /// Origin of the output: rendered for this job, or found in a cache.
         public var from: RenditionResponse.Source
+        /// Name of the entry in the shared cache, 64 hex digits; nil if the job names an output.
+        package var cacheKey: String?
     }
 
     /// Why it failed.
@@ -153,6 +155,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
             json.next()
             json.open("{")
             json.field("bytes", output.bytes)
+            json.field("cacheKey", output.cacheKey)
             json.field("format", output.format.rawValue)
             json.field("from", output.from.rawValue)
             json.field("height", output.height)

@@ -25,7 +25,7 @@ struct OutputVersion: Sendable, Equatable {
 
     /// Nil if no origin was asked, e.g. for a local file.
     init?(_ response: RenditionResponse) {
-        guard let fetched = response.original?.fetched, let key = response.key else { return nil }
+        guard let fetched = response.original?.fetched, let key = response.cacheKey else { return nil }
         self.init(fetched: fetched, rendition: String(key.digest.prefix(32)))
     }
 

@@ -7,6 +7,9 @@ enum CacheKeys {
     /// that was superseded, with the version (`v`) that superseded it.
     static func entry(_ key: CacheKey) -> String { "megaton:\(key.kind.rawValue):{\(key.digest)}" }
 
+    /// The entry of a rendition, by the digest of its key.
+    static func rendition(_ digest: String) -> String { "megaton:\(CacheKey.Kind.rendition.rawValue):{\(digest)}" }
+
     /// HASH: the owner of the flight (`o`), its token (`t`), whether it has waiters (`w`), and the version of the
     /// original (`v`) and a mark (`r`) if the flight was taken over to replace an entry. Expires unless the
     /// leader renews it.

@@ -74,7 +74,7 @@ package struct JobRunner: JobRunning {
     ) async {
         guard let bypassedCache, let version = responses.first?.original, version.fetched != nil else { return }
         let made = zip(responses, outputs).compactMap { response, output in
-            response.key.map { (key: $0, sha256: output.sha256) }
+            response.cacheKey.map { (key: $0, sha256: output.sha256) }
         }
         await bypassedCache.supersede(.original(of: request), made, by: version)
     }
@@ -160,7 +160,8 @@ package struct JobRunner: JobRunning {
                 format: response.rendition.format,
                 bytes: response.data.count,
                 sha256: response.checksum ?? Checksum.sha256(response.data),
-                from: response.source
+                from: response.source,
+                cacheKey: path == nil ? response.cacheKey?.digest : nil
             )
         }
     }

@@ -157,6 +157,8 @@ extension ImagePipeline {
         case storeNothing = "none"
 
         var storesOriginals: Bool { [.storeAll, .storeReused, .storeOriginalData].contains(self) }
-        var storesRenditions: Bool { [.storeAll, .storeReused, .automatic, .storeEncodedImages].contains(self) }
+        package var storesRenditions: Bool {
+            [.storeAll, .storeReused, .automatic, .storeEncodedImages].contains(self)
+        }
     }
 }

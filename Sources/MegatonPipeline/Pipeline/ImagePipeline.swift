@@ -131,9 +131,7 @@ public final class ImagePipeline: Sendable {
             guard let response = found[key] else { throw Error(.cancelled, "The request for \(source) was cancelled.") }
             var rendition = wanted[key] ?? response.rendition
             rendition.watermark?.overlay = nil
-            var named = response.named(rendition)
-            named.key = key
-            return named
+            return response.named(rendition, key)
         }
     }
 

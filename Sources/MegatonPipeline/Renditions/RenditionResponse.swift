@@ -30,8 +30,8 @@ public struct RenditionResponse: Sendable {
     public let facts: SourceFacts?
     /// Version of the original; nil if it is not known.
     package var original: OriginalVersion?
-    /// Key in the caches.
-    package var key: CacheKey?
+    /// Key of its entry in the caches, whether they have one or not.
+    package internal(set) var cacheKey: CacheKey?
 }
 
 /// The version of an original: when its origin was asked, and the validators in its response.
@@ -93,8 +93,10 @@ extension RenditionResponse {
     }
 
     /// The same response for the rendition as it was requested.
-    func named(_ rendition: Rendition) -> RenditionResponse {
-        with(rendition, source)
+    func named(_ rendition: Rendition, _ key: CacheKey) -> RenditionResponse {
+        var named = with(rendition, source)
+        named.cacheKey = key
+        return named
     }
 
     private func with(_ rendition: Rendition, _ source: Source) -> RenditionResponse {
@@ -108,7 +110,7 @@ extension RenditionResponse {
             notes: notes,
             facts: facts,
             original: original,
-            key: key
+            cacheKey: cacheKey
         )
     }
 }

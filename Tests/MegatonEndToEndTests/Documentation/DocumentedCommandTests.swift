@@ -70,7 +70,7 @@ import Testing
         #expect(count >= least)
     }
 
-    @Test(arguments: ["docs/cli.md", "docs/cluster.md", "docs/credentials.md", "docs/upgrading.md"])
+    @Test(arguments: ["docs/cli.md", "docs/cluster.md", "docs/credentials.md", "docs/outputs.md", "docs/upgrading.md"])
     func theOptionsExist(_ page: String) async throws {
         let tool = try JSONDecoder().decode(Tool.self, from: Data(try await definition().utf8)).command
         let known = tool.options.union(Self.foreignOptions).union(["--help"])

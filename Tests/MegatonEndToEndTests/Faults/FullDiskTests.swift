@@ -56,4 +56,27 @@ import Testing
         let count = try lines(of: folder + "/ledger.jsonl").count
         #expect((1..<16).contains(count), "\(count) lines")
     }
+
+    /// A full disk ends the run behind a whole sample, and the same command again loses and repeats nothing.
+    @Test func shardsAreContinuedWhenThereIsRoom() async throws {
+        let home = try RunTests.Home()
+        for index in 0..<16 {
+            let image = TestImage.quarters(width: 32, height: 32, seed: UInt8(index))
+            try home.directory.write(image, to: "in/\(index).png")
+        }
+        let ledger = home.directory.path + "/ledger.jsonl"
+        let run = ["run", "in", "-o", "tar:\(home.output)", "--ledger", ledger, "-j", "1", "--shard-count", "5"]
+        let full = try ProgramUnderTest.megaton(
+            run,
+            environment: home.environment.merging(try FaultLibrary.fullDisk(beneath: home.output, room: 20_000)) { $1 },
+            directory: home.directory.path
+        )
+        let ending = await full.ending()
+        #expect(ending.code == 74 && ending.errors.contains("No space left on device. Make room"), "\(ending.errors)")
+        let again = await (try home.megaton(run)).ending()
+        #expect(again.code == 0, "\(again.errors)")
+        let done = try lines(of: ledger).filter { $0.status == .done }.compactMap(\.id)
+        #expect(done.count == 16 && Set(done).count == 16)
+        #expect(home.outputs.filter { $0.hasSuffix(".tar") }.count == 4, "\(home.outputs)")
+    }
 }

@@ -1,0 +1,123 @@
+import Foundation
+import MegatonCluster
+import MegatonPipeline
+import Synchronization
+
+/// 128 bits of a SHA-256: a set of millions takes 16 bytes for each.
+struct ShortDigest: Hashable, Sendable {
+    private let high: UInt64
+    private let low: UInt64
+
+    /// - Parameter digest: at least 32 hex digits; others are treated as zero.
+    init(hex digest: String) {
+        high = UInt64(digest.prefix(16), radix: 16) ?? 0
+        low = UInt64(digest.dropFirst(16).prefix(16), radix: 16) ?? 0
+    }
+
+    init(of text: String) { self.init(hex: Checksum.sha256(Data(text.utf8))) }
+
+    init(of data: Data) { self.init(hex: Checksum.sha256(data)) }
+}
+
+/// The members of one job in a shard: its renditions, and last its line of the ledger.
+struct ShardSample: Sendable {
+    struct Member: Sendable {
+        let name: String
+        let data: Data
+    }
+
+    let id: String
+    let key: String
+    let members: [Member]
+
+    /// Creates a sample.
+    ///
+    /// - Parameters:
+    ///   - outcome: of a job that is done.
+    ///   - line: the outcome as a line of the ledger, without its line end.
+    ///   - data: the bytes of its outputs, in their order.
+    init(_ outcome: JobOutcome, line: Data, data: [Data]) {
+        id = outcome.id ?? ""
+        key = Self.key(of: id)
+        let names = Self.names(of: outcome)
+        members =
+            zip(names, data).map { Member(name: $0, data: $1) } + [Member(name: Self.lineName(of: key), data: line)]
+    }
+
+    /// Bytes in the archive, about.
+    var size: Int { members.reduce(0) { $0 + 2 * TarHeader.block + $1.data.count } }
+
+    /// The name of a job's members up to their first point, by which readers recognize a sample. An id with points,
+    /// which cannot be such a name, has a hash in the place of what it loses.
+    static func key(of id: String) -> String {
+        guard id.contains(".") || id.isEmpty else { return id }
+        return "\(id.replacingOccurrences(of: ".", with: "_"))-\(OutputTemplate.hash(id))"
+    }
+
+    /// Names of the renditions' members.
+    static func names(of outcome: JobOutcome) -> [String] {
+        let key = key(of: outcome.id ?? "")
+        return outcome.outputs.map { output in
+            let name = outcome.outputs.count == 1 ? "" : ".\(OutputTemplate.plain(output.name))"
+            return "\(key)\(name).\(output.format.fileExtension)"
+        }
+    }
+
+    /// Name of the member with the outcome.
+    static func lineName(of key: String) -> String { "\(key).json" }
+
+    /// An id for a job that has none. Unlike a number it is the same in each run, whatever the other inputs are.
+    ///
+    /// - Parameters:
+    ///   - path: of the source, for readers of a listing.
+    ///   - identity: the text that distinguishes the job from others.
+    static func id(path: String, identity: String) -> String {
+        let file = path.split(separator: "/").last ?? "_"
+        let stem = String(file.unicodeScalars.prefix(longestStem).map { isPlain($0) ? Character($0) : "_" })
+        return "\(stem)-\(Checksum.sha256(Data(identity.utf8)).prefix(identityDigits))"
+    }
+
+    private static func isPlain(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.isASCII && (scalar.properties.isAlphabetic || scalar.properties.numericType != nil || scalar == "-")
+    }
+
+    private static let longestStem = 40
+    /// 80 bits: two of ten million sources share them once in 20 billion runs.
+    private static let identityDigits = 20
+}
+
+/// The samples of a directory of shards: those that are written, and those of the run.
+final class KnownSamples: Sendable {
+    private let state = Mutex((written: Set<ShortDigest>(), submitted: Set<ShortDigest>(), skipped: 0, repeated: 0))
+
+    /// Maximum number of samples in one directory: about 40 bytes of memory each.
+    static let limit = 20_000_000
+
+    /// Adds a written sample.
+    ///
+    /// - Returns: false if it was written before.
+    func insert(_ key: String) -> Bool { state.withLock { $0.written.insert(ShortDigest(of: key)).inserted } }
+
+    func contains(_ key: String) -> Bool { state.withLock { $0.written.contains(ShortDigest(of: key)) } }
+
+    var count: Int { state.withLock { $0.written.count } }
+
+    /// Whether a job is to be submitted: neither a shard nor this run has it. Counts the others.
+    ///
+    /// - Parameter isMade: whether its id was made here, so that an equal id is the same job.
+    func admits(_ id: String, isMade: Bool) -> Bool {
+        let digest = ShortDigest(of: ShardSample.key(of: id))
+        return state.withLock { state in
+            if state.written.contains(digest) {
+                state.skipped += 1
+                return false
+            }
+            guard isMade, !state.submitted.insert(digest).inserted else { return true }
+            state.repeated += 1
+            return false
+        }
+    }
+
+    /// Jobs that were not submitted: those that the shards had, and repeated inputs.
+    var leftOut: (skipped: Int, repeated: Int) { state.withLock { ($0.skipped, $0.repeated) } }
+}

@@ -1,0 +1,205 @@
+import Foundation
+import MegatonCluster
+import MegatonCommandLine
+
+/// A directory of shards, and the one that is being written. One process at a time writes it.
+///
+/// Its calls block.
+struct TarShards {
+    /// The sizes at which a shard is full.
+    struct Limits: Sendable {
+        /// Bytes.
+        var size: Int
+        /// Samples.
+        var count: Int
+    }
+
+    /// A line of a shard that the ledger does not have.
+    private struct Line {
+        /// Of the shard.
+        let number: Int
+        let member: ShardIndex.Member
+    }
+
+    /// Content of the manifest.
+    private struct Manifest: Codable, Equatable {
+        var renditions: String
+        var version = 1
+    }
+
+    let path: String
+    let known: KnownSamples
+    private let limits: Limits
+    private let manifest: ShardFile
+    private var writer: ShardWriter?
+    private var nextNumber = 0
+    private var lines: [Line] = []
+    private let listed: Set<ShortDigest>?
+
+    /// Maximum number of bytes of an index or of a manifest: far more than a million samples take.
+    private static let largestIndex = 4 * 1024 * 1024 * 1024
+
+    /// Opens a directory, and recovers the shard that a killed process has left.
+    ///
+    /// - Parameters:
+    ///   - renditions: digest of the renditions: shards of others are refused.
+    ///   - listed: digests of the ledger's lines; nil without a ledger.
+    /// - Throws: `CLIError` if another process writes the directory, or if it cannot be used.
+    init(_ path: String, limits: Limits, renditions: String, listed: Set<ShortDigest>?) throws {
+        self.path = path
+        self.limits = limits
+        self.listed = listed
+        known = KnownSamples()
+        manifest = try ShardFile("\(path)/\(ShardNames.manifest)")
+        do {
+            try Self.check(manifest, renditions)
+            let names = try FileManager.default.contentsOfDirectory(atPath: path)
+            try open(names.compactMap(ShardNames.number).sorted { $0.number < $1.number }, Set(names))
+        } catch {
+            writer?.close()
+            manifest.close()
+            throw error
+        }
+    }
+
+    /// Locks the manifest, and compares it or writes it.
+    private static func check(_ file: ShardFile, _ renditions: String) throws {
+        let directory = (file.path as NSString).deletingLastPathComponent
+        // Some network file systems have no locks, and there a second run is not kept out.
+        if flock(file.descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK {
+            throw CLIError.output(
+                "another process writes the shards in \(directory). Wait until it ends, or name another directory."
+            )
+        }
+        let ours = Manifest(renditions: renditions)
+        let text = try file.read(min(try file.size(), 64 * 1024), at: 0)
+        if text.isEmpty {
+            try file.write(try JSONEncoder().encode(ours), at: 0)
+            try file.sync()
+            return
+        }
+        guard let theirs = try? JSONDecoder().decode(Manifest.self, from: text) else {
+            throw CLIError.usage(
+                "\(file.path) is not the manifest of a directory of shards. Name another directory with --output tar:DIR."
+            )
+        }
+        guard theirs == ours else {
+            throw CLIError.usage(
+                "\(directory) has shards of other renditions. Give the same options of renditions to continue them, or "
+                    + "name another directory with --output tar:DIR."
+            )
+        }
+    }
+
+    private mutating func open(_ shards: [(number: Int, isPartial: Bool)], _ names: Set<String>) throws {
+        for (number, isPartial) in shards {
+            nextNumber = max(nextNumber, number + 1)
+            if isPartial {
+                try finishShard()
+                let writer = try ShardWriter(path, number: number)
+                self.writer = writer
+                try add(writer.samples, of: number)
+            } else {
+                try add(try finished(number, hasIndex: names.contains(ShardNames.index(number))), of: number)
+            }
+        }
+        // The lines of recovered samples must not be written before the samples are durable.
+        try writer?.commit()
+    }
+
+    /// The samples of a whole shard. A missing index is written.
+    private func finished(_ number: Int, hasIndex: Bool) throws -> [ShardIndex.Sample] {
+        if hasIndex {
+            let file = try ShardFile("\(path)/\(ShardNames.index(number))", flags: O_RDONLY)
+            defer { file.close() }
+            let text = try file.read(min(try file.size(), Self.largestIndex), at: 0)
+            if let index = try? JSONDecoder().decode(ShardIndex.self, from: text) { return index.samples }
+        }
+        let file = try ShardFile("\(path)/\(ShardNames.archive(number))", flags: O_RDONLY)
+        defer { file.close() }
+        let scan = try ShardScan(file)
+        if scan.isTorn {
+            throw CLIError.output(
+                "the shard \(file.path) is damaged behind \(Counted.of(scan.samples.count, "sample")), at byte "
+                    + "\(scan.end). Move it to another directory; the same command again makes its samples anew."
+            )
+        }
+        try ShardWriter.write(scan.samples, number: number, in: path)
+        return scan.samples
+    }
+
+    private mutating func add(_ samples: [ShardIndex.Sample], of number: Int) throws {
+        for sample in samples {
+            try checkRoom()
+            _ = known.insert(sample.key)
+            if let listed, let line = sample.members.last, !listed.contains(ShortDigest(hex: line.sha256)) {
+                lines.append(Line(number: number, member: line))
+            }
+        }
+    }
+
+    private func checkRoom() throws {
+        guard known.count < KnownSamples.limit else {
+            throw CLIError.output(
+                "\(path) has \(KnownSamples.limit) samples, the maximum of one directory. Name another one with --output "
+                    + "tar:DIR."
+            )
+        }
+    }
+
+    // MARK: - Writing
+
+    /// Appends a sample, and begins a new shard if this one is full.
+    ///
+    /// - Returns: false if a shard has a sample of this name.
+    mutating func append(_ sample: ShardSample) throws -> Bool {
+        if known.contains(sample.key) { return false }
+        try checkRoom()
+        if let writer, writer.samples.count >= limits.count || writer.size + sample.size > limits.size,
+            !writer.samples.isEmpty
+        {
+            try finishShard()
+        }
+        if writer == nil {
+            writer = try ShardWriter(path, number: nextNumber)
+            nextNumber += 1
+        }
+        try writer?.append(sample, time: Int(Date().timeIntervalSince1970))
+        return known.insert(sample.key)
+    }
+
+    /// Waits until all samples are on the disk.
+    mutating func commit() throws { try writer?.commit() }
+
+    /// Gives the last shard its name.
+    mutating func finishShard() throws {
+        guard var writer else { return }
+        try writer.finish()
+        writer.close()
+        self.writer = nil
+    }
+
+    /// Returns and forgets some lines that the shards have and the ledger has not; none at the end.
+    mutating func takeUnlisted(_ limit: Int) throws -> [Data] {
+        let some = lines.prefix(limit)
+        let read = try some.map { line in
+            let partial = "\(path)/\(ShardNames.partial(line.number))"
+            let isPartial = access(partial, F_OK) == 0
+            let file = try ShardFile(
+                isPartial ? partial : "\(path)/\(ShardNames.archive(line.number))",
+                flags: O_RDONLY
+            )
+            defer { file.close() }
+            return try file.read(line.member.size, at: line.member.offset)
+        }
+        lines.removeFirst(some.count)
+        return read
+    }
+
+    /// Releases the directory. A partial shard stays for the next run.
+    mutating func close() {
+        writer?.close()
+        writer = nil
+        manifest.close()
+    }
+}

@@ -1,0 +1,127 @@
+import Foundation
+import MegatonCluster
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCLI
+
+/// `--output tar:DIR`: the shards, the ledger and the cache together.
+@Suite(.timeLimit(.minutes(5))) struct ShardRunTests {
+    /// The samples of all indexes.
+    private static func samples(in path: String) throws -> [ShardIndex.Sample] {
+        let names = try FileManager.default.contentsOfDirectory(atPath: path).filter {
+            $0.hasPrefix("shard-") && $0.hasSuffix(".json")
+        }
+        return try names.sorted().flatMap { name in
+            let text = try Data(contentsOf: URL(fileURLWithPath: "\(path)/\(name)"))
+            return try JSONDecoder().decode(ShardIndex.self, from: text).samples
+        }
+    }
+
+    private static func images(_ count: Int, _ home: RunTests.Home) throws {
+        for index in 0..<count {
+            let image = TestImage.quarters(width: 60, height: 40, seed: UInt8(index % 250))
+            try home.directory.write(image, to: "in/\(index / 10)/\(index).png")
+        }
+    }
+
+    @Test func aRunWritesShardsAndASecondOneContinuesThem() async throws {
+        let home = try RunTests.Home()
+        try Self.images(7, home)
+        let run = [
+            "run", "in", "-o", "tar:\(home.output)", "-j", "1", "--size", "8", "--size", "16", "--shard-count", "3",
+        ]
+        let first = await (try home.megaton(run)).ending()
+        #expect(first.code == 0, "\(first.errors)")
+        var samples = try Self.samples(in: home.output)
+        #expect(samples.count == 7 && Set(samples.map(\.key)).count == 7)
+        #expect(samples.allSatisfy { $0.members.count == 3 && $0.members[0].name == "\($0.key).8x8.jpg" })
+        var lines = try home.ledger()
+        #expect(lines.count == 7 && lines.allSatisfy { $0.status == .done })
+        #expect(Set(lines.compactMap(\.id)) == Set(samples.map(\.id)))
+        let list = await
+            (try ProgramUnderTest(
+                program: "/usr/bin/env",
+                arguments: ["tar", "-tf", "\(home.output)/shard-000002.tar"]
+            )).ending()
+        #expect(list.code == 0 && list.output.split(separator: "\n").count == 3, "\(list.output)")
+
+        try home.directory.write(TestImage.quarters(width: 60, height: 40, seed: 99), to: "in/new.png")
+        let second = await (try home.megaton(run)).ending()
+        #expect(
+            second.code == 0 && second.errors.contains("left out: 7 jobs already in the shards"),
+            "\(second.errors)"
+        )
+        samples = try Self.samples(in: home.output)
+        lines = try home.ledger()
+        #expect(samples.count == 8 && lines.count == 8 && Set(lines.compactMap(\.id)) == Set(samples.map(\.id)))
+
+        let other = await (try home.megaton(run.dropLast(4) + ["--size", "20"])).ending()
+        #expect(other.code == 64 && other.errors.contains("has shards of other renditions"), "\(other.errors)")
+        try FileManager.default.removeItem(atPath: home.output + "/megaton-ledger.jsonl")
+        let third = await (try home.megaton(run)).ending()
+        #expect(third.code == 0, "\(third.errors)")
+        #expect(Set(try home.ledger().compactMap(\.id)) == Set(samples.map(\.id)), "the ledger comes from the shards")
+    }
+
+    /// A killed client leaves samples with and without a line, and perhaps a torn one.
+    @Test func aKilledRunIsContinued() async throws {
+        let home = try RunTests.Home()
+        let count = 120
+        try Self.images(count, home)
+        let shards = try TestDirectory()
+        let run = ["run", "in", "-o", "tar:\(shards.path)", "-j", "1", "--size", "16", "--shard-count", "50"]
+        let killed = try home.megaton(run)
+        try await shards.waitForFile(named: ShardNames.partial(0))
+        killed.send(SIGKILL)
+        #expect(await killed.ending().code == 128 + SIGKILL)
+        let again = await (try home.megaton(run)).ending()
+        #expect(again.code == 0, "\(again.errors)")
+        let samples = try Self.samples(in: shards.path)
+        #expect(samples.count == count && Set(samples.map(\.key)).count == count)
+        let text = try String(contentsOfFile: shards.path + "/megaton-ledger.jsonl", encoding: .utf8)
+        let lines = try text.split(separator: "\n").map {
+            try JSONDecoder().decode(JobOutcome.self, from: Data($0.utf8))
+        }
+        let done = lines.filter { $0.status == .done }.compactMap(\.id)
+        #expect(done.count == count && Set(done) == Set(samples.map(\.id)), "each sample has one line")
+        #expect(!shards.files.contains { $0.hasSuffix(".partial") })
+    }
+
+    @Test func ownIDsAndRepeatedInputsAreSamplesOfOneName() async throws {
+        let home = try RunTests.Home()
+        let path = try home.directory.write(TestImage.quarters(width: 40, height: 20), to: "a.png")
+        let lines = [
+            #"{"source":"file://\#(path)","id":"x.1","labels":{"class":3}}"#, #"{"source":"file://\#(path)"}"#,
+            #"{"source":"file://\#(path)"}"#,
+            #"{"source":"file://\#(path)","output":"file://\#(home.output)/b.{ext}"}"#,
+        ]
+        let list = try home.directory.write(Data(lines.joined(separator: "\n").utf8), to: "jobs.jsonl")
+        let ending = await (try home.megaton(["run", list, "-o", "tar:\(home.output)", "-j", "1"])).ending()
+        #expect(ending.code == 2 && ending.errors.contains("1 repeated input"), "\(ending.errors)")
+        #expect(ending.errors.contains("it names an output, and the run writes shards"), "\(ending.errors)")
+        let samples = try Self.samples(in: home.output)
+        #expect(samples.count == 2 && samples.contains { $0.id == "x.1" && $0.key == ShardSample.key(of: "x.1") })
+        let labeled = try #require(samples.first { $0.id == "x.1" }?.members.last)
+        let archive = try Data(contentsOf: URL(fileURLWithPath: "\(home.output)/shard-000000.tar"))
+        let json = archive[labeled.offset..<labeled.offset + labeled.size]
+        #expect(try JSONDecoder().decode(JobOutcome.self, from: Data(json)).labels == ["class": .integer(3)])
+    }
+
+    @Test(arguments: [
+        (["-o", "tar:"], "it must name a directory"), (["-o", "o", "--shard-size", "5"], "is for shards"),
+        (["-o", "tar:o", "--name", "{stem}"], "named by the ids"), (["-o", "tar:o", "--shard-count", "0"], "1 to"),
+        (["-o", "tar:o", "--dry-run"], "--dry-run does not go with"),
+        (["-o", "tar:o", "--cache-policy", "none"], "--cache-policy none stores none"),
+    ])
+    func optionsThatContradictShardsAreWrongUsage(_ options: [String], _ words: String) async throws {
+        let ending = await (try ProgramUnderTest.megaton(["run", "/tmp"] + options)).ending()
+        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+    }
+
+    @Test func aSubmissionWaitsForItsShards() async throws {
+        let redis = ["--redis", "redis://127.0.0.1:1"]
+        let ending = await (try ProgramUnderTest.megaton(["submit", "/tmp", "-o", "tar:o"] + redis)).ending()
+        #expect(ending.code == 64 && ending.errors.contains("--output tar:DIR needs --wait"), "\(ending.errors)")
+    }
+}
