@@ -7,7 +7,7 @@ struct TarHeader: Equatable {
     /// Bytes of the content.
     var size: Int
     /// `0` for a file, `x` for an extended header.
-    var type = Self.file
+    var type: UInt8
 
     static let block = 512
     static let file = UInt8(ascii: "0")
@@ -21,6 +21,10 @@ struct TarHeader: Equatable {
 
     /// The length of a content with the padding behind it.
     static func padded(_ size: Int) -> Int { (size + block - 1) / block * block }
+
+    init(name: String, size: Int, type: UInt8 = Self.file) {
+        (self.name, self.size, self.type) = (name, size, type)
+    }
 
     // MARK: - Writing
 
