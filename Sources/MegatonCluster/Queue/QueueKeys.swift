@@ -163,9 +163,9 @@ package struct QueueKeys: Sendable, Hashable {
     // MARK: Statistics
 
     /// HASH of counters since the queue was created; also the bytes of the dead letters and of the outcomes of all
-    /// batches and of the outbox (`dead_bytes`, `outcome_bytes`; `reply_bytes` for the outbox alone), the limits that the leader has set (`dead_limit`, `outcome_limit`), and
-    /// times of `sweep`, ms: of the last one, and the last time in which there was none (`swept`, `away_from`,
-    /// `away_until`).
+    /// batches and of the outbox (`dead_bytes`, `outcome_bytes`; `reply_bytes` for the outbox alone), the limits that
+    /// the leader has set (`dead_limit`, `outcome_limit`), and times of `sweep`, ms: of the last one, and the last time
+    /// in which there was none (`swept`, `away_from`, `away_until`).
     package var stat: String { prefix + "stat" }
     /// HASH, host to its number of requests.
     var statHosts: String { prefix + "stat:hosts" }

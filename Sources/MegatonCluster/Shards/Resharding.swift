@@ -23,8 +23,8 @@ package struct Resharding: Sendable {
     ///
     /// - Parameters:
     ///   - acceptsLoss: whether shards that have lost their data are used again, empty, or removed.
-    ///   - onLoss: called before the change, if it is possible, with a sentence for each shard that is given up, or that
-    ///     had a part in ended batches.
+    ///   - onLoss: called before the change, if it is possible, with a sentence for each shard that is given up, or
+    ///     that had a part in ended batches.
     /// - Returns: the previous number of shards.
     /// - Throws: `.shardMismatch` if the servers are not those of the queue, a shard that would be removed is not
     ///   empty, or a shard that would be added is in use. The queue is then as before.

@@ -63,8 +63,8 @@ extension Worker {
         /// How long a response without an explicit lifetime is fresh: see
         /// `ImagePipeline.Configuration.heuristicLifetime`.
         public var heuristicLifetime: Duration = .seconds(24 * 3600)
-        /// Images that watermarks of renditions may name; none by default. All workers of a queue should have the same: a
-        /// job that names a watermark that its worker lacks fails for good (`.watermarkMissing`).
+        /// Images that watermarks of renditions may name; none by default. All workers of a queue should have the same:
+        /// a job that names a watermark that its worker lacks fails for good (`.watermarkMissing`).
         public var watermarks: Watermarks?
         /// The engine that renders.
         public var renderEngine = RenderEngineChoice.auto
@@ -90,7 +90,8 @@ extension Worker {
         public var hostLimits = HostLimits()
         /// File that records each claim, settlement, fetch and flight; nil for none.
         package var history: HistoryFile?
-        /// Maximum size of a source in bytes, fetched or read from a file. The shared cache stores no entry above 32 MiB.
+        /// Maximum size of a source in bytes, fetched or read from a file. The shared cache stores no entry above 32
+        /// MiB.
         package var maximumDataSize = ImagePipeline.Configuration.defaultMaximumDataSize
         /// Limits of a render. One that takes three times its limit of time hangs in a codec, and the process must end.
         public var renderLimits = RenderLimits()

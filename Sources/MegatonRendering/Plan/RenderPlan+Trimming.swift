@@ -12,8 +12,8 @@ package struct PixelBox: Sendable, Equatable {
 }
 
 extension RenderPlan {
-    /// The plan for the part of the upright source that remains of a pass after trimming, with its steps in the order of
-    /// the pass, in one pass.
+    /// The plan for the part of the upright source that remains of a pass after trimming, with its steps in the order
+    /// of the pass, in one pass.
     ///
     /// - Throws: `.outputTooLarge` if a size that follows from the part is beyond the limits.
     func trimmed(_ pass: Pass, to box: PixelBox) throws(ImageError) -> RenderPlan {

@@ -85,8 +85,8 @@ public struct Rendition: Sendable, Hashable {
     public var failOn: FailOn?
     /// Chroma subsampling of JPEG and AVIF; nil is `s444` from quality 90 on, and `s420` below.
     public var chroma: Chroma?
-    /// Removes borders of the color of the top left pixel; pixels belong to them if no channel differs by more than this
-    /// number, 0 to 255. Animations keep the part that any of their frames needs. Nil removes nothing.
+    /// Removes borders of the color of the top left pixel; pixels belong to them if no channel differs by more than
+    /// this number, 0 to 255. Animations keep the part that any of their frames needs. Nil removes nothing.
     public var trim: Int?
     /// Clockwise rotation, after the EXIF orientation and before the size is applied.
     public var rotate: Rotation?
@@ -94,8 +94,8 @@ public struct Rendition: Sendable, Hashable {
     public var flip: Flip?
     /// Standard deviation of a Gaussian blur in pixels of the result, 0.3 to 100.
     public var blur: Double?
-    /// Sharpens lightness: standard deviation of the Gaussian that detects edges in pixels of the result, 0.1 to 10. 0.5
-    /// is mild.
+    /// Sharpens lightness: standard deviation of the Gaussian that detects edges in pixels of the result, 0.1 to 10.
+    /// 0.5 is mild.
     public var sharpen: Double?
     /// Removes colors.
     public var grayscale = false
@@ -103,8 +103,8 @@ public struct Rendition: Sendable, Hashable {
     public var padding: Padding?
     /// Text or image on top of the result and its padding.
     public var watermark: Watermark?
-    /// Maximum size of the encoded image in bytes: the quality is lowered from `quality`, at most to 20, until the image
-    /// fits. At most five encodings find the quality.
+    /// Maximum size of the encoded image in bytes: the quality is lowered from `quality`, at most to 20, until the
+    /// image fits. At most five encodings find the quality.
     public var maxBytes: Int?
 
     /// The resolution of color in the encoded image. Brightness always has the full resolution.

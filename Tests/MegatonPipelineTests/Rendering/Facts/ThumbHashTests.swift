@@ -6,8 +6,8 @@ import Testing
 @testable import MegatonRendering
 
 /// The expected hashes were computed in double precision, term by term, by a transcription of the published algorithm
-/// (https://evanw.github.io/thumbhash/) into Python, for images of the same formulas. They have no symmetry: a term that
-/// is exactly zero lies between two steps of a hash, and the published code then rounds by chance.
+/// (https://evanw.github.io/thumbhash/) into Python, for images of the same formulas. They have no symmetry: a term
+/// that is exactly zero lies between two steps of a hash, and the published code then rounds by chance.
 @Suite struct ThumbHashTests {
     private static func image(_ width: Int, _ height: Int, _ pixel: (Int, Int) -> [Int]) throws -> SmallImage {
         var pixels: [UInt8] = []
