@@ -119,7 +119,8 @@ private final class S3PageParser: NSObject, XMLParserDelegate {
         let (parser, reader) = (XMLParser(data: data), S3PageParser())
         parser.shouldResolveExternalEntities = false
         parser.delegate = reader
-        guard parser.parse(), reader.isList else { return nil }
+        // Without the end of the last element the parser of Linux reports no error.
+        guard parser.parse(), parser.parserError == nil, reader.isList, reader.path.isEmpty else { return nil }
         if reader.isEncoded { reader.page.keys = reader.page.keys.map(decoded) }
         return reader.page
     }
