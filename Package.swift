@@ -43,6 +43,7 @@ let package = Package(
         .systemLibrary(name: "CVips", pkgConfig: "vips", providers: [.apt(["libvips-dev"])]),
         .systemLibrary(name: "CWebP", providers: [.apt(["libwebp-dev"])]),
         .systemLibrary(name: "CXXHash", providers: [.apt(["libxxhash-dev"])]),
+        .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CZimg", providers: [.apt(["libzimg-dev"])]),
         // Messages and damage of one image, which libvips and libjpeg do not report, and a lock for Orc.
         .target(name: "CDecoders", dependencies: ["CVips"], linkerSettings: [.linkedLibrary("jpeg")]),
@@ -116,7 +117,7 @@ let package = Package(
         .target(
             name: "MegatonCommandLine",
             dependencies: [
-                "MegatonCluster", "MegatonCore", "MegatonPipeline", "MegatonRedis",
+                "CZlib", "MegatonCluster", "MegatonCore", "MegatonPipeline", "MegatonRedis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOPosix", package: "swift-nio"),

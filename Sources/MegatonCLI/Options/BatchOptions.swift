@@ -11,7 +11,7 @@ struct BatchOptions: ParsableArguments {
             "Image files, directories (recursive), http(s) URLs, s3://bucket/prefix/ with all images of a bucket that "
                 + "begin so, .txt lists (one URL or path per line; "
                 + "relative paths begin at the current directory), .csv and .tsv lists (one URL or path per row), "
-                + ".jsonl lists (one job per line), or - for a .txt list on standard input.",
+                + ".jsonl lists (one job per line), .xml sitemaps, or - for a .txt list on standard input.",
             valueName: "input"
         )
     )

@@ -73,8 +73,8 @@ struct DryRun: Sendable {
         if leftOut > 0 { Terminal.note("megaton: \(Counted.of(leftOut, "input")) left out by --exclude.") }
         let count = (summary.presets > 0 ? "at least " : "") + Counted.of(summary.outputs, "output")
         Terminal.note(
-            "megaton: \(count) of \(Counted.jobs(summary.jobs)) would be made, "
-                + "\(summary.existing) of them where a file exists already; nothing was fetched or written."
+            "megaton: \(count) of \(Counted.jobs(summary.jobs)) would be made, \(summary.existing) of them where a "
+                + "file exists already; no image was fetched, and nothing was written."
         )
         notRetried.report()
         if summary.invalid > 0 || !notRetried.isEmpty { throw ExitCode(2) }

@@ -30,7 +30,7 @@ final class ReadingThread: Sendable {
         if let request = state.withLock({ $0.reader.request }) {
             guard let remote else { throw CLIError.broken("the inputs need the network, which was not prepared.") }
             guard let answer = try await remote.answer(request) else { return nil }
-            try await thread.run { self.state.withLock { $0.reader.receive(answer) } }
+            try await thread.run { try self.state.withLock { try $0.reader.receive(answer) } }
         }
         return try await thread.run {
             try self.state.withLock { state in

@@ -26,7 +26,8 @@ struct RemoteInputs: Sendable {
         var retries = RetryingDataLoader.Policy()
         retries.holdsBody = true
         loader = RetryingDataLoader(DataLoader(configuration), retries)
-        self.credential = credential
+        // Without credentials, the name is for the workers alone.
+        self.credential = configuration.credentials.credentials.isEmpty ? nil : credential
         self.shutdown = shutdown
     }
 
@@ -48,15 +49,28 @@ struct RemoteInputs: Sendable {
     }
 
     private func load(_ request: RemoteRequest) async throws -> RemoteAnswer {
-        do throws(ImagePipeline.Error) {
-            switch request {
-            case .keys(let prefix, let token):
+        switch request {
+        case .keys(let prefix, let token):
+            do throws(ImagePipeline.Error) {
                 return .keys(try await S3Listing(loader).page(of: prefix, after: token, credential: credential))
+            } catch {
+                throw Self.failure(error)
             }
-        } catch {
-            // Later the same command may succeed, unlike one with a wrong name.
-            throw error.isRetryable ? CLIError.unavailable(error.message) : CLIError.usage(error.message)
+        case .sitemap(let url):
+            var request = URLRequest(url: url)
+            request.credentialName = credential
+            do throws(ImagePipeline.Error) {
+                return .sitemap(.data(try await loader.data(for: request, limit: InputReader.sitemapLimit).data))
+            } catch {
+                if error.code == .cancelled { throw error }
+                return .sitemap(.failed(Self.failure(error)))
+            }
         }
+    }
+
+    /// Later the same command may succeed, unlike one with a wrong name.
+    private static func failure(_ error: ImagePipeline.Error) -> CLIError {
+        error.isRetryable ? .unavailable(error.message) : .usage(error.message)
     }
 }
 

@@ -72,7 +72,11 @@ struct RunPaths: Sendable {
         let selection = options.selection(output: nil)
         // A list usually names files below the working directory.
         let hasList =
-            !options.jobsFrom.isEmpty || inputs.contains { selection.listFormat(of: $0) != nil }
+            !options.jobsFrom.isEmpty
+            || inputs.contains { input in
+                // A sitemap names no files.
+                selection.listFormat(of: input).map { $0 != .sitemap } ?? false
+            }
         if hasList { roots.append(FileManager.default.currentDirectoryPath) }
         for input in inputs where input != "-" && !InputReader.isURL(input) {
             let path = FileNames.absolutePath(input)

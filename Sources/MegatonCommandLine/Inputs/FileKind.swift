@@ -13,10 +13,12 @@ enum FileKind: Equatable {
     case image
     case jsonArray
     case jsonObject
+    case sitemap
     case table(ListFormat.TableFormat)
     case utf16
     case xml
 
+    private static let gzip = "compressed with gzip"
     /// Number of first bytes that are examined.
     static let examined = 4096
 
@@ -26,7 +28,7 @@ enum FileKind: Equatable {
         ([0x50, 0x4B, 0x05, 0x06], .archive("a ZIP archive")),
         (Array("Rar!".utf8), .archive("a RAR archive")),
         ([0x37, 0x7A, 0xBC, 0xAF, 0x27, 0x1C], .archive("a 7z archive")),
-        ([0x1F, 0x8B], .compressed("compressed with gzip")),
+        ([0x1F, 0x8B], .compressed(gzip)),
         (Array("BZh".utf8), .compressed("compressed with bzip2")),
         ([0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00], .compressed("compressed with xz")),
         ([0x28, 0xB5, 0x2F, 0xFD], .compressed("compressed with zstd")),
@@ -59,14 +61,16 @@ enum FileKind: Equatable {
     private init?(text: String) {
         let mark = text.unicodeScalars.first?.value == 0xFEFF
         let text = text.unicodeScalars.dropFirst(mark ? 1 : 0).drop(while: \.properties.isWhitespace)
-        let start = String(String.UnicodeScalarView(text.prefix(1024)))
+        let whole = String(String.UnicodeScalarView(text))
+        let start = String(whole.prefix(1024))
         let lower = start.lowercased()
         if lower.hasPrefix("<!doctype html") || lower.hasPrefix("<html") {
             self = .html
         } else if lower.hasPrefix("<?xml") || lower.hasPrefix("<urlset") || lower.hasPrefix("<sitemapindex")
             || lower.hasPrefix("<svg")
         {
-            self = lower.contains("<svg") ? .image : lower.contains("<html") ? .html : .xml
+            let isSitemap = whole.contains("<urlset") || whole.contains("<sitemapindex")
+            self = isSitemap ? .sitemap : lower.contains("<svg") ? .image : lower.contains("<html") ? .html : .xml
         } else if start.first == "[" {
             // A path may begin with a bracket, too.
             guard let next = start.dropFirst().first(where: { !$0.isWhitespace }), "{[\"]".contains(next) else {
@@ -104,6 +108,7 @@ enum FileKind: Equatable {
     /// - Parameter format: the format of the list; nil for an image.
     func isReadable(as format: ListFormat?) -> Bool {
         switch (self, format) {
+        case (.sitemap, .sitemap), (.compressed(Self.gzip), .sitemap): true
         case (.image, nil), (.jsonObject, .jobs), (.jsonObject, .ledger), (.table, .table): true
         // Each of its lines is refused with the reason, and has a line in the ledger.
         case (.jsonObject, .sources): true
@@ -130,8 +135,9 @@ enum FileKind: Equatable {
         case .table(let format):
             "\(ListFormat.table(format).description): name it .\(format == .csv ? "csv" : "tsv"), or give "
                 + "--input-format \(format == .csv ? "csv" : "tsv")"
+        case .sitemap: "a sitemap: name it .xml, or give --input-format sitemap"
         case .utf16: "a text in UTF-16: save it as UTF-8"
-        case .xml: "XML: list the URLs of its images in a .txt file"
+        case .xml: "XML, but not a sitemap: list the URLs of its images in a .txt file"
         }
     }
 }

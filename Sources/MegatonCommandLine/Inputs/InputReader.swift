@@ -14,6 +14,7 @@ package struct InputReader {
         case list(LineReader, ListFormat)
         case table(TableReader)
         case prefix(PrefixReader)
+        case sitemap(SitemapReader)
     }
 
     private var stack: [Source]
@@ -34,6 +35,9 @@ package struct InputReader {
         "jpg", "jpeg", "jpe", "jfif", "png", "gif", "webp", "avif", "heic", "heif",
     ]
 
+    /// Maximum size of a sitemap, bytes.
+    package static let sitemapLimit = Sitemap.sizeLimit
+
     /// - Parameter isReporting: whether inputs that are left out are reported on standard error.
     /// - Throws: `CLIError` if a list of jobs or the ledger cannot be read.
     package init(_ selection: InputSelection, isReporting: Bool = true) throws {
@@ -51,16 +55,24 @@ package struct InputReader {
 
     /// The part of the inputs that must be loaded before ``next(_:)`` returns more; nil if none must.
     package var request: RemoteRequest? {
-        guard case .prefix(let prefix)? = stack.last else { return nil }
-        return prefix.request
+        switch stack.last {
+        case .prefix(let prefix)?: prefix.request
+        case .sitemap(let sitemap)?: sitemap.request
+        default: nil
+        }
     }
 
     /// Takes the answer to ``request``.
-    package mutating func receive(_ answer: RemoteAnswer) {
+    ///
+    /// - Throws: `CLIError` if the input cannot be read.
+    package mutating func receive(_ answer: RemoteAnswer) throws {
         switch (stack.popLast(), answer) {
         case (.prefix(var prefix)?, .keys(let page)):
             prefix.receive(page)
             stack.append(.prefix(prefix))
+        case (.sitemap(var sitemap)?, .sitemap(let document)):
+            try sitemap.receive(document)
+            stack.append(.sitemap(sitemap))
         // No answer is given without a request.
         case (let source?, _): stack.append(source)
         case (nil, _): break
@@ -94,6 +106,12 @@ package struct InputReader {
                 stack.append(.table(table))
                 if case .nothingYet = result { return inputs }
                 if let found = try input(result) { inputs.append(found) }
+            case .sitemap(var sitemap):
+                let result = try sitemap.next(waiting: inputs.isEmpty ? Self.waitLimit : 0)
+                if case .end = result { continue }
+                stack.append(.sitemap(sitemap))
+                if case .nothingYet = result { return inputs }
+                if let found = input(result) { inputs.append(found) }
             case .prefix(var prefix):
                 if prefix.request != nil {
                     stack.append(source)
@@ -114,6 +132,11 @@ package struct InputReader {
         }
         if PrefixReader.isPrefix(argument) {
             stack.append(.prefix(try PrefixReader(argument)))
+            return
+        }
+        if selection.isSitemapURL(argument) {
+            let sitemap = try SitemapReader(url: argument, fileExtensions: selection.fileExtensions)
+            stack.append(.sitemap(sitemap))
             return
         }
         let local = FileNames.localPath(argument)
@@ -140,6 +163,12 @@ package struct InputReader {
 
     private mutating func openList(_ path: String) throws {
         let format = selection.listFormat(of: path) ?? .sources
+        if format == .sitemap {
+            let descriptor = path == "-" ? STDIN_FILENO : try Self.descriptor(of: path)
+            let document = DocumentReader(descriptor, name: path == "-" ? Self.standardInput : path)
+            stack.append(.sitemap(SitemapReader(document, fileExtensions: selection.fileExtensions)))
+            return
+        }
         let lines = try Self.lines(of: path, separator: format == .names ? 0 : UInt8(ascii: "\n"))
         if case .table(let table) = format {
             stack.append(.table(TableReader(lines, table, selection.table)))
@@ -157,9 +186,11 @@ package struct InputReader {
     /// - Parameter path: `-` is standard input.
     /// - Throws: `CLIError` if the file cannot be opened.
     package static func lines(of path: String, separator: UInt8 = UInt8(ascii: "\n")) throws -> LineReader {
-        if path == "-" { return LineReader(STDIN_FILENO, name: "standard input", separator: separator) }
+        if path == "-" { return LineReader(STDIN_FILENO, name: standardInput, separator: separator) }
         return LineReader(try descriptor(of: path), name: path, separator: separator)
     }
+
+    private static let standardInput = "standard input"
 
     static func descriptor(of path: String) throws -> Int32 {
         // Opened without blocking: a pipe without a writer is polled like a slow one, so that a signal is noticed.
@@ -256,7 +287,7 @@ package struct InputReader {
     private static func missing(_ argument: String) -> CLIError {
         CLIError.usage(
             "\(argument): no such file or directory. An input is an image, a directory, a URL, a .txt, .csv, .tsv or "
-                + ".jsonl list, or - for standard input."
+                + ".jsonl list, a sitemap, or - for standard input."
         )
     }
 
@@ -295,8 +326,8 @@ package struct InputReader {
         switch format {
         case .ledger: return repeated(text, location)
         case .jobs: return .job(line: Data(text.utf8), location: location)
-        // Tables have a reader of their own.
-        case .sources, .names, .table: return source(text, location)
+        // Tables and sitemaps have readers of their own.
+        case .sources, .names, .table, .sitemap: return source(text, location)
         }
     }
 
@@ -313,6 +344,15 @@ package struct InputReader {
             guard case .source(let url, let path) = named(row.source) else { return nil }
             if row.id == nil && row.labels == nil { return .source(url: url, path: path) }
             return .row(InputRow(url: url, path: path, id: row.id, labels: row.labels))
+        }
+    }
+
+    /// An image of a sitemap; nil if it is excluded.
+    private mutating func input(_ result: SitemapReader.ReadResult) -> Input? {
+        switch result {
+        case .image(let url): named(url)
+        case .refused(let url, let reason, let location): .refused(line: url, reason: reason, location: location)
+        case .nothingYet, .end: nil
         }
     }
 

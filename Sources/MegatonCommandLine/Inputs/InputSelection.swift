@@ -39,7 +39,7 @@ package struct InputSelection: Sendable {
     /// The inputs that can be read twice, so that all are known before the first job runs.
     package var repeatable: InputSelection {
         var copy = self
-        // Only files matter there, and a bucket has none.
+        // Only files matter there, and buckets and sitemaps name none.
         copy.arguments = arguments.filter { Self.isRepeatable($0) && !isRemote($0) }
         copy.jobLists = jobLists.filter(Self.isRepeatable)
         return copy
@@ -62,7 +62,19 @@ package struct InputSelection: Sendable {
     }
 
     /// Whether an argument is read over the network before its images are known.
-    package func isRemote(_ argument: String) -> Bool { PrefixReader.isPrefix(argument) }
+    package func isRemote(_ argument: String) -> Bool {
+        // A sitemap on this machine may be an index of others.
+        PrefixReader.isPrefix(argument) || isSitemapURL(argument)
+            || !InputReader.isURL(argument) && listFormat(of: argument) == .sitemap
+    }
+
+    /// Whether a URL is that of a sitemap, and not of an image.
+    func isSitemapURL(_ argument: String) -> Bool {
+        guard format == .sitemap, SitemapReader.isRemote(argument), let url = URL(string: argument) else {
+            return false
+        }
+        return !fileExtensions.contains(url.pathExtension.lowercased())
+    }
 
     /// Format of a list, by its name and the options; nil for a file that is not a list.
     ///
@@ -70,7 +82,8 @@ package struct InputSelection: Sendable {
     package func listFormat(of path: String) -> ListFormat? {
         let fileExtension = (path as NSString).pathExtension.lowercased()
         if path != "-" && fileExtensions.contains(fileExtension) { return nil }
-        let found = format ?? ListFormat(word: path == "-" ? "txt" : fileExtension)
+        let isCompressed = fileExtension == "gz" && path.lowercased().hasSuffix(".xml.gz")
+        let found = format ?? ListFormat(word: path == "-" ? "txt" : isCompressed ? "xml" : fileExtension)
         return found == .sources && isNullSeparated ? .names : found
     }
 }

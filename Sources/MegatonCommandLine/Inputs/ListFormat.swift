@@ -12,6 +12,8 @@ package enum ListFormat: Sendable, Equatable {
     case ledger
     /// A header and rows of fields, of which one is a source.
     case table(TableFormat)
+    /// A sitemap of sitemaps.org, perhaps compressed with gzip.
+    case sitemap
 
     /// Delimiters of a table.
     package enum TableFormat: Sendable, Equatable {
@@ -21,7 +23,7 @@ package enum ListFormat: Sendable, Equatable {
     }
 
     /// The values of `--input-format`.
-    package static let words = ["csv", "tsv", "txt", "jsonl"]
+    package static let words = ["csv", "tsv", "txt", "jsonl", "sitemap"]
 
     /// The format of a file extension and of a value of `--input-format`; nil for any other word.
     package init?(word: String) {
@@ -30,6 +32,7 @@ package enum ListFormat: Sendable, Equatable {
         case "jsonl": self = .jobs
         case "csv": self = .table(.csv)
         case "tsv": self = .table(.tsv)
+        case "sitemap", "xml": self = .sitemap
         default: return nil
         }
     }
@@ -46,6 +49,7 @@ package enum ListFormat: Sendable, Equatable {
         case .ledger: "a ledger"
         case .table(.csv): "a CSV"
         case .table(.tsv): "a TSV"
+        case .sitemap: "a sitemap"
         }
     }
 }

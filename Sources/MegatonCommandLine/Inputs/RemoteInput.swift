@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 package import MegatonPipeline
 
 /// A part of the inputs that is on the network.
@@ -7,11 +7,19 @@ package import MegatonPipeline
 package enum RemoteRequest: Sendable, Equatable {
     /// A page of the keys of a bucket.
     case keys(S3Prefix, after: String?)
+    case sitemap(URL)
 }
 
 /// The answer to a ``RemoteRequest``.
 package enum RemoteAnswer: Sendable {
     case keys(S3Listing.Page)
+    case sitemap(RemoteDocument)
+}
+
+/// A document that was loaded, or the reason why it was not.
+package enum RemoteDocument: Sendable {
+    case data(Data)
+    case failed(CLIError)
 }
 
 /// Keys of a bucket that is an input, of which one page is in memory.

@@ -112,15 +112,17 @@ private final class S3PageParser: NSObject, XMLParserDelegate {
     private var path: [String] = []
     private var text = ""
     private var isEncoded = false
-    private var isList = false
+    /// Whether the document is a listing, and has been read to its end.
+    private var isWhole = false
 
     /// Nil if the data is not such an answer.
     static func page(_ data: Data) -> S3Listing.Page? {
+        // Entities of a document can grow without limit, and a listing has none.
+        guard data.range(of: Data("<!DOCTYPE".utf8)) == nil else { return nil }
         let (parser, reader) = (XMLParser(data: data), S3PageParser())
         parser.shouldResolveExternalEntities = false
         parser.delegate = reader
-        // Without the end of the last element the parser of Linux reports no error.
-        guard parser.parse(), parser.parserError == nil, reader.isList, reader.path.isEmpty else { return nil }
+        guard parser.parse(), reader.isWhole else { return nil }
         if reader.isEncoded { reader.page.keys = reader.page.keys.map(decoded) }
         return reader.page
     }
@@ -138,7 +140,6 @@ private final class S3PageParser: NSObject, XMLParserDelegate {
         attributes: [String: String]
     ) {
         path.append(elementName.split(separator: ":").last.map(String.init) ?? elementName)
-        if path == ["ListBucketResult"] { isList = true }
         if path.count > 16 { parser.abortParsing() }
         text = ""
     }
@@ -151,10 +152,11 @@ private final class S3PageParser: NSObject, XMLParserDelegate {
         namespaceURI: String?,
         qualifiedName: String?
     ) {
-        switch path.dropFirst() {
-        case ["Contents", "Key"]: page.keys.append(text)
-        case ["NextContinuationToken"]: page.next = text.isEmpty ? nil : text
-        case ["EncodingType"]: isEncoded = text == "url"
+        switch path {
+        case ["ListBucketResult", "Contents", "Key"]: page.keys.append(text)
+        case ["ListBucketResult", "NextContinuationToken"]: page.next = text.isEmpty ? nil : text
+        case ["ListBucketResult", "EncodingType"]: isEncoded = text == "url"
+        case ["ListBucketResult"]: isWhole = true
         default: break
         }
         path.removeLast()

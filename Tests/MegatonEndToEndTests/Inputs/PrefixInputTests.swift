@@ -95,7 +95,7 @@ import Testing
             }
             #expect(prefix.description == "s3://photos/in/" && token == (page == 0 ? nil : "\(page)"))
             let keys = (0..<25).map { "in/\(page)/\($0).png" }
-            reader.receive(.keys(.init(keys: keys, next: page < 2 ? "\(page + 1)" : nil)))
+            try reader.receive(.keys(.init(keys: keys, next: page < 2 ? "\(page + 1)" : nil)))
             #expect(try reader.next(10).count == 10 && reader.request == nil)
             #expect(try reader.next(100).count == 15)
         }

@@ -47,7 +47,7 @@ import Testing
         let homes = [
             "CVips": ["MegatonRendering/Vips/"], "CDecoders": ["MegatonRendering/Vips/"],
             "CTurboJPEG": ["MegatonRendering/Planes/"], "CWebP": ["MegatonRendering/Planes/"],
-            "CZimg": ["MegatonRendering/Planes/"],
+            "CZimg": ["MegatonRendering/Planes/"], "CZlib": ["MegatonCommandLine/Inputs/"],
             // The parser of addresses is libcurl's own, so that both read the same address.
             "CCurl": ["MegatonHTTP/Client/", "MegatonHTTP/Access/"], "CHiredis": ["MegatonRedis/Codec/"],
         ]
