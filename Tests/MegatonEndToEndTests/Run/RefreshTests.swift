@@ -24,7 +24,7 @@ import Testing
         func change() { state.withLock { $0.version += 1 } }
 
         func answer(_ request: OriginServer.Request) -> OriginServer.Answer {
-            state.withLock { state in
+            state.withLock { state -> OriginServer.Answer in
                 let headers = [("ETag", "\"\(state.version)\""), ("Cache-Control", "max-age=86400")]
                 if request.headers["if-none-match"] == "\"\(state.version)\"" {
                     state.confirmations += 1
