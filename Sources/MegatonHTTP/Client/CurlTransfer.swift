@@ -92,6 +92,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         guard var error = error as? ImageError else { return error }
         error.stage = error.stage ?? .load
         error.url = error.url ?? request.url.map(ImageError.withoutQuery)
+        if request.url?.scheme?.lowercased() == "s3" { error.excerpt = error.excerpt ?? S3Problem.excerpt(errorBody) }
         return error.with(nil, errorBody)
     }
 

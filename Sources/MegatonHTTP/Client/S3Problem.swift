@@ -1,0 +1,35 @@
+internal import Foundation
+
+/// Reasons in words for the errors of an S3 store.
+enum S3Problem {
+    /// The code in the store's answer, such as `NoSuchBucket`.
+    static func code(of error: ImageError) -> String? { error.excerpt.flatMap(code(in:)) }
+
+    /// The part of an answer that names the error, as the excerpt of an error: the first bytes of XML do not.
+    ///
+    /// - Returns: nil if the answer is not an error of S3.
+    static func excerpt(_ answer: Data) -> String? {
+        code(in: String(decoding: answer, as: UTF8.self)).map { "<Code>\($0)</Code>" }
+    }
+
+    private static func code(in text: String) -> String? {
+        text.firstMatch(of: /<Code>([A-Za-z]+)<\/Code>/).map { String($0.1) }
+    }
+
+    /// - Parameters:
+    ///   - bucket: the bucket that was used.
+    ///   - permission: the permission that the credential needs.
+    static func reason(of error: ImageError, bucket: String, permission: String) -> String {
+        let code = code(of: error)
+        switch (code, error.code) {
+        case ("NoSuchBucket", _), (nil, .notFound): return "there is no bucket \(bucket)"
+        case ("InvalidAccessKeyId", _), ("SignatureDoesNotMatch", _):
+            return "the store does not accept the key of the credential. Check id and secret in the --credentials file"
+        case ("PermanentRedirect", _), ("AuthorizationHeaderMalformed", _), ("TemporaryRedirect", _):
+            return "the bucket is in another region. Give it with --s3-region"
+        case ("AccessDenied", _), ("AllAccessDisabled", _), (nil, .accessDenied):
+            return "access is denied. The credential of the bucket in the --credentials file needs \(permission)"
+        default: return code.map { "\($0): \(error.message)" } ?? error.message
+        }
+    }
+}
