@@ -102,6 +102,26 @@ extension Worker {
         return ImagePipeline(configuration: pipeline)
     }
 
+    /// Writes outputs to S3; nil if no bucket is allowed.
+    static func objectOutput(_ configuration: Configuration) -> ObjectOutput? {
+        // Invalid names have been refused: see `Configuration.validationError`.
+        let buckets = configuration.outputBuckets.compactMap { try? OutputBucket($0) }
+        if buckets.isEmpty { return nil }
+        var loader = DataLoader.Configuration()
+        loader.urlPolicy.schemes = ["s3"]
+        loader.addressPolicy = configuration.addressPolicy
+        loader.credentials = configuration.credentials
+        loader.s3 = configuration.s3
+        loader.timeout = max(configuration.fetchTimeout, uploadTimeout)
+        loader.connectTimeout = configuration.connectTimeout
+        loader.lowSpeedTime = configuration.stallTimeout
+        loader.maximumHostConnections = max(loader.maximumHostConnections, configuration.concurrency)
+        return ObjectOutput(store: S3Store(DataLoader(loader)), buckets: buckets)
+    }
+
+    /// Time limit of a request that writes 16 MiB, at 2 Mbit/s.
+    private static let uploadTimeout: Duration = .seconds(60)
+
     private static func urlPolicy(_ configuration: Configuration) -> URLPolicy {
         var policy = URLPolicy(sources: configuration.sources)
         let hasS3 = configuration.credentials.credentials.contains { credential in

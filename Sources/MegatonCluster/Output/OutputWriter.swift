@@ -1,0 +1,61 @@
+internal import Foundation
+internal import MegatonPipeline
+
+/// Writes results to the places that a job's output names, by the scheme of its template: files or objects.
+struct OutputWriter: Sendable {
+    let files: FileOutput
+    /// Nil if the worker may write to no bucket.
+    let objects: ObjectOutput?
+
+    /// Writes all of the results, or none if one of them would replace something that must stay.
+    ///
+    /// - Parameters:
+    ///   - results: with absolute paths, or URLs of objects.
+    ///   - template: the job's output.
+    /// - Returns: paths of files that were made from a newer original and stay.
+    /// - Throws: `.forbidden`, `.outputExists`, `.diskFull` or `.outputFailed`, or `.cancelled`.
+    func write(
+        _ results: [(path: String, response: RenditionResponse)],
+        of job: Job,
+        to template: OutputTemplate
+    ) async throws(ImagePipeline.Error) -> [String] {
+        let source = URL(string: job.source)
+        let replacement = job.replace ?? .images
+        guard let bucket = template.bucket else {
+            return try await files.write(
+                results.map { ($0.path, $0.response.data) },
+                replacing: replacement,
+                source: source.flatMap { $0.isFileURL ? $0.path(percentEncoded: false) : nil },
+                versions: results.map { OutputVersion($0.response) }
+            )
+        }
+        guard let objects else {
+            throw ImagePipeline.Error(
+                .forbidden,
+                "The output \(results.first?.path ?? bucket) is an object, and this worker may write to no bucket; give "
+                    + "\(bucket), or a prefix of its keys, with --allow-bucket."
+            )
+        }
+        let places = try results.map { result throws(ImagePipeline.Error) in
+            try ObjectOutput.Object(
+                location: Self.location(result.path),
+                data: result.response.data,
+                format: result.response.rendition.format,
+                sha256: result.response.checksum ?? Checksum.sha256(result.response.data)
+            )
+        }
+        let object = source.flatMap { $0.scheme?.lowercased() == "s3" ? try? S3Location($0) : nil }
+        try await objects.write(places, replacing: replacement, source: object)
+        return []
+    }
+
+    private static func location(_ path: String) throws(ImagePipeline.Error) -> S3Location {
+        guard let url = URL(string: path) else {
+            throw ImagePipeline.Error(
+                .forbidden,
+                "The output \(FieldProblem.quoted(path)) is not the URL of an object."
+            )
+        }
+        return try S3Location(url)
+    }
+}
