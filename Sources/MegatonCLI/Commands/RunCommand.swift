@@ -43,7 +43,7 @@ struct RunCommand: AsyncParsableCommand {
 
     @Option(
         name: [.long, .customShort("o")],
-        help: ArgumentHelp("Output directory, or tar:DIR for shards.", valueName: "dir")
+        help: ArgumentHelp("Output directory, tar:DIR for shards, or s3://bucket/prefix/.", valueName: "dir")
     )
     var output: String?
 
@@ -190,11 +190,13 @@ struct RunCommand: AsyncParsableCommand {
     private func preparedPaths() async throws -> RunPaths {
         let thread = ThreadPool(name: "megaton-paths", count: 1)
         defer { thread.stop() }
-        return try await thread.run { try RunPaths(batch, output: target?.path, writesFiles: target?.isShards != true) }
+        return try await thread.run {
+            try RunPaths(batch, output: target?.directory, writesFiles: target?.isShards != true)
+        }
     }
 
     private func dryRun() async throws {
-        let output = try output.map { try RunPaths.checked($0, inputs: batch.inputs) }
+        let output = try (target?.directory).map { try RunPaths.checked($0, inputs: batch.inputs) }
         let retried = batch.retryFailed.map { RetryLedger(path: $0).directory }
         try await DryRun(
             batch,
@@ -202,6 +204,7 @@ struct RunCommand: AsyncParsableCommand {
             fileExtensions: worker.fileExtensions,
             roots: outputRoots([output, retried].compactMap { $0 }),
             files: worker.access.credentials.map { [$0] } ?? [],
+            objectURL: target?.objectURL,
             remote: try batch.remoteInputs(worker.access)
         ).run()
     }
@@ -279,6 +282,7 @@ struct RunCommand: AsyncParsableCommand {
                 selection,
                 roots: outputRoots(paths.outputRoots),
                 files: [paths.ledger] + (worker.access.credentials.map { [$0] } ?? []),
+                objectURL: target?.objectURL,
                 samples: shards?.known
             ),
             showsLogs: shownLevel != nil,
@@ -371,6 +375,7 @@ struct RunCommand: AsyncParsableCommand {
     ) throws -> WorkerFleet {
         let roots =
             paths.outputRoots.flatMap { ["--allow-root", $0] } + paths.readRoots.flatMap { ["--allow-read", $0] }
+            + (try target?.bucket().map { ["--allow-bucket", $0.description] } ?? [])
         // The processes share the processors equally.
         let threads = max(1, ProcessInfo.processInfo.activeProcessorCount / count)
         return WorkerFleet(

@@ -79,11 +79,16 @@ struct SubmitCommand: AsyncParsableCommand {
             try options.check()
             if !wait && !options.quiet { try StandardStreams.requireOutput(for: "the name of the batch") }
             Terminal.isQuiet = options.quiet
-            let directory = (target?.path).map(FileNames.absolutePath)
+            let directory = (target?.directory).map(FileNames.absolutePath)
             let isSharded = target?.isShards ?? false
             if options.dryRun {
                 let remote = try options.remoteInputs(access)
-                return try await DryRun(options, output: directory, remote: remote).run()
+                return try await DryRun(
+                    options,
+                    output: directory,
+                    objectURL: target?.objectURL,
+                    remote: remote
+                ).run()
             }
             let shutdown = ShutdownSignal()
             let name = batch ?? ProcessIdentity.batch("submit")
@@ -121,6 +126,7 @@ struct SubmitCommand: AsyncParsableCommand {
                     roots: nil,
                     files: path.map { [$0] } ?? [],
                     delay: delay,
+                    objectURL: target?.objectURL,
                     samples: shards?.known
                 ),
                 address: address,

@@ -12,6 +12,8 @@ struct DryRun: Sendable {
     private let roots: [String]?
     private let files: [String]
     private let remote: RemoteInputs?
+    /// Beginning of the output template of objects; nil for files.
+    private let objectURL: String?
 
     /// The object that `--json` prints.
     private struct Summary: Codable {
@@ -35,6 +37,7 @@ struct DryRun: Sendable {
     ///   - fileExtensions: file extensions that are selected in directories.
     ///   - roots: directories that outputs may go to; nil leaves that to the workers.
     ///   - files: files beside the inputs that no output may replace.
+    ///   - objectURL: beginning of the output template of objects; nil for files.
     ///   - remote: nil if no input is read over the network.
     init(
         _ options: BatchOptions,
@@ -42,6 +45,7 @@ struct DryRun: Sendable {
         fileExtensions: Set<String> = InputReader.defaultFileExtensions,
         roots: [String]? = nil,
         files: [String] = [],
+        objectURL: String? = nil,
         remote: RemoteInputs? = nil
     ) {
         self.options = options
@@ -49,12 +53,19 @@ struct DryRun: Sendable {
         self.roots = roots
         self.files = files
         self.remote = remote
+        self.objectURL = objectURL
     }
 
     /// - Throws: `CLIError` if an input cannot be read; `ExitCode` 2 if a line is not a job, a name is not UTF-8, or a
     ///   job of the ledger is left out.
     func run() async throws {
-        let builder = try options.jobBuilder(batch: "dry-run", selection, roots: roots, files: files)
+        let builder = try options.jobBuilder(
+            batch: "dry-run",
+            selection,
+            roots: roots,
+            files: files,
+            objectURL: objectURL
+        )
         let thread = try ReadingThread(selection, builder, remote)
         let total = Mutex(Summary())
         do {

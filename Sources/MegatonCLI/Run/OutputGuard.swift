@@ -82,10 +82,13 @@ struct OutputGuard: Sendable {
         } catch {
             return  // The coordinator refuses the job with this error.
         }
-        if isOwn, let reason = template.problem(with: job.labels) ?? refusal(template, output) {
+        // The workers know the buckets that objects may be written to, and their properties.
+        let isObject = template.bucket != nil
+        if isOwn, let reason = template.problem(with: job.labels) ?? (isObject ? nil : refusal(template, output)) {
             job.refused = reason
             return
         }
+        if isObject { return }
         if mayReplaceInput(job, template) { job.replace = Job.Replacement.nothing }
     }
 

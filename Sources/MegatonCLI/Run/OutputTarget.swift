@@ -9,21 +9,46 @@ enum OutputTarget: Sendable, Equatable {
     case directory(String)
     /// Shards that the client writes, in a directory.
     case shards(String)
+    /// Objects beneath `s3://bucket/prefix`.
+    case objects(String)
 
     private static let shardPrefix = "tar:"
 
-    /// - Parameter text: a path, or `tar:` and a path.
+    private static let objectPrefix = "s3://"
+
+    /// - Parameter text: a path, `tar:` and a path, or `s3://bucket/prefix`.
     init(_ text: String) {
-        self =
-            text.hasPrefix(Self.shardPrefix)
-            ? .shards(String(text.dropFirst(Self.shardPrefix.count))) : .directory(text)
+        if text.hasPrefix(Self.shardPrefix) {
+            self = .shards(String(text.dropFirst(Self.shardPrefix.count)))
+        } else {
+            self = text.lowercased().hasPrefix(Self.objectPrefix) ? .objects(text) : .directory(text)
+        }
     }
 
-    /// The directory.
-    var path: String {
+    /// The directory; nil for objects.
+    var directory: String? {
         switch self {
         case .directory(let path), .shards(let path): path
+        case .objects: nil
         }
+    }
+
+    /// The bucket and the prefix of objects, as `--allow-bucket` names them; nil for files and shards.
+    ///
+    /// - Throws: `ValidationError` if there is no such bucket.
+    func bucket() throws -> OutputBucket? {
+        guard case .objects(let text) = self else { return nil }
+        do throws(JobError) {
+            return try OutputBucket(String(text.dropFirst(Self.objectPrefix.count)))
+        } catch {
+            throw ValidationError("--output \(text): \(error.message)")
+        }
+    }
+
+    /// The beginning of the objects' output template; nil for files and shards.
+    var objectURL: String? {
+        guard let bucket = try? bucket() else { return nil }
+        return Self.objectPrefix + FileNames.encoded(bucket.description) + "/"
     }
 
     var isShards: Bool { if case .shards = self { true } else { false } }
@@ -35,7 +60,7 @@ extension BatchOptions {
     /// - Throws: `ValidationError` if they contradict each other.
     func checkOutput(_ output: String?) throws {
         let target = output.map(OutputTarget.init)
-        if target?.path.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
+        if target?.directory?.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
         try OptionRange.check("--shard-size", shardSize, 1...1_048_576, " MiB")
         try OptionRange.check("--shard-count", shardCount, 1...1_000_000)
         guard target?.isShards == true else {
@@ -44,7 +69,8 @@ extension BatchOptions {
                     "\(shardSize != nil ? "--shard-size" : "--shard-count") is for shards: --output tar:DIR."
                 )
             }
-            return try checkName(output: target?.path)
+            _ = try target?.bucket()
+            return try checkName(output: output)
         }
         if name != nil {
             throw ValidationError(
