@@ -10,6 +10,8 @@ final class PixelSampler {
 
     private var grid: UnsafeMutablePointer<megaton_vips_samples>?
     private var bands = 0
+    /// Size of the image that the samples show, before it was scaled.
+    private var source = PixelSize(width: 1, height: 1)
 
     init() {}
 
@@ -23,8 +25,11 @@ final class PixelSampler {
     var isUsed: Bool { grid != nil }
 
     /// The same image, the first frame of which is sampled when it is computed. Only the first image is sampled, and no
-    /// image whose samples are neither 8 nor 16 bits of gray or RGB: it is returned unchanged.
-    func sampling(_ image: VipsImage) throws(VipsError) -> VipsImage {
+    /// image whose samples are neither 8 nor 16 bits of gray or RGB: it is returned unchanged. All of the image must be
+    /// computed afterwards.
+    ///
+    /// - Parameter source: Size of the image before it was scaled: a rendition may have another aspect.
+    func sampling(_ image: VipsImage, of source: PixelSize) throws(VipsError) -> VipsImage {
         guard grid == nil, image.canBeSampled else { return image }
         let size = image.size
         let (across, down) = (min(size.width, Self.side), min(size.height, Self.side))
@@ -42,14 +47,12 @@ final class PixelSampler {
             )
         )
         grid = made
-        bands = image.bands
+        (bands, self.source) = (image.bands, source)
         return try VipsImage.make { megaton_vips_sample(image.pointer, made, $0) }
     }
 
     /// The sampled image; nil if none was.
-    ///
-    /// - Parameter source: Size of the whole source, upright: renditions may have another aspect.
-    func image(of source: PixelSize) -> SmallImage? {
+    var image: SmallImage? {
         guard let grid = grid?.pointee else { return nil }
         let sampled = PixelSize(width: Int(grid.across), height: Int(grid.down))
         return SmallImage(grid.samples, sampled, bands: bands, to: SmallImage.size(of: source))

@@ -106,7 +106,8 @@ package struct VipsEngine: RenderEngine {
         var base = first
         if pass.steps.count > 1 {
             // Without the profile: colors are sRGB already and must not be converted again.
-            base = try sampler.sampling(first.keeping(pass.keepsProfile ? [.copyright, .profile] : .copyright))
+            let bare = try first.keeping(pass.keepsProfile ? [.copyright, .profile] : .copyright)
+            base = try sampler.sampling(bare, of: plan.probe.uprightSize)
                 .inMemory(stop: limit)
                 .readInOrder()
         }
@@ -114,12 +115,12 @@ package struct VipsEngine: RenderEngine {
         var images: [Int: EncodedImage] = [:]
         for index in plan.fromLargeToSmall(pass) {
             let step = plan.steps[index]
-            let image = try arrange(try pyramid.make(step.scaled, limit), step, sampler, limit)
+            let image = try arrange(try pyramid.make(step.scaled, limit), step, plan, sampler, limit)
             var rendition = step.rendition
             if !pass.keepsProfile { rendition.profile = .srgb }
             images[index] = EncodedImage(data: try image.encode(rendition, stop: limit), size: image.size)
         }
-        let pixels = sampler.image(of: plan.probe.uprightSize).map(PixelFacts.init)
+        let pixels = sampler.image.map(PixelFacts.init)
         return pass.steps.compactMap { index in
             images[index].map { image in
                 var image = image
@@ -158,11 +159,14 @@ package struct VipsEngine: RenderEngine {
     private func arrange(
         _ scaled: VipsImage,
         _ step: RenderPlan.Step,
+        _ plan: RenderPlan,
         _ sampler: PixelSampler,
         _ limit: VipsImage.Stop
     ) throws(VipsError) -> VipsImage {
         let isHeld = step.needsMemory || (!sampler.isUsed && step.isHeldForFacts)
-        var image = try sampler.sampling(scaled.eightBit())
+        var image = try scaled.eightBit()
+        // Encoding a crop reads only a part of an image that is not held.
+        if isHeld || step.crop == nil { image = try sampler.sampling(image, of: plan.probe.uprightSize) }
         if isHeld { image = try image.inMemory(stop: limit) }
         let rendition = step.rendition
         image = try image.turned(by: rendition)
@@ -171,6 +175,7 @@ package struct VipsEngine: RenderEngine {
             image = try image.mapFrames { frame throws(VipsError) in
                 try frame.extract(place.left, place.top, crop.size)
             }
+            image = try sampler.sampling(image, of: crop.size)
         }
         if !rendition.format.hasAlpha { image = try image.flattened(rendition.background) }
         if let canvas = step.canvas {

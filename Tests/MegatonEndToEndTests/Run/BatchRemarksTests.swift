@@ -26,6 +26,7 @@ import Testing
             skipped: 0,
             excluded: 0,
             notRetried: RetryLedger.NotRetried(),
+            hasOtherSamples: false,
             wasInterrupted: wasInterrupted,
             ranOutOfTime: false,
             openJobs: summary.open,

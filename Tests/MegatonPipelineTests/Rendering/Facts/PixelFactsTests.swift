@@ -118,6 +118,17 @@ import Testing
         #expect(Self.isNear(try Self.facts(image, several, engine: engine).dominantColor, 20, 40, 200))
     }
 
+    /// An image too large to be held is sampled where it is encoded: in its crop, without gaps.
+    @Test func aLargeCropIsSampledItself() throws {
+        let image = TestImage.png(width: 300, height: 100) { x, _ in
+            (100..<200).contains(x) ? (250, 220, 30, 255) : (20, 40, 200, 255)
+        }
+        let large = Rendition(width: 1600, height: 1600, fit: .cover, enlarge: true)
+        let facts = try Self.facts(image, [large])
+        #expect(Self.isNear(facts.dominantColor, 250, 220, 30))
+        #expect(try #require(facts.thumbHash)[4] & 128 == 0, "the crop is a square")
+    }
+
     /// Facts about pixels are upright; the size is that of the stored image.
     @Test(arguments: [RenderEngineChoice.planes, .vips])
     func turnedImagesAreUpright(_ engine: RenderEngineChoice) throws {
