@@ -27,7 +27,7 @@ struct RunCommand: AsyncParsableCommand {
               megaton run jobs.jsonl -o thumbs --ledger - | jq -r 'select(.status == "failed") | .source'
               megaton run --retry-failed thumbs/megaton-ledger.jsonl
 
-            Outputs go beneath --output and --allow-root only. An output replaces an image of its own format; to \
+            Outputs go beneath --output, --allow-root and --allow-bucket only. An output replaces an image of its own format; to \
             replace any other file, give --overwrite. An input is never replaced. Lines of a .txt list and of standard \
             input name sources; jobs come from a .jsonl list and from --jobs-from.
 
@@ -204,7 +204,7 @@ struct RunCommand: AsyncParsableCommand {
             fileExtensions: worker.fileExtensions,
             roots: outputRoots([output, retried].compactMap { $0 }),
             files: worker.access.credentials.map { [$0] } ?? [],
-            objectURL: target?.objectURL,
+            objects: try target?.bucket(),
             remote: try batch.remoteInputs(worker.access)
         ).run()
     }
@@ -241,6 +241,13 @@ struct RunCommand: AsyncParsableCommand {
                         + "of this run to its own workers."
                 )
             }
+            if others > 0 && workers != nil, let bucket = try target?.bucket() {
+                Terminal.error(
+                    "megaton: \(Counted.of(others, "other worker")) of the cluster \(others == 1 ? "shares" : "share") "
+                        + "these jobs and may not know the bucket: without --allow-bucket \(bucket) and a credential for "
+                        + "it, a job fails there. --queue NAME keeps the jobs of this run to its own workers."
+                )
+            }
             if status.livingWorkers.isEmpty && workers == nil {
                 Terminal.error(
                     "megaton: the cluster has no worker; the jobs wait until one starts. Start megaton worker, or give "
@@ -272,7 +279,11 @@ struct RunCommand: AsyncParsableCommand {
         _ deadline: ContinuousClock.Instant?
     ) async throws -> BatchRun {
         let name = ProcessIdentity.batch("run")
-        let selection = batch.selection(output: paths.output, fileExtensions: worker.fileExtensions)
+        let selection = batch.selection(
+            output: paths.output,
+            objects: try target?.bucket(),
+            fileExtensions: worker.fileExtensions
+        )
         return try await BatchRun(
             batch,
             batch: name,
@@ -282,7 +293,7 @@ struct RunCommand: AsyncParsableCommand {
                 selection,
                 roots: outputRoots(paths.outputRoots),
                 files: [paths.ledger] + (worker.access.credentials.map { [$0] } ?? []),
-                objectURL: target?.objectURL,
+                objects: try target?.bucket(),
                 samples: shards?.known
             ),
             showsLogs: shownLevel != nil,

@@ -199,7 +199,7 @@ struct WorkerOptions: ParsableArguments {
             do throws(JobError) {
                 _ = try OutputBucket(bucket)
             } catch {
-                throw ValidationError("--allow-bucket: \(error.message)")
+                throw ValidationError("--allow-bucket: \(error.message).")
             }
         }
         for (option, root) in allowRoot.map({ ("--allow-root", $0) }) + allowRead.map({ ("--allow-read", $0) }) {

@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import MegatonCluster
 import MegatonCommandLine
+import MegatonPipeline
 
 /// Destination of a batch's outputs: the value of `--output`.
 enum OutputTarget: Sendable, Equatable {
@@ -33,22 +34,20 @@ enum OutputTarget: Sendable, Equatable {
         }
     }
 
-    /// The bucket and the prefix of objects, as `--allow-bucket` names them; nil for files and shards.
+    /// The bucket and the prefix of objects; nil for files and shards.
     ///
-    /// - Throws: `ValidationError` if there is no such bucket.
+    /// - Throws: `ValidationError` if there can be no such bucket.
     func bucket() throws -> OutputBucket? {
         guard case .objects(let text) = self else { return nil }
-        do throws(JobError) {
-            return try OutputBucket(String(text.dropFirst(Self.objectPrefix.count)))
-        } catch {
-            throw ValidationError("--output \(text): \(error.message)")
+        // A URL, as an input is.
+        guard let decoded = String(text.dropFirst(Self.objectPrefix.count)).removingPercentEncoding else {
+            throw ValidationError("--output \(text) has a broken percent-encoding: write %25 for a percent sign.")
         }
-    }
-
-    /// The beginning of the objects' output template; nil for files and shards.
-    var objectURL: String? {
-        guard let bucket = try? bucket() else { return nil }
-        return Self.objectPrefix + FileNames.encoded(bucket.description) + "/"
+        do throws(JobError) {
+            return try OutputBucket(decoded)
+        } catch {
+            throw ValidationError("--output \(text): \(error.message).")
+        }
     }
 
     var isShards: Bool { if case .shards = self { true } else { false } }
@@ -69,7 +68,7 @@ extension BatchOptions {
                     "\(shardSize != nil ? "--shard-size" : "--shard-count") is for shards: --output tar:DIR."
                 )
             }
-            _ = try target?.bucket()
+            if let bucket = try target?.bucket() { try refuseInput(bucket) }
             return try checkName(output: output)
         }
         if name != nil {
@@ -78,6 +77,20 @@ extension BatchOptions {
             )
         }
         if dryRun { throw ValidationError("--dry-run does not go with --output tar:DIR; leave --output out.") }
+    }
+
+    /// - Throws: `ValidationError` if the objects are an input too.
+    private func refuseInput(_ output: OutputBucket) throws {
+        for input in inputs {
+            // Invalid URLs are refused by the reader of the inputs.
+            guard let url = URL(string: input), let prefix = try? S3Prefix(url), output.isSame(as: prefix) else {
+                continue
+            }
+            throw ValidationError(
+                "--output s3://\(output)/ is also an input: the next run would read the outputs of this one. Name "
+                    + "another prefix."
+            )
+        }
     }
 
     /// Opens the shards in a directory, which is created.

@@ -22,7 +22,9 @@ package struct OutputTemplate: Sendable, Hashable {
             do throws(ImagePipeline.Error) {
                 _ = try S3Location(bucket: bucket, key: "key")
             } catch {
-                throw JobError("output names no bucket: \(error.message)")
+                throw JobError(
+                    "output names no bucket: the name of one has \(OutputBucket.rule), without placeholders"
+                )
             }
             guard rest.count > bucket.count + 1, !rest.hasSuffix("/") else {
                 throw JobError(
@@ -84,8 +86,8 @@ package struct OutputTemplate: Sendable, Hashable {
         String(decoding: source.utf8.prefix("data:".utf8.count), as: UTF8.self).lowercased() == "data:"
     }
 
-    /// The absolute path for one rendition; for an object its URL. Parts that derive from the source or the job cannot lead out of the
-    /// template's directory: they lose `..`, slashes and control characters.
+    /// The absolute path for one rendition; for an object its URL. Parts that derive from the source or the job cannot
+    /// lead out of the template's directory: they lose `..`, slashes and control characters.
     ///
     /// - Parameters:
     ///   - id: of the job.

@@ -12,7 +12,7 @@ struct OutputWriter: Sendable {
     /// - Parameters:
     ///   - results: with absolute paths, or URLs of objects.
     ///   - template: the job's output.
-    /// - Returns: paths of files that were made from a newer original and stay.
+    /// - Returns: paths of files, and URLs of objects, that were made from a newer original and stay.
     /// - Throws: `.forbidden`, `.outputExists`, `.diskFull` or `.outputFailed`, or `.cancelled`.
     func write(
         _ results: [(path: String, response: RenditionResponse)],
@@ -41,21 +41,25 @@ struct OutputWriter: Sendable {
                 location: Self.location(result.path),
                 data: result.response.data,
                 format: result.response.rendition.format,
-                sha256: result.response.checksum ?? Checksum.sha256(result.response.data)
+                sha256: result.response.checksum ?? Checksum.sha256(result.response.data),
+                version: OutputVersion(result.response)
             )
         }
         let object = source.flatMap { $0.scheme?.lowercased() == "s3" ? try? S3Location($0) : nil }
-        try await objects.write(places, replacing: replacement, source: object)
-        return []
+        return try await objects.write(places, replacing: replacement, source: object)
     }
 
     private static func location(_ path: String) throws(ImagePipeline.Error) -> S3Location {
-        guard let url = URL(string: path) else {
+        do throws(ImagePipeline.Error) {
+            guard let url = URL(string: path) else {
+                throw ImagePipeline.Error(.invalidURL, "it is not a URL.")
+            }
+            return try S3Location(url)
+        } catch {
             throw ImagePipeline.Error(
                 .forbidden,
-                "The output \(FieldProblem.quoted(path)) is not the URL of an object."
+                "The output \(FieldProblem.quoted(path)) is no object: \(error.message)"
             )
         }
-        return try S3Location(url)
     }
 }

@@ -116,7 +116,14 @@ extension Worker {
         loader.connectTimeout = configuration.connectTimeout
         loader.lowSpeedTime = configuration.stallTimeout
         loader.maximumHostConnections = max(loader.maximumHostConnections, configuration.concurrency)
-        return ObjectOutput(store: S3Store(DataLoader(loader)), buckets: buckets)
+        // A job's next attempt would have to render again.
+        var retries = RetryingDataLoader.Policy()
+        let isRetryable = retries.isRetryable
+        // 501: the store does not know the request's condition.
+        retries.isRetryable = { ($0 as? ImagePipeline.Error)?.status != 501 && isRetryable($0) }
+        retries.holdsBody = true
+        let store = S3Store(decorated: RetryingDataLoader(DataLoader(loader), retries))
+        return ObjectOutput(store: store, buckets: buckets)
     }
 
     /// Time limit of a request that writes 16 MiB, at 2 Mbit/s.

@@ -148,7 +148,7 @@ extension Worker {
                 return "A worker's renderConcurrency must be at least 1, not \(renderConcurrency)."
             }
             for bucket in outputBuckets {
-                do throws(JobError) { _ = try OutputBucket(bucket) } catch { return "outputBuckets: \(error.message)" }
+                do throws(JobError) { _ = try OutputBucket(bucket) } catch { return "outputBuckets: \(error.message)." }
             }
             if lease < .seconds(1) { return "A worker's lease must be at least 1 second, not \(lease)." }
             return nil

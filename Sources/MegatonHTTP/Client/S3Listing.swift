@@ -110,7 +110,8 @@ private final class S3PageParser: NSObject, XMLParserDelegate {
         let (parser, reader) = (XMLParser(data: data), S3PageParser())
         parser.shouldResolveExternalEntities = false
         parser.delegate = reader
-        guard parser.parse(), reader.isWhole else { return nil }
+        // The parser of Linux can return true for a document that ends early.
+        guard parser.parse(), parser.parserError == nil, reader.isWhole, reader.path.isEmpty else { return nil }
         if reader.isEncoded { reader.page.keys = reader.page.keys.map(decoded) }
         return reader.page
     }

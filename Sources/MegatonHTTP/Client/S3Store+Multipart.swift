@@ -9,13 +9,14 @@ extension S3Store {
     /// Maximum size of the answers to requests about parts, bytes.
     private static let answerLimit = 64 * 1024
 
-    /// Stores an object: with one request, or in parts if it is large. Parts of an upload that fails are deleted.
-    package func write(_ object: Object, onlyIfAbsent: Bool) async throws(ImageError) {
-        guard object.data.count > Self.singleLimit else { return try await put(object, onlyIfAbsent: onlyIfAbsent) }
+    /// Stores an object: with one request, or in parts if it is large. Parts of an upload that fails or is cancelled are
+    /// deleted.
+    package func write(_ object: Object, if condition: Condition) async throws(ImageError) {
+        guard object.data.count > Self.singleLimit else { return try await put(object, if: condition) }
         let upload = try await begin(object)
         do throws(ImageError) {
             let tags = try await uploadParts(object, of: upload)
-            try await complete(object, tags, of: upload, onlyIfAbsent: onlyIfAbsent)
+            try await complete(object, tags, of: upload, if: condition)
         } catch {
             await abort(object.location, upload)
             throw error
@@ -57,20 +58,21 @@ extension S3Store {
         _ object: Object,
         _ tags: [String],
         of upload: String,
-        onlyIfAbsent: Bool
+        if condition: Condition
     ) async throws(ImageError) {
         let parts = tags.enumerated().map { index, tag in
             "<Part><PartNumber>\(index + 1)</PartNumber><ETag>\(tag.replacing("\"", with: "&quot;"))</ETag></Part>"
         }
         var request = request("POST", object.location, query: "uploadId=\(upload)")
         request.setValue("application/xml", forHTTPHeaderField: "Content-Type")
-        if onlyIfAbsent { request.setValue("*", forHTTPHeaderField: "If-None-Match") }
+        request.require(condition)
         request.httpBody = Data("<CompleteMultipartUpload>\(parts.joined())</CompleteMultipartUpload>".utf8)
         let answer = try await loader.data(for: request, limit: Self.answerLimit).data
         // A store may find the error after it has sent the status 200.
         guard String(decoding: answer, as: UTF8.self).contains("<CompleteMultipartUploadResult") else {
             var error = Self.badAnswer(object.location, "the end of an upload in parts", isRetryable: true)
             error.excerpt = S3Problem.excerpt(answer)
+            if S3Problem.code(of: error) == "PreconditionFailed" { error.status = 412 }
             throw error
         }
     }

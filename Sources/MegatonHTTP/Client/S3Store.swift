@@ -9,8 +9,20 @@ public struct S3Store: Sendable {
         package var size: Int?
         /// The media type.
         package var contentType: String?
-        /// The field `x-amz-meta-sha256`, which this program writes.
+        /// The strong entity tag, with its quotes; nil if the store does not say.
+        package var entityTag: String?
+        /// SHA-256 of the content, 64 hex digits; nil unless this program has written the object.
         package var sha256: String?
+        /// The version that the object was written with.
+        package var version: String?
+    }
+
+    /// Result of a look at the store.
+    package enum Lookup: Sendable, Equatable {
+        case found(Properties)
+        case absent
+        /// The store does not say: a write shows the reason.
+        case unknown
     }
 
     /// An object to write.
@@ -18,21 +30,43 @@ public struct S3Store: Sendable {
         let location: S3Location
         let data: Data
         let contentType: String
-        /// 64 hex digits.
         let sha256: String?
+        let version: String?
 
-        package init(_ data: Data, at location: S3Location, contentType: String, sha256: String? = nil) {
+        /// - Parameters:
+        ///   - sha256: of the data, 64 hex digits, kept as `x-amz-meta-sha256`.
+        ///   - version: kept as `x-amz-meta-megaton-version`.
+        package init(
+            _ data: Data,
+            at location: S3Location,
+            contentType: String,
+            sha256: String? = nil,
+            version: String? = nil
+        ) {
             self.data = data
             self.location = location
             self.contentType = contentType
             self.sha256 = sha256
+            self.version = version
         }
+    }
+
+    /// State of the store in which an object is written; the store refuses it with status 412 otherwise.
+    package enum Condition: Sendable, Equatable {
+        case always
+        /// There is no object.
+        case absent
+        /// The object has this entity tag.
+        case unchanged(String)
     }
 
     let loader: any DataLoading
 
     /// - Parameter loader: its policy must have `s3` among its schemes.
     public init(_ loader: DataLoader) { self.loader = loader }
+
+    /// - Parameter loader: a decorator of a ``DataLoader`` whose policy has `s3` among its schemes.
+    package init(decorated loader: any DataLoading) { self.loader = loader }
 
     /// Stores an object atomically and replaces an existing one.
     ///
@@ -46,40 +80,44 @@ public struct S3Store: Sendable {
         to location: S3Location,
         contentType: String = "application/octet-stream"
     ) async throws(ImageError) {
-        try await put(Object(data, at: location, contentType: contentType), onlyIfAbsent: false)
+        try await put(Object(data, at: location, contentType: contentType), if: .always)
     }
 
     /// Stores an object with one request.
-    ///
-    /// - Parameter onlyIfAbsent: whether the store refuses it, with status 412, if there is an object.
-    package func put(_ object: Object, onlyIfAbsent: Bool) async throws(ImageError) {
+    func put(_ object: Object, if condition: Condition) async throws(ImageError) {
         var request = request("PUT", object.location)
         request.httpBody = object.data
         request.describe(object)
-        if onlyIfAbsent { request.setValue("*", forHTTPHeaderField: "If-None-Match") }
+        request.require(condition)
         // A successful response has no body, and an error only a few lines.
         _ = try await loader.data(for: request, limit: CurlRequest.headerLimit)
     }
 
-    /// The properties of an object.
+    /// Looks an object up, without its content.
     ///
-    /// - Returns: nil if there is no object, or if the credential may not know that.
-    /// - Throws: `.httpStatus` or a network error.
-    package func properties(of location: S3Location) async throws(ImageError) -> Properties? {
+    /// - Throws: an error that may pass, such as one of the network, or `.cancelled`.
+    package func lookup(_ location: S3Location) async throws(ImageError) -> Lookup {
         let response: URLResponse?
         do throws(ImageError) {
             response = try await loader.data(for: request("HEAD", location), limit: CurlRequest.headerLimit).response
         } catch {
-            // Without s3:ListBucket the answer for a missing object is 403. The write shows whether it is allowed.
-            if [.notFound, .accessDenied].contains(error.code) { return nil }
+            if error.code == .notFound { return .absent }
+            // The answer has no body with the reason. It is 403 for a missing object, too, if the credential has no
+            // s3:ListBucket.
+            if error.status != nil && !error.isRetryable { return .unknown }
             throw error
         }
-        guard let response = response as? HTTPURLResponse else { return nil }
+        guard let response = response as? HTTPURLResponse else { return .unknown }
         func field(_ name: String) -> String? { response.value(forHTTPHeaderField: name) }
-        return Properties(
-            size: field("Content-Length").flatMap { Int($0) },
-            contentType: field("Content-Type"),
-            sha256: field("x-amz-meta-sha256")
+        return .found(
+            Properties(
+                size: field("Content-Length").flatMap { Int($0) },
+                contentType: field("Content-Type"),
+                // A weak one, of a proxy, never matches.
+                entityTag: field("ETag").flatMap { $0.hasPrefix("W/") ? nil : $0 },
+                sha256: field(URLRequest.sha256Field),
+                version: field(URLRequest.versionField)
+            )
         )
     }
 
@@ -92,17 +130,9 @@ public struct S3Store: Sendable {
 
     /// The error of a write in words: event, object, reason and remedy.
     ///
-    /// - Returns: an error with the code `.outputExists` if the object must not be replaced, and `.outputFailed`
-    ///   otherwise. It may be tried again if the store is busy or cannot be reached.
+    /// - Returns: an error with the code `.outputFailed`, which is retryable if the store is busy or cannot be reached.
     package static func explained(_ error: ImageError, _ location: S3Location) -> ImageError {
         if error.code == .cancelled { return error }
-        if error.status == 412 {
-            return ImageError(
-                .outputExists,
-                "\(location) has other content, and the job may not replace it (\"replace\": \"none\").",
-                isRetryable: false
-            )
-        }
         let reason = S3Problem.reason(of: error, bucket: location.bucket, permission: "s3:PutObject")
         // 409 is that of two conditional writes at the same time.
         return ImageError(
@@ -116,9 +146,22 @@ public struct S3Store: Sendable {
 }
 
 extension URLRequest {
+    fileprivate static let sha256Field = "x-amz-meta-sha256"
+    fileprivate static let versionField = "x-amz-meta-megaton-version"
+
     /// Sets the header fields that an object keeps.
     mutating func describe(_ object: S3Store.Object) {
         setValue(object.contentType, forHTTPHeaderField: "Content-Type")
-        if let sha256 = object.sha256 { setValue(sha256, forHTTPHeaderField: "x-amz-meta-sha256") }
+        if let sha256 = object.sha256 { setValue(sha256, forHTTPHeaderField: Self.sha256Field) }
+        if let version = object.version { setValue(version, forHTTPHeaderField: Self.versionField) }
+    }
+
+    /// Sets the header field of a condition.
+    mutating func require(_ condition: S3Store.Condition) {
+        switch condition {
+        case .always: break
+        case .absent: setValue("*", forHTTPHeaderField: "If-None-Match")
+        case .unchanged(let tag): setValue(tag, forHTTPHeaderField: "If-Match")
+        }
     }
 }
