@@ -27,9 +27,9 @@ struct RunCommand: AsyncParsableCommand {
               megaton run jobs.jsonl -o thumbs --ledger - | jq -r 'select(.status == "failed") | .source'
               megaton run --retry-failed thumbs/megaton-ledger.jsonl
 
-            Outputs go beneath --output, --allow-root and --allow-bucket only. An output replaces an image of its own format; to \
-            replace any other file, give --overwrite. An input is never replaced. Lines of a .txt list and of standard \
-            input name sources; jobs come from a .jsonl list and from --jobs-from.
+            Outputs go beneath --output, --allow-root and --allow-bucket only. An output replaces an image of its own \
+            format; to replace any other file, give --overwrite. An input is never replaced by a file. Lines of a .txt \
+            list and of standard input name sources; jobs come from a .jsonl list and from --jobs-from.
 
             Exit codes: 0 all jobs are done, 2 some failed, were cancelled or could not be repeated (the ledger says \
             which, and why), 64 wrong usage, 69 Redis or an input is not reachable, 70 workers cannot start or \
@@ -244,8 +244,8 @@ struct RunCommand: AsyncParsableCommand {
             if others > 0 && workers != nil, let bucket = try target?.bucket() {
                 Terminal.error(
                     "megaton: \(Counted.of(others, "other worker")) of the cluster \(others == 1 ? "shares" : "share") "
-                        + "these jobs and may not know the bucket: without --allow-bucket \(bucket) and a credential for "
-                        + "it, a job fails there. --queue NAME keeps the jobs of this run to its own workers."
+                        + "these jobs and may not know the bucket: without --allow-bucket \(bucket) and a credential "
+                        + "for it, a job fails there. --queue NAME keeps the jobs of this run to its own workers."
                 )
             }
             if status.livingWorkers.isEmpty && workers == nil {

@@ -190,8 +190,8 @@ package struct ObjectOutput: Sendable {
             if type.prefix(while: { $0 != ";" && $0 != " " }).lowercased() == object.format.mediaType { return }
             throw refusal(
                 of: object,
-                "exists and has the type \(type.prefix(100)), not \(object.format.mediaType), and is not replaced. Name "
-                    + "another output, or replace it with --overwrite (\"replace\": \"all\" in a job)"
+                "exists and has the type \(type.prefix(100)), not \(object.format.mediaType), and is not replaced. "
+                    + "Name another output, or replace it with --overwrite (\"replace\": \"all\" in a job)"
             )
         }
     }

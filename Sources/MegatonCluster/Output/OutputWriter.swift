@@ -32,8 +32,8 @@ struct OutputWriter: Sendable {
         guard let objects else {
             throw ImagePipeline.Error(
                 .forbidden,
-                "The output \(results.first?.path ?? bucket) is an object, and this worker may write to no bucket; give "
-                    + "\(bucket), or a prefix of its keys, with --allow-bucket."
+                "The output \(results.first?.path ?? bucket) is an object, and this worker may write to no bucket; "
+                    + "give \(bucket), or a prefix of its keys, with --allow-bucket."
             )
         }
         let places = try results.map { result throws(ImagePipeline.Error) in

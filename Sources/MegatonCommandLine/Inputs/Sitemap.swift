@@ -55,7 +55,9 @@ struct Sitemap: Equatable {
         let isValid = parser.parse()
         if let failure = reader.failure { throw failure }
         // The parser of Linux can return true for a document that ends early.
-        guard isValid, parser.parserError == nil, reader.isWhole else { throw Failure(reason: "is not valid XML, line \(parser.lineNumber)") }
+        guard isValid, parser.parserError == nil, reader.isWhole else {
+            throw Failure(reason: "is not valid XML, line \(parser.lineNumber)")
+        }
         self = reader.sitemap
     }
 

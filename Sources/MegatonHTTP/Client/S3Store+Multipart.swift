@@ -9,8 +9,8 @@ extension S3Store {
     /// Maximum size of the answers to requests about parts, bytes.
     private static let answerLimit = 64 * 1024
 
-    /// Stores an object: with one request, or in parts if it is large. Parts of an upload that fails or is cancelled are
-    /// deleted.
+    /// Stores an object: with one request, or in parts if it is large. Parts of an upload that fails or is cancelled
+    /// are deleted.
     package func write(_ object: Object, if condition: Condition) async throws(ImageError) {
         guard object.data.count > Self.singleLimit else { return try await put(object, if: condition) }
         let upload = try await begin(object)

@@ -168,17 +168,32 @@ import Testing
         let loader = try loader(moto)
         let store = S3Store(loader)
         let location = try S3Location(bucket: MotoServer.bucket, key: "parts/b c+d.webp")
-        #expect(try await store.properties(of: location) == nil)
+        #expect(try await store.lookup(location) == .absent)
         let data = Data((0..<S3Store.singleLimit + 12345).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 12) })
-        let sha256 = String(repeating: "5a", count: 32)
-        let object = S3Store.Object(data, at: location, contentType: "image/webp", sha256: sha256)
-        try await store.write(object, onlyIfAbsent: false)
+        let (sha256, version) = (String(repeating: "5a", count: 32), "1000.5 5a")
+        func object(_ data: Data) -> S3Store.Object {
+            S3Store.Object(data, at: location, contentType: "image/webp", sha256: sha256, version: version)
+        }
+        try await store.write(object(data), if: .absent)
         #expect(await LoadProbe.load(location.url, with: loader).data == data)
-        let properties = try await store.properties(of: location)
-        #expect(properties == .init(size: data.count, contentType: "image/webp", sha256: sha256))
+        guard case .found(let found) = try await store.lookup(location) else {
+            Issue.record("the object is not found")
+            return
+        }
+        #expect(found.size == data.count && found.contentType == "image/webp")
+        #expect(found.sha256 == sha256 && found.version == version)
+        let tag = try #require(found.entityTag)
+        for condition in [S3Store.Condition.absent, .unchanged("\"0\"")] {
+            let error = await #expect(throws: ImagePipeline.Error.self) {
+                try await store.write(object(Data("x".utf8)), if: condition)
+            }
+            #expect(error?.status == 412, "\(condition)")
+        }
+        try await store.write(object(Data("x".utf8)), if: .unchanged(tag))
+        #expect(await LoadProbe.load(location.url, with: loader).data == Data("x".utf8))
         let nowhere = try S3Location(bucket: "no-such-bucket", key: "k")
         let error = await #expect(throws: ImagePipeline.Error.self) {
-            try await store.write(S3Store.Object(Data("x".utf8), at: nowhere, contentType: "a/b"), onlyIfAbsent: false)
+            try await store.write(S3Store.Object(Data("x".utf8), at: nowhere, contentType: "a/b"), if: .always)
         }
         let explained = S3Store.explained(try #require(error), nowhere)
         #expect(explained.code == .outputFailed && !explained.isRetryable, "\(explained)")
