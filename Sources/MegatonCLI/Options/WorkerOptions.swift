@@ -239,6 +239,7 @@ struct WorkerOptions: ParsableArguments {
             // For a source, the option that allows reading only.
             "add one to the roots of Configuration.fileAccess": "give its directory with --allow-read",
             "add one to the output roots of Configuration.fileAccess": "give its directory with --allow-root",
+            ObjectOutput.remedy: "allow the bucket, or a prefix of its keys, with --allow-bucket",
             "AddressPolicy.allowsPrivate": "--allow-private",
             "add it to AddressPolicy.ports": "give it with --allow-port",
             "Set Configuration.renderEngine to .vips": "Give --engine vips",

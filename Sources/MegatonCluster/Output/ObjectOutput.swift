@@ -38,6 +38,9 @@ package struct ObjectOutput: Sendable {
         let knowsConditions = Atomic(true)
     }
 
+    /// The end of a message about an object that is not allowed.
+    package static let remedy = "add the bucket, or a prefix of its keys, to Worker.Configuration.outputBuckets"
+
     private let store: S3Store
     private let buckets: [OutputBucket]
     private let abilities = Abilities()
@@ -86,8 +89,7 @@ package struct ObjectOutput: Sendable {
         let known = buckets.isEmpty ? "none" : buckets.map(\.description).joined(separator: ", ")
         throw ImagePipeline.Error(
             .forbidden,
-            "The output \(location) is outside of the buckets that this worker may write to (\(known)); give "
-                + "\(location.bucket), or a prefix of its keys, with --allow-bucket."
+            "The output \(location) is outside of the buckets that this worker may write to (\(known)); \(Self.remedy)."
         )
     }
 

@@ -21,7 +21,7 @@ struct OutputWriter: Sendable {
     ) async throws(ImagePipeline.Error) -> [String] {
         let source = URL(string: job.source)
         let replacement = job.replace ?? .images
-        guard let bucket = template.bucket else {
+        if template.bucket == nil {
             return try await files.write(
                 results.map { ($0.path, $0.response.data) },
                 replacing: replacement,
@@ -32,8 +32,8 @@ struct OutputWriter: Sendable {
         guard let objects else {
             throw ImagePipeline.Error(
                 .forbidden,
-                "The output \(results.first?.path ?? bucket) is an object, and this worker may write to no bucket; "
-                    + "give \(bucket), or a prefix of its keys, with --allow-bucket."
+                "The output \(results.first?.path ?? "") is an object, and this worker may write to no bucket; "
+                    + "\(ObjectOutput.remedy)."
             )
         }
         let places = try results.map { result throws(ImagePipeline.Error) in

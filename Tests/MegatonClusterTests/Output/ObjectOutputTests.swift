@@ -223,7 +223,7 @@ import Testing
             let error = await #expect(throws: ImagePipeline.Error.self) {
                 try await output.write([try Self.object(key, Data())], replacing: .all, source: nil)
             }
-            #expect(error?.code == .forbidden && error?.message.contains("--allow-bucket") == true)
+            #expect(error?.code == .forbidden && error?.message.contains("outputBuckets") == true)
             #expect(store.requests.isEmpty)
         }
     }
