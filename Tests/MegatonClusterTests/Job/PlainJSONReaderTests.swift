@@ -100,6 +100,8 @@ struct PlainJSONReaderTests {
         metadata.notes = ["the image is damaged", ""]
         metadata.generation = "3w5e11264sgsf"
         metadata.facts = "AQID"
+        (metadata.fetched, metadata.rendition) = (1_795_338_000.5, "thumb")
+        metadata.source = "https://example.org/a.jpg"
         return CacheEntry.Header(length: 5, checksum: checksum, metadata: metadata)
     }
 

@@ -13,7 +13,7 @@ import Testing
     private let key = CacheKey(.rendition, ["versions"])
 
     private func entry(_ byte: UInt8, fetched: Double?, lifetime: Double = 60) -> CachedData {
-        var metadata = CachedData.Metadata(type: "image/png", width: 1, height: 1, lifetime: lifetime)
+        var metadata = CachedData.Metadata(type: "image/png", etag: "\"e\"", width: 1, height: 1, lifetime: lifetime)
         metadata.fetched = fetched
         return CachedData(data: Data([byte]), metadata: metadata)
     }

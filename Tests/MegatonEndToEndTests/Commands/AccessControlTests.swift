@@ -47,7 +47,7 @@ import Testing
     // MARK: - The lists and the sources
 
     /// Commands that belong to another word, as in ACL rules.
-    private static let containers: Set<String> = ["CLIENT", "CLUSTER", "CONFIG", "MEMORY", "SCRIPT"]
+    private static let containers: Set<String> = ["CLIENT", "CLUSTER", "CONFIG", "MEMORY", "OBJECT", "SCRIPT"]
     /// Not in the lists: Redis always allows AUTH and HELLO, SELECT is for other databases, and sentinels have users of
     /// their own.
     private static let exempt: Set<String> = ["auth", "hello", "select", "sentinel"]
@@ -55,9 +55,10 @@ import Testing
     private static let cacheFolders: Set<String> = ["SharedCache"]
     /// Commands of the folder Inspection that go to the cache Redis, and of those the ones that go there only.
     private static let inspectedInCache: Set<String> = [
-        "config|get", "get", "info", "memory|usage", "ping", "scan", "script|load", "time", "unlink",
+        "config|get", "get", "info", "memory|usage", "object|freq", "ping", "scan", "script|load", "time",
+        "unlink",
     ]
-    private static let inspectedOnlyInCache: Set<String> = ["memory|usage", "scan"]
+    private static let inspectedOnlyInCache: Set<String> = ["memory|usage", "object|freq", "scan"]
 
     private func matches(_ pattern: String, _ text: String) throws -> [[String]] {
         let expression = try NSRegularExpression(pattern: pattern)

@@ -115,22 +115,18 @@ import Testing
         ("list.csv", "url\n", ["--input-format", "xls"], "must be csv, tsv,"),
     ]
 
-    @Test(arguments: faults)
-    func aListWithoutTheColumnsEndsTheRun(
-        _ name: String,
-        _ text: String,
-        _ options: [String],
-        _ message: String
-    ) async throws {
-        let home = try RunTests.Home()
-        let list = try home.directory.write(Data(text.utf8), to: name)
-        for extra in [[], ["--dry-run"]] {
-            let ending = try await home.run([list] + options + extra)
-            #expect(ending.code == 64 && ending.errors.contains(message), "\(ending.errors)")
+    @Test func aListWithoutTheColumnsEndsTheRun() async throws {
+        try await inPairs(Self.faults) { (name, text, options, message) in
+            let home = try RunTests.Home()
+            let list = try home.directory.write(Data(text.utf8), to: name)
+            for extra in [[], ["--dry-run"]] {
+                let ending = try await home.run([list] + options + extra)
+                #expect(ending.code == 64 && ending.errors.contains(message), "\(ending.errors)")
+            }
+            #expect(!FileManager.default.fileExists(atPath: home.output))
+            let submit = await (try home.megaton(["submit", list, "--redis", "redis://127.0.0.1:1"] + options)).ending()
+            #expect(submit.code == 64 && submit.errors.contains(message), "\(submit.errors)")
         }
-        #expect(!FileManager.default.fileExists(atPath: home.output))
-        let submit = await (try home.megaton(["submit", list, "--redis", "redis://127.0.0.1:1"] + options)).ending()
-        #expect(submit.code == 64 && submit.errors.contains(message), "\(submit.errors)")
     }
 
     @Test func delimitersAndFormatsAreFound() throws {

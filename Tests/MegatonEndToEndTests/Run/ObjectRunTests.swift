@@ -70,12 +70,15 @@ import Testing
         }
     }
 
-    @Test(arguments: [
+    private static let impossibleBuckets: [(options: [String], words: String)] = [
         (["-o", "s3://x"], "is neither a bucket nor bucket/prefix"), (["-o", "s3://"], "is neither a bucket"),
-        (["-o", "/tmp/x", "--allow-bucket", "A"], "--allow-bucket"),
-    ])
-    func aBucketThatCannotBeIsWrongUsage(_ options: [String], _ words: String) async throws {
-        let ending = await (try ProgramUnderTest.megaton(["run", "/tmp"] + options)).ending()
-        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+        (["-o", "s3://thumbs/%"], "write %25"), (["-o", "/tmp/x", "--allow-bucket", "A"], "--allow-bucket"),
+    ]
+
+    @Test func aBucketThatCannotBeIsWrongUsage() async throws {
+        try await inPairs(Self.impossibleBuckets) { (options, words) in
+            let ending = await (try ProgramUnderTest.megaton(["run", "/tmp"] + options)).ending()
+            #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+        }
     }
 }

@@ -68,7 +68,7 @@ import Testing
         #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
     }
 
-    @Test(arguments: [
+    private static let contradictions: [(options: [String], words: String)] = [
         (["--rendition", "width=256,width=300"], "width is given twice"), (["--size", "x"], "not \"x\""),
         (["--size", ""], "--size"), (["--size", "1x2x3"], "--size"), (["--size", "0"], "width"),
         (["--log-level", "loud"], "--log-level"), (["--exclude", ""], "--exclude"),
@@ -79,14 +79,17 @@ import Testing
         (["--allow-type", "tiff,svg"], "repeat"), (["--allow-source", "ftp://x"], "ftp is never fetched"),
         (["--timeout", "nan"], "more than 0"),
         (["--ledger", "-", "--json"], "standard output"), (["--size", "16", "--size", "16x16"], "share the name"),
-    ])
-    func contradictoryOptionsAreWrongUsage(_ options: [String], _ words: String) async throws {
-        let ending = await (try ProgramUnderTest.megaton(["run", "/tmp", "-o", "/tmp/x"] + options)).ending()
-        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+    ]
+
+    @Test func contradictoryOptionsAreWrongUsage() async throws {
+        try await inPairs(Self.contradictions) { (options, words) in
+            let ending = await (try ProgramUnderTest.megaton(["run", "/tmp", "-o", "/tmp/x"] + options)).ending()
+            #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+        }
     }
 
     /// Fault: they had no effect without a word, and the errors of the jobs recommended just these options.
-    @Test(arguments: [
+    private static let withoutEffectOnACluster: [(options: [String], words: String)] = [
         (["--allow-read", "/tmp"], "--allow-read has no effect with --redis and without --workers"),
         (["--allow-private", "--fetch-timeout", "9"], "--allow-private, --fetch-timeout have no effect with --redis"),
         (["--credentials", "/no/such"], "Start megaton worker with --credentials, or give --workers N"),
@@ -94,17 +97,20 @@ import Testing
         (["--allow-source", "h"], "--allow-source has"),
         (["--allow-port", "81"], "--allow-port has"), (["--memory", "900"], "--memory has no effect"),
         (["--cache-size", "64", "--workers", "1"], "--cache-size has no effect with --redis: it is the size of the"),
-    ])
-    func anOptionWithoutEffectOnAClusterIsRefused(_ options: [String], _ words: String) async throws {
-        let run = ["run", "/tmp", "-o", "/tmp/x", "--redis", "redis://127.0.0.1:1"]
-        let ending = await (try ProgramUnderTest.megaton(run + options)).ending()
-        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
-        let cluster = ["MEGATON_REDIS": "redis://127.0.0.1:1"]
-        let other = await (try ProgramUnderTest.megaton(run.dropLast(2) + options, environment: cluster)).ending()
-        #expect(other.code == 64 && other.errors.contains("no effect with MEGATON_REDIS"), "\(other.errors)")
-        // These two decide what the run itself selects and allows.
-        let useful = run + ["--allow-type", "tiff", "--allow-root", "/tmp"]
-        #expect(await (try ProgramUnderTest.megaton(useful)).ending().code == 69, "no Redis listens there")
+    ]
+
+    @Test func anOptionWithoutEffectOnAClusterIsRefused() async throws {
+        try await inPairs(Self.withoutEffectOnACluster) { (options, words) in
+            let run = ["run", "/tmp", "-o", "/tmp/x", "--redis", "redis://127.0.0.1:1"]
+            let ending = await (try ProgramUnderTest.megaton(run + options)).ending()
+            #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+            let cluster = ["MEGATON_REDIS": "redis://127.0.0.1:1"]
+            let other = await (try ProgramUnderTest.megaton(run.dropLast(2) + options, environment: cluster)).ending()
+            #expect(other.code == 64 && other.errors.contains("no effect with MEGATON_REDIS"), "\(other.errors)")
+            // These two decide what the run itself selects and allows.
+            let useful = run + ["--allow-type", "tiff", "--allow-root", "/tmp"]
+            #expect(await (try ProgramUnderTest.megaton(useful)).ending().code == 69, "no Redis listens there")
+        }
     }
 
     /// Fault: "cannot be created: File exists".

@@ -247,7 +247,7 @@ import Testing
         #expect(!ending.errors.contains("\u{1B}") && ending.errors.contains(#"\u{1B}[31mx.jpg"#), "\(ending.errors)")
     }
 
-    @Test(arguments: [
+    private static let wrongUsages: [(arguments: [String], word: String)] = [
         (["run"], "input"), (["run", "x.jpg"], "--output"),
         (["run", "/no/such.jpg", "--output", "/tmp/x"], "no such file"),
         (["run", "/tmp", "--output", "/tmp/x", "--size", "big"], "256x256"),
@@ -277,12 +277,15 @@ import Testing
         (["submit", "/tmp", "--redis", "redis://h", "--wait", "--ledger", ""], "--ledger is empty"),
         (["worker", "--redis", "redis://h", "--history", ""], "--history is empty"),
         (["coordinator", "--redis", "redis://h", "--presets", ""], "--presets is empty"),
-    ])
-    func wrongUsageIsSaidAndExits64(_ arguments: [String], _ word: String) async throws {
-        let home = try Home()
-        let ending = await (try home.megaton(arguments)).ending()
-        #expect(ending.code == 64)
-        #expect(ending.errors.contains(word), "\(ending.errors)")
+    ]
+
+    @Test func wrongUsageIsSaidAndExits64() async throws {
+        try await inPairs(Self.wrongUsages) { (arguments, word) in
+            let home = try Home()
+            let ending = await (try home.megaton(arguments)).ending()
+            #expect(ending.code == 64)
+            #expect(ending.errors.contains(word), "\(ending.errors)")
+        }
     }
 
     @Test func withoutRedisItExits69() async throws {

@@ -8,8 +8,8 @@ import Testing
 
 /// The images that watermarks may name, and their part in the keys of a pipeline.
 @Suite(.timeLimit(.minutes(2))) struct WatermarksTests {
-    private static func logo(_ red: UInt8, _ side: Int = 4) -> Data {
-        TestImage.png(width: side, height: side) { _, _ in (red, 0, 0, 255) }
+    private static func logo(_ red: UInt8, width: Int = 4) -> Data {
+        TestImage.png(width: width, height: 4) { _, _ in (red, 0, 0, 255) }
     }
 
     private func watermarks(_ files: [String: Data]) throws -> Watermarks {
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test func aLargeImageIsScaledDown() throws {
-        let marks = try watermarks(["wide.png": Self.logo(200, 3000)])
+        let marks = try watermarks(["wide.png": Self.logo(200, width: 3000)])
         var rendition = Rendition(width: 5)
         rendition.watermark = .init(.image("wide.png"))
         #expect(try Watermarks.resolve(rendition, in: marks).watermark?.overlay?.size.width == 2048)

@@ -11,7 +11,8 @@
 -- published to near caches.
 
 local entryKey, flightKey = KEYS[1], KEYS[2]
-local owner, leaseTime, fetched = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local owner, leaseTime, asked = ARGV[1], ARGV[2], ARGV[3]
+local fetched = tonumber(asked)
 
 local e = redis.call('HMGET', entryKey, 'm', 't', 'v')
 local f = redis.call('HMGET', flightKey, 'o', 't', 'v')
@@ -21,7 +22,7 @@ if (tonumber(version or '') or 0) > fetched or (tonumber(f[3] or '') or 0) > fet
 local t = redis.call('TIME')
 local last = math.max(tonumber(e[2] or '0'), tonumber(f[2] or '0'))
 local token = string.format('%.0f', math.max(t[1] * 1000000 + t[2], last + 1))
-redis.call('HSET', flightKey, 'o', owner, 't', token, 'v', ARGV[3])
+redis.call('HSET', flightKey, 'o', owner, 't', token, 'v', asked)
 if e[2] then redis.call('HSET', flightKey, 'r', '1') end
 redis.call('PEXPIRE', flightKey, leaseTime)
 return {'lead', token, (e[2] or f[1]) and '1' or '0'}

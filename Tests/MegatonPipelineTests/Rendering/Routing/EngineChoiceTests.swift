@@ -245,7 +245,7 @@ import Testing
         #expect(RenderPlan(probe, [Rendition(width: 100)]).cost.bytes >= 8000 * 4000 * 3)
     }
 
-    /// What is said of a rendition before it is rendered is what the router does.
+    /// The engine that is named before a rendition is made is the one that the router chooses.
     @Test func theForecastNamesTheEngineAndTheReason() throws {
         let jpeg = try Self.jpeg.get()
         let small = Rendition(width: 50)

@@ -1,11 +1,10 @@
-import Foundation
-import MegatonCluster
-import MegatonRedis
+internal import Foundation
+package import MegatonRedis
 
 /// The first entries of a shared cache in some order, found in one scan with little memory.
-struct CacheRanking: Sendable {
+package struct CacheRanking: Sendable {
     /// An order of entries.
-    enum Order: String, Sendable, CaseIterable {
+    package enum Order: String, Sendable, CaseIterable {
         /// The largest first.
         case bytes
         /// Those first that were read most often lately. Redis counts that with an LFU policy only.
@@ -25,14 +24,14 @@ struct CacheRanking: Sendable {
     private let caches: [RedisClient]
 
     /// - Parameter caches: the servers of the cache.
-    init(caches: [RedisClient]) { self.caches = caches }
+    package init(caches: [RedisClient]) { self.caches = caches }
 
     /// - Parameters:
     ///   - limit: maximum number of entries.
     ///   - selection: entries that are ranked; nil ranks all.
     ///   - progress: called after each step with the number of entries examined.
     /// - Throws: if Redis cannot be read, or does not count reads.
-    func first(
+    package func first(
         _ limit: Int,
         by order: Order,
         of selection: CacheSelection? = nil,
