@@ -27,9 +27,9 @@ struct RunCommand: AsyncParsableCommand {
               megaton run jobs.jsonl -o thumbs --ledger - | jq -r 'select(.status == "failed") | .source'
               megaton run --retry-failed thumbs/megaton-ledger.jsonl
 
-            Outputs go beneath --output and --allow-root only. An output replaces an image of its own format; to \
-            replace any other file, give --overwrite. An input is never replaced. Lines of a .txt list and of standard \
-            input name sources; jobs come from a .jsonl list and from --jobs-from.
+            Outputs go beneath --output, --allow-root and --allow-bucket only. An output replaces an image of its own \
+            format; to replace any other file, give --overwrite. An input is never replaced by a file. Lines of a .txt \
+            list and of standard input name sources; jobs come from a .jsonl list and from --jobs-from.
 
             Exit codes: 0 all jobs are done, 2 some failed, were cancelled or could not be repeated (the ledger says \
             which, and why), 64 wrong usage, 69 Redis or an input is not reachable, 70 workers cannot start or \
@@ -43,7 +43,7 @@ struct RunCommand: AsyncParsableCommand {
 
     @Option(
         name: [.long, .customShort("o")],
-        help: ArgumentHelp("Output directory, or tar:DIR for shards.", valueName: "dir")
+        help: ArgumentHelp("Output directory, tar:DIR for shards, or s3://bucket/prefix/.", valueName: "dir")
     )
     var output: String?
 
@@ -190,11 +190,13 @@ struct RunCommand: AsyncParsableCommand {
     private func preparedPaths() async throws -> RunPaths {
         let thread = ThreadPool(name: "megaton-paths", count: 1)
         defer { thread.stop() }
-        return try await thread.run { try RunPaths(batch, output: target?.path, writesFiles: target?.isShards != true) }
+        return try await thread.run {
+            try RunPaths(batch, output: target?.directory, writesFiles: target?.isShards != true)
+        }
     }
 
     private func dryRun() async throws {
-        let output = try output.map { try RunPaths.checked($0, inputs: batch.inputs) }
+        let output = try (target?.directory).map { try RunPaths.checked($0, inputs: batch.inputs) }
         let retried = batch.retryFailed.map { RetryLedger(path: $0).directory }
         try await DryRun(
             batch,
@@ -202,6 +204,7 @@ struct RunCommand: AsyncParsableCommand {
             fileExtensions: worker.fileExtensions,
             roots: outputRoots([output, retried].compactMap { $0 }),
             files: worker.access.credentials.map { [$0] } ?? [],
+            objects: try target?.bucket(),
             remote: try batch.remoteInputs(worker.access)
         ).run()
     }
@@ -238,6 +241,13 @@ struct RunCommand: AsyncParsableCommand {
                         + "of this run to its own workers."
                 )
             }
+            if others > 0 && workers != nil, let bucket = try target?.bucket() {
+                Terminal.error(
+                    "megaton: \(Counted.of(others, "other worker")) of the cluster \(others == 1 ? "shares" : "share") "
+                        + "these jobs and may not know the bucket: without --allow-bucket \(bucket) and a credential "
+                        + "for it, a job fails there. --queue NAME keeps the jobs of this run to its own workers."
+                )
+            }
             if status.livingWorkers.isEmpty && workers == nil {
                 Terminal.error(
                     "megaton: the cluster has no worker; the jobs wait until one starts. Start megaton worker, or give "
@@ -269,7 +279,11 @@ struct RunCommand: AsyncParsableCommand {
         _ deadline: ContinuousClock.Instant?
     ) async throws -> BatchRun {
         let name = ProcessIdentity.batch("run")
-        let selection = batch.selection(output: paths.output, fileExtensions: worker.fileExtensions)
+        let selection = batch.selection(
+            output: paths.output,
+            objects: try target?.bucket(),
+            fileExtensions: worker.fileExtensions
+        )
         return try await BatchRun(
             batch,
             batch: name,
@@ -279,6 +293,7 @@ struct RunCommand: AsyncParsableCommand {
                 selection,
                 roots: outputRoots(paths.outputRoots),
                 files: [paths.ledger] + (worker.access.credentials.map { [$0] } ?? []),
+                objects: try target?.bucket(),
                 samples: shards?.known
             ),
             showsLogs: shownLevel != nil,
@@ -371,6 +386,7 @@ struct RunCommand: AsyncParsableCommand {
     ) throws -> WorkerFleet {
         let roots =
             paths.outputRoots.flatMap { ["--allow-root", $0] } + paths.readRoots.flatMap { ["--allow-read", $0] }
+            + (try target?.bucket().map { ["--allow-bucket", $0.description] } ?? [])
         // The processes share the processors equally.
         let threads = max(1, ProcessInfo.processInfo.activeProcessorCount / count)
         return WorkerFleet(

@@ -10,7 +10,8 @@ struct SubmitCommand: AsyncParsableCommand {
         commandName: "submit",
         abstract: "Push jobs to a cluster.",
         discussion: """
-            Paths are those of the workers: file: sources and --output must be beneath directories that they allow.
+            Paths are those of the workers: file: sources and --output must be beneath directories that they allow, \
+            and objects in buckets that they allow.
             An output replaces an image of its own format; to replace any other file, give --overwrite.
             \(RedisOptions.environmentHelp)
 
@@ -28,8 +29,8 @@ struct SubmitCommand: AsyncParsableCommand {
     @Option(
         name: [.long, .customShort("o")],
         help: ArgumentHelp(
-            "Output directory on the workers, or tar:DIR for shards that this command writes; without it the outputs "
-                + "stay in the cache.",
+            "Output directory on the workers, tar:DIR for shards that this command writes, or s3://bucket/prefix/; "
+                + "without it the outputs stay in the cache.",
             valueName: "dir"
         )
     )
@@ -79,11 +80,16 @@ struct SubmitCommand: AsyncParsableCommand {
             try options.check()
             if !wait && !options.quiet { try StandardStreams.requireOutput(for: "the name of the batch") }
             Terminal.isQuiet = options.quiet
-            let directory = (target?.path).map(FileNames.absolutePath)
+            let directory = (target?.directory).map(FileNames.absolutePath)
             let isSharded = target?.isShards ?? false
             if options.dryRun {
                 let remote = try options.remoteInputs(access)
-                return try await DryRun(options, output: directory, remote: remote).run()
+                return try await DryRun(
+                    options,
+                    output: directory,
+                    objects: try target?.bucket(),
+                    remote: remote
+                ).run()
             }
             let shutdown = ShutdownSignal()
             let name = batch ?? ProcessIdentity.batch("submit")
@@ -110,7 +116,7 @@ struct SubmitCommand: AsyncParsableCommand {
                 : nil
             let shards = isSharded ? try await options.shardOutput(directory, ledger) : nil
             defer { shards?.close() }
-            let selection = options.selection(output: directory)
+            let selection = options.selection(output: directory, objects: try target?.bucket())
             let run = try await BatchRun(
                 options,
                 batch: name,
@@ -121,6 +127,7 @@ struct SubmitCommand: AsyncParsableCommand {
                     roots: nil,
                     files: path.map { [$0] } ?? [],
                     delay: delay,
+                    objects: try target?.bucket(),
                     samples: shards?.known
                 ),
                 address: address,

@@ -309,8 +309,13 @@ struct BatchOptions: ParsableArguments {
     ///
     /// - Parameters:
     ///   - output: the output directory, absolute.
+    ///   - objects: destination of the outputs if they are objects.
     ///   - fileExtensions: file extensions that are selected in directories.
-    func selection(output: String?, fileExtensions: Set<String> = InputReader.defaultFileExtensions) -> InputSelection {
+    func selection(
+        output: String?,
+        objects: OutputBucket? = nil,
+        fileExtensions: Set<String> = InputReader.defaultFileExtensions
+    ) -> InputSelection {
         var selection = InputSelection(
             arguments: inputs,
             jobLists: jobsFrom,
@@ -319,6 +324,7 @@ struct BatchOptions: ParsableArguments {
             fileExtensions: fileExtensions,
             exclusions: Exclusions(exclude)
         )
+        selection.objects = objects
         lists.apply(to: &selection)
         return selection
     }

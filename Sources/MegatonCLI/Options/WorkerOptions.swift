@@ -25,6 +25,15 @@ struct WorkerOptions: ParsableArguments {
     )
     var allowRead: [String] = []
 
+    @Option(
+        name: .customLong("allow-bucket"),
+        help: ArgumentHelp(
+            "Write s3: outputs to this bucket, or beneath this prefix of its keys. Repeatable.",
+            valueName: "bucket[/prefix]"
+        )
+    )
+    var allowBucket: [String] = []
+
     @OptionGroup var access: SourceAccessOptions
 
     @Option(
@@ -186,6 +195,13 @@ struct WorkerOptions: ParsableArguments {
                 "--allow-type must be tiff, svg or jxl, not \"\(type)\"; repeat the option for several types."
             )
         }
+        for bucket in allowBucket {
+            do throws(JobError) {
+                _ = try OutputBucket(bucket)
+            } catch {
+                throw ValidationError("--allow-bucket: \(error.message).")
+            }
+        }
         for (option, root) in allowRoot.map({ ("--allow-root", $0) }) + allowRead.map({ ("--allow-read", $0) }) {
             var isDirectory: ObjCBool = false
             guard FileManager.default.fileExists(atPath: root, isDirectory: &isDirectory), isDirectory.boolValue else {
@@ -218,10 +234,12 @@ struct WorkerOptions: ParsableArguments {
     func apply(to configuration: inout Worker.Configuration, logger: Logger) throws {
         configuration.roots = roots
         configuration.readRoots = allowRead.map(FileNames.absolutePath)
+        configuration.outputBuckets = allowBucket
         configuration.optionNames = [
             // For a source, the option that allows reading only.
             "add one to the roots of Configuration.fileAccess": "give its directory with --allow-read",
             "add one to the output roots of Configuration.fileAccess": "give its directory with --allow-root",
+            ObjectOutput.remedy: "allow the bucket, or a prefix of its keys, with --allow-bucket",
             "AddressPolicy.allowsPrivate": "--allow-private",
             "add it to AddressPolicy.ports": "give it with --allow-port",
             "Set Configuration.renderEngine to .vips": "Give --engine vips",
@@ -342,7 +360,8 @@ struct WorkerOptions: ParsableArguments {
             ("--stall-timeout", stallTimeout != usual.stallTimeout),
             ("--connect-timeout", connectTimeout != usual.connectTimeout),
         ]
-        return (allowRead.isEmpty ? [] : ["--allow-read"]) + (readsSources ? [] : access.names)
+        return (allowRead.isEmpty ? [] : ["--allow-read"]) + (allowBucket.isEmpty ? [] : ["--allow-bucket"])
+            + (readsSources ? [] : access.names)
             + options.filter(\.isGiven).map(\.name) + limits.names(beside: usual.limits)
     }
 
@@ -353,6 +372,7 @@ struct WorkerOptions: ParsableArguments {
     /// fraction of the default, but at least 512 MiB, so that one large image fits.
     func arguments(workers: Int) -> [String] {
         var arguments = allowRoot.flatMap { ["--allow-root", $0] } + allowRead.flatMap { ["--allow-read", $0] }
+        arguments += allowBucket.flatMap { ["--allow-bucket", $0] }
         let share = memory.map { max(1, $0 / workers) } ?? max(512, (MemoryBudget.process.bytes / workers) >> 20)
         arguments += ["--memory", String(share)]
         arguments += access.arguments + allowType.flatMap { ["--allow-type", $0] }

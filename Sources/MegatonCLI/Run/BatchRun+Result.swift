@@ -41,7 +41,7 @@ extension BatchRun {
         /// Jobs that a retry left out of its ledger.
         let notRetried: RetryLedger.NotRetried
         /// Whether jobs were left out because the shards have them.
-        let hasOtherSamples: Bool
+        var hasOtherSamples = false
         let wasInterrupted: Bool
         /// Whether `--timeout` caused the interruption.
         let ranOutOfTime: Bool

@@ -12,6 +12,7 @@ struct DryRun: Sendable {
     private let roots: [String]?
     private let files: [String]
     private let remote: RemoteInputs?
+    private let objects: OutputBucket?
 
     /// The object that `--json` prints.
     private struct Summary: Codable {
@@ -35,6 +36,7 @@ struct DryRun: Sendable {
     ///   - fileExtensions: file extensions that are selected in directories.
     ///   - roots: directories that outputs may go to; nil leaves that to the workers.
     ///   - files: files beside the inputs that no output may replace.
+    ///   - objects: destination of the outputs if they are objects; nil for files.
     ///   - remote: nil if no input is read over the network.
     init(
         _ options: BatchOptions,
@@ -42,19 +44,27 @@ struct DryRun: Sendable {
         fileExtensions: Set<String> = InputReader.defaultFileExtensions,
         roots: [String]? = nil,
         files: [String] = [],
+        objects: OutputBucket? = nil,
         remote: RemoteInputs? = nil
     ) {
         self.options = options
-        selection = options.selection(output: output, fileExtensions: fileExtensions)
+        selection = options.selection(output: output, objects: objects, fileExtensions: fileExtensions)
         self.roots = roots
         self.files = files
         self.remote = remote
+        self.objects = objects
     }
 
     /// - Throws: `CLIError` if an input cannot be read; `ExitCode` 2 if a line is not a job, a name is not UTF-8, or a
     ///   job of the ledger is left out.
     func run() async throws {
-        let builder = try options.jobBuilder(batch: "dry-run", selection, roots: roots, files: files)
+        let builder = try options.jobBuilder(
+            batch: "dry-run",
+            selection,
+            roots: roots,
+            files: files,
+            objects: objects
+        )
         let thread = try ReadingThread(selection, builder, remote)
         let total = Mutex(Summary())
         do {
@@ -102,7 +112,8 @@ struct DryRun: Sendable {
         for output in try outputs(of: job) {
             summary.outputs += 1
             var info = stat()
-            let exists = lstat(output, &info) == 0
+            // No file is at the URL of an object.
+            let exists = output.hasPrefix("/") && lstat(output, &info) == 0
             if exists { summary.existing += 1 }
             if options.json { continue }
             let note = !exists ? "" : job.replace == .nothing ? " (an input exists there)" : " (a file exists there)"

@@ -42,6 +42,8 @@ struct JobBuilder: Sendable {
         var presets: [String: [Rendition]] = [:]
         /// Absolute path of the output directory; nil keeps the results in the cache.
         var output: String?
+        /// Destination of the outputs if they are objects; nil for files.
+        var objects: OutputBucket?
         /// Names of the outputs below the directory; nil for those of the inputs.
         var names: OutputNames?
         var attempts: Int
@@ -76,7 +78,7 @@ struct JobBuilder: Sendable {
     init(_ settings: Settings, _ guardian: OutputGuard) {
         self.settings = settings
         self.guardian = guardian
-        outputURL = settings.output.map { FileNames.fileURL("\($0)/") }
+        outputURL = settings.objects?.url ?? settings.output.map { FileNames.fileURL("\($0)/") }
     }
 
     /// Creates the jobs of inputs that were read together.
@@ -335,6 +337,7 @@ extension BatchOptions {
     ///   - roots: directories that outputs may go to; nil leaves that to the workers.
     ///   - files: files beside the inputs that no output may replace.
     ///   - delay: seconds before which no job begins.
+    ///   - objects: destination of the outputs if they are objects; nil for files.
     ///   - samples: those of the shards, if the run writes some.
     func jobBuilder(
         batch: String,
@@ -342,6 +345,7 @@ extension BatchOptions {
         roots: [String]?,
         files: [String],
         delay: Double? = nil,
+        objects: OutputBucket? = nil,
         samples: KnownSamples? = nil
     ) throws -> JobBuilder {
         let known = try presets.load()
@@ -352,6 +356,7 @@ extension BatchOptions {
             preset: preset == nil ? presets.preset : nil,
             presets: known,
             output: samples == nil ? selection.output : nil,
+            objects: objects,
             names: try name.map(OutputNames.init),
             attempts: attempts,
             priority: Job.Priority(rawValue: priority) ?? .normal,

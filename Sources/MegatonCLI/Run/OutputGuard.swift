@@ -82,11 +82,13 @@ struct OutputGuard: Sendable {
         } catch {
             return  // The coordinator refuses the job with this error.
         }
-        if isOwn, let reason = template.problem(with: job.labels) ?? refusal(template, output) {
+        // For objects, the workers decide: they know their buckets, and look each object up.
+        let isObject = template.bucket != nil
+        if isOwn, let reason = template.problem(with: job.labels) ?? (isObject ? nil : refusal(template, output)) {
             job.refused = reason
             return
         }
-        if mayReplaceInput(job, template) { job.replace = Job.Replacement.nothing }
+        if !isObject && mayReplaceInput(job, template) { job.replace = Job.Replacement.nothing }
     }
 
     private mutating func refusal(_ template: OutputTemplate, _ output: String) -> String? {

@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import MegatonCluster
 import MegatonCommandLine
+import MegatonPipeline
 
 /// Destination of a batch's outputs: the value of `--output`.
 enum OutputTarget: Sendable, Equatable {
@@ -9,20 +10,43 @@ enum OutputTarget: Sendable, Equatable {
     case directory(String)
     /// Shards that the client writes, in a directory.
     case shards(String)
+    /// Objects beneath `s3://bucket/prefix`.
+    case objects(String)
 
     private static let shardPrefix = "tar:"
 
-    /// - Parameter text: a path, or `tar:` and a path.
+    private static let objectPrefix = "s3://"
+
+    /// - Parameter text: a path, `tar:` and a path, or `s3://bucket/prefix`.
     init(_ text: String) {
-        self =
-            text.hasPrefix(Self.shardPrefix)
-            ? .shards(String(text.dropFirst(Self.shardPrefix.count))) : .directory(text)
+        if text.hasPrefix(Self.shardPrefix) {
+            self = .shards(String(text.dropFirst(Self.shardPrefix.count)))
+        } else {
+            self = text.lowercased().hasPrefix(Self.objectPrefix) ? .objects(text) : .directory(text)
+        }
     }
 
-    /// The directory.
-    var path: String {
+    /// The directory; nil for objects.
+    var directory: String? {
         switch self {
         case .directory(let path), .shards(let path): path
+        case .objects: nil
+        }
+    }
+
+    /// The bucket and the prefix of objects; nil for files and shards.
+    ///
+    /// - Throws: `ValidationError` if there can be no such bucket.
+    func bucket() throws -> OutputBucket? {
+        guard case .objects(let text) = self else { return nil }
+        // A URL, as an input is.
+        guard let decoded = String(text.dropFirst(Self.objectPrefix.count)).removingPercentEncoding else {
+            throw ValidationError("--output \(text) has a broken percent-encoding: write %25 for a percent sign.")
+        }
+        do throws(JobError) {
+            return try OutputBucket(decoded)
+        } catch {
+            throw ValidationError("--output \(text): \(error.message).")
         }
     }
 
@@ -35,7 +59,7 @@ extension BatchOptions {
     /// - Throws: `ValidationError` if they contradict each other.
     func checkOutput(_ output: String?) throws {
         let target = output.map(OutputTarget.init)
-        if target?.path.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
+        if target?.directory?.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
         try OptionRange.check("--shard-size", shardSize, 1...1_048_576, " MiB")
         try OptionRange.check("--shard-count", shardCount, 1...1_000_000)
         guard target?.isShards == true else {
@@ -44,7 +68,8 @@ extension BatchOptions {
                     "\(shardSize != nil ? "--shard-size" : "--shard-count") is for shards: --output tar:DIR."
                 )
             }
-            return try checkName(output: target?.path)
+            if let bucket = try target?.bucket() { try refuseInput(bucket) }
+            return try checkName(output: output)
         }
         if name != nil {
             throw ValidationError(
@@ -52,6 +77,20 @@ extension BatchOptions {
             )
         }
         if dryRun { throw ValidationError("--dry-run does not go with --output tar:DIR; leave --output out.") }
+    }
+
+    /// - Throws: `ValidationError` if the objects are an input too.
+    private func refuseInput(_ output: OutputBucket) throws {
+        for input in inputs {
+            // Invalid URLs are refused by the reader of the inputs.
+            guard let url = URL(string: input), let prefix = try? S3Prefix(url), output.isSame(as: prefix) else {
+                continue
+            }
+            throw ValidationError(
+                "--output s3://\(output)/ is also an input: the next run would read the outputs of this one. Name "
+                    + "another prefix."
+            )
+        }
     }
 
     /// Opens the shards in a directory, which is created.

@@ -46,8 +46,8 @@ public struct Job: Sendable, Hashable, Encodable {
     public var renditions: [Rendition]?
     /// Name of a list of renditions that the coordinator knows.
     public var preset: String?
-    /// `file:///…` with `{path} {stem} {name} {ext} {host} {hash} {width} {height} {id} {label.x}`; nil keeps the
-    /// results only in the cache.
+    /// `file:///…` or `s3://bucket/…` with `{path} {stem} {name} {ext} {host} {hash} {width} {height} {id} {label.x}`;
+    /// nil keeps the results only in the cache.
     public var output: String?
     /// The batch that counts the job. A batch of ``ClusterClient`` sets its own name.
     public var batch: String?

@@ -15,7 +15,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     public struct Output: Sendable, Hashable, Codable {
         /// The rendition's name.
         public var name: String
-        /// Absolute path; nil if the job names no output.
+        /// Absolute path, or the `s3:` URL of an object; nil if the job names no output.
         public var path: String?
         /// Pixels.
         public var width: Int

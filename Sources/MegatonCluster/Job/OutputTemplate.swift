@@ -2,21 +2,46 @@ internal import Crypto
 package import Foundation
 internal import MegatonPipeline
 
-/// Path of a job's results: a `file:` URL with placeholders.
+/// Path of a job's results: a `file:` URL, or `s3://bucket/key`, with placeholders.
 ///
 /// `{path}` the source's directory · `{stem}` its file name without the extension · `{name}` the rendition's name ·
 /// `{ext}` the extension of the format · `{host}` the source's host, as in DNS · `{hash}` 12 hex digits of the source ·
 /// `{width}` `{height}` of the result, pixels · `{id}` of the job · `{label.x}` the job's label `x`.
 package struct OutputTemplate: Sendable, Hashable {
     private let parts: [Part]
+    /// The bucket of objects; nil for files.
+    package let bucket: String?
+
+    private static let objectPrefix = "s3://"
 
     /// - Throws: `JobError` that names the fault of the template.
     package init(_ text: String) throws(JobError) {
+        if text.hasPrefix(Self.objectPrefix) {
+            let rest = text.dropFirst(Self.objectPrefix.count)
+            let bucket = String(rest.prefix { $0 != "/" })
+            do throws(ImagePipeline.Error) {
+                _ = try S3Location(bucket: bucket, key: "key")
+            } catch {
+                throw JobError(
+                    "output names no bucket: the name of one has \(OutputBucket.rule), without placeholders"
+                )
+            }
+            guard rest.count > bucket.count + 1, !rest.hasSuffix("/") else {
+                throw JobError(
+                    "output names no object of the bucket, as s3://\(bucket)/thumbs/{stem}-{name}.{ext} does"
+                )
+            }
+            self.bucket = bucket
+            parts = try Part.parts(of: rest.dropFirst(bucket.count), in: "output", decoding: Self.decode)
+            return
+        }
         guard text.hasPrefix("file:///") else {
             throw JobError(
-                "output must be a file: URL with an absolute path, like file:///srv/thumbs/{stem}-{name}.{ext}"
+                "output must be a file: URL with an absolute path, like file:///srv/thumbs/{stem}-{name}.{ext}, or an "
+                    + "object, like s3://bucket/{stem}-{name}.{ext}"
             )
         }
+        bucket = nil
         parts = try Part.parts(of: text.dropFirst("file://".count), in: "output", decoding: Self.decode)
     }
 
@@ -61,8 +86,8 @@ package struct OutputTemplate: Sendable, Hashable {
         String(decoding: source.utf8.prefix("data:".utf8.count), as: UTF8.self).lowercased() == "data:"
     }
 
-    /// The absolute path for one rendition. Parts that derive from the source or the job cannot lead out of the
-    /// template's directory: they lose `..`, slashes and control characters.
+    /// The absolute path for one rendition; for an object its URL. Parts that derive from the source or the job cannot
+    /// lead out of the template's directory: they lose `..`, slashes and control characters.
     ///
     /// - Parameters:
     ///   - id: of the job.
@@ -73,6 +98,20 @@ package struct OutputTemplate: Sendable, Hashable {
         size: PixelSize,
         id: String? = nil,
         labels: Job.Labels? = nil
+    ) -> String {
+        let path = filePath(source: source, rendition: rendition, size: size, id: id, labels: labels)
+        guard let bucket else { return path }
+        // A key is no path: it has no empty part at its beginning, and no part that a client would leave out.
+        let key = path.drop { $0 == "/" }.split(separator: "/").map { $0 == "." ? "_" : $0 }.joined(separator: "/")
+        return "\(Self.objectPrefix)\(bucket)/\(S3Location.encoded(key))"
+    }
+
+    private func filePath(
+        source: String,
+        rendition: Rendition,
+        size: PixelSize,
+        id: String?,
+        labels: Job.Labels?
     ) -> String {
         // The bytes of a data: URL are no path, and may be many.
         let isData = Self.isDataURL(source)

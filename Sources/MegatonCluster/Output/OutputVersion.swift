@@ -3,9 +3,9 @@ internal import MegatonPipeline
 
 /// The version of an output: which rendition of which original it is, and when the origin was asked for the original.
 ///
-/// It is kept in an extended attribute of the file, so that a job that began earlier with an older original does not
-/// replace the output of a later job. On a file system without extended attributes outputs have no version, and the
-/// last writer wins.
+/// It is kept in an extended attribute of the file, or in the metadata of the object, so that a job that began earlier
+/// with an older original does not replace the output of a later job. On a file system without extended attributes
+/// outputs have no version, and the last writer wins.
 struct OutputVersion: Sendable, Equatable {
     private static let attribute = "user.megaton.version"
     /// Maximum length of the attribute, bytes.
@@ -35,16 +35,24 @@ struct OutputVersion: Sendable, Equatable {
         var bytes = [UInt8](repeating: 0, count: Self.maximumSize)
         let count = fgetxattr(descriptor, Self.attribute, &bytes, bytes.count)
         guard count > 0 else { return nil }
-        let words = String(decoding: bytes.prefix(count), as: UTF8.self).split(separator: " ")
+        self.init(text: String(decoding: bytes.prefix(count), as: UTF8.self))
+    }
+
+    /// A version that was stored; nil if the text is none.
+    init?(text: String) {
+        let words = text.split(separator: " ")
         guard words.count == 2, let fetched = Double(words[0]),
             fetched <= Date().timeIntervalSince1970 + Self.tolerance
         else { return nil }
         self.init(fetched: fetched, rendition: String(words[1]))
     }
 
+    /// The version as it is stored.
+    var text: String { "\(fetched) \(rendition)" }
+
     /// Records the version of an open file.
     func set(of descriptor: Int32) {
-        let bytes = Array("\(fetched) \(rendition)".utf8)
+        let bytes = Array(text.utf8)
         // A file system without extended attributes refuses this, and the file is good without it.
         _ = Self.fsetxattr?(descriptor, Self.attribute, bytes, bytes.count, 0)
     }

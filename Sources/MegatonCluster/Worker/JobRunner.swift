@@ -8,6 +8,8 @@ package struct JobRunner: JobRunning {
     let credentials: Credentials
     let output: FileOutput
     let statistics: StatisticsRecorder
+    /// Writes outputs to S3; nil refuses them.
+    var objects: ObjectOutput?
     /// Damage of a source that is an error, if neither the rendition nor the job specifies it.
     var failOn = Rendition.FailOn.truncated
     /// As ``Worker/Configuration/optionNames``.
@@ -140,14 +142,10 @@ package struct JobRunner: JobRunning {
                     "Two renditions have the same output path; add {name} to the template."
                 )
             }
-            let source = URL(string: job.source).flatMap { $0.isFileURL ? $0.path(percentEncoded: false) : nil }
+            let results = zip(paths, responses).map { (path: $0 ?? "", response: $1) }
             try await metrics.timing(\.storing) { () async throws(ImagePipeline.Error) in
-                let kept = try await output.write(
-                    zip(paths, responses).map { ($0 ?? "", $1.data) },
-                    replacing: job.replace ?? .images,
-                    source: source,
-                    versions: responses.map { OutputVersion($0) }
-                )
+                let writer = OutputWriter(files: output, objects: objects)
+                let kept = try await writer.write(results, of: job, to: template)
                 metrics.add(notes: kept.map { "\($0) was made from a newer original and stays." })
             }
         }

@@ -102,6 +102,33 @@ extension Worker {
         return ImagePipeline(configuration: pipeline)
     }
 
+    /// Writes outputs to S3; nil if no bucket is allowed.
+    static func objectOutput(_ configuration: Configuration) -> ObjectOutput? {
+        // Invalid names have been refused: see `Configuration.validationError`.
+        let buckets = configuration.outputBuckets.compactMap { try? OutputBucket($0) }
+        if buckets.isEmpty { return nil }
+        var loader = DataLoader.Configuration()
+        loader.urlPolicy.schemes = ["s3"]
+        loader.addressPolicy = configuration.addressPolicy
+        loader.credentials = configuration.credentials
+        loader.s3 = configuration.s3
+        loader.timeout = max(configuration.fetchTimeout, uploadTimeout)
+        loader.connectTimeout = configuration.connectTimeout
+        loader.lowSpeedTime = configuration.stallTimeout
+        loader.maximumHostConnections = max(loader.maximumHostConnections, configuration.concurrency)
+        // A job's next attempt would have to render again.
+        var retries = RetryingDataLoader.Policy()
+        let isRetryable = retries.isRetryable
+        // 501: the store does not know the request's condition.
+        retries.isRetryable = { ($0 as? ImagePipeline.Error)?.status != 501 && isRetryable($0) }
+        retries.holdsBody = true
+        let store = S3Store(decorated: RetryingDataLoader(DataLoader(loader), retries))
+        return ObjectOutput(store: store, buckets: buckets)
+    }
+
+    /// Time limit of a request that writes 16 MiB, at 2 Mbit/s.
+    private static let uploadTimeout: Duration = .seconds(60)
+
     private static func urlPolicy(_ configuration: Configuration) -> URLPolicy {
         var policy = URLPolicy(sources: configuration.sources)
         let hasS3 = configuration.credentials.credentials.contains { credential in

@@ -55,6 +55,9 @@ extension Worker {
         public var roots: [String] = []
         /// Directories below which `file:` sources may be read, but no output is written.
         public var readRoots: [String] = []
+        /// Buckets that outputs may be written to, `bucket` or `bucket/prefix`, with the credential without a name that
+        /// is for the object.
+        public var outputBuckets: [String] = []
         /// Which data the shared cache stores.
         public var cachePolicy = ImagePipeline.DataCachePolicy.storeReused
         /// Whether another job, admitted and not ended, names the source of this one, whose original is then stored in
@@ -143,6 +146,9 @@ extension Worker {
             if concurrency < 1 { return "A worker's concurrency must be at least 1, not \(concurrency)." }
             if let renderConcurrency, renderConcurrency < 1 {
                 return "A worker's renderConcurrency must be at least 1, not \(renderConcurrency)."
+            }
+            for bucket in outputBuckets {
+                do throws(JobError) { _ = try OutputBucket(bucket) } catch { return "outputBuckets: \(error.message)." }
             }
             if lease < .seconds(1) { return "A worker's lease must be at least 1 second, not \(lease)." }
             return nil

@@ -115,6 +115,7 @@ public final class Worker: Sendable {
                 credentials: configuration.credentials,
                 output: FileOutput(access: configuration.fileAccess, threads: files),
                 statistics: statistics,
+                objects: Self.objectOutput(configuration),
                 failOn: configuration.failOn,
                 optionNames: configuration.optionNames,
                 isSourceShared: configuration.isSourceShared,

@@ -268,6 +268,7 @@ package struct InputReader {
         }
         do {
             let location = try S3Location(bucket: prefix.prefix.bucket, key: key)
+            if let output = selection.objects, output.isWithin(prefix.prefix), output.contains(location) { return nil }
             return .source(url: location.url.absoluteString, path: OutputPath.of(components))
         } catch {
             return .refused(line: key, reason: error.message, location: prefix.location)

@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCluster
 
 /// The inputs that the user named, and the patterns of files to leave out.
 package struct InputSelection: Sendable {
@@ -10,6 +11,8 @@ package struct InputSelection: Sendable {
     package var ledger: String?
     /// The output directory, absolute: images from an earlier run are not inputs.
     package var output: String?
+    /// Destination of the outputs if they are objects, which are not inputs either.
+    package var objects: OutputBucket?
     /// File extensions that are selected in directories.
     package var fileExtensions: Set<String>
     package var exclusions: Exclusions

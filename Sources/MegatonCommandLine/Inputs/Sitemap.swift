@@ -54,7 +54,10 @@ struct Sitemap: Equatable {
         parser.delegate = reader
         let isValid = parser.parse()
         if let failure = reader.failure { throw failure }
-        guard isValid && reader.isWhole else { throw Failure(reason: "is not valid XML, line \(parser.lineNumber)") }
+        // The parser of Linux can return true for a document that ends early.
+        guard isValid, parser.parserError == nil, reader.isWhole else {
+            throw Failure(reason: "is not valid XML, line \(parser.lineNumber)")
+        }
         self = reader.sitemap
     }
 
@@ -92,6 +95,7 @@ struct Sitemap: Equatable {
         ) {
             path.append(elementName.split(separator: ":").last.map(String.init) ?? elementName)
             text = ""
+            isWhole = false
             if path.count == 1 && !["urlset", "sitemapindex"].contains(path[0]) {
                 end(parser, "is XML, but not a sitemap: its first element is \(elementName.prefix(64))")
             }

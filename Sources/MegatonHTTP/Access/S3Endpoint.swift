@@ -29,10 +29,12 @@ public struct S3Endpoint: Sendable, Hashable {
 
     /// HTTP URL of an object.
     ///
+    /// - Parameter query: percent-encoded.
     /// - Throws: `.invalidURL` if the endpoint is invalid.
-    func url(of location: S3Location) throws(ImageError) -> URL {
+    func url(of location: S3Location, query: String? = nil) throws(ImageError) -> URL {
         try url(ofBucket: location.bucket, name: "\(location)") { components in
             components.percentEncodedPath += "/\(S3Location.encoded(location.key))"
+            components.percentEncodedQuery = query
         }
     }
 

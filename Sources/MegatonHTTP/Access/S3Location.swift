@@ -53,7 +53,7 @@ public struct S3Location: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Percent-encodes a key for Signature Version 4: all but the unreserved characters of RFC 3986, and slashes.
-    static func encoded(_ key: String) -> String {
+    package static func encoded(_ key: String) -> String {
         key.addingPercentEncoding(withAllowedCharacters: unreserved) ?? key
     }
 

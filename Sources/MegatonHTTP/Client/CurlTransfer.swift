@@ -92,8 +92,12 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         guard var error = error as? ImageError else { return error }
         error.stage = error.stage ?? .load
         error.url = error.url ?? request.url.map(ImageError.withoutQuery)
+        if isS3 { error.excerpt = error.excerpt ?? S3Problem.excerpt(errorBody) }
         return error.with(nil, errorBody)
     }
+
+    /// Whether the request is for S3, which is never left by a redirect.
+    private var isS3: Bool { request.url?.scheme?.lowercased() == "s3" }
 
     /// Name of the request in messages.
     private var target: String {
@@ -170,7 +174,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     private func follow(_ curlRequest: CurlRequest) throws(ImageError) -> Bool {
         // A signature is valid for one host only. S3 redirects to the bucket's correct region, which has to be
         // configured.
-        guard hop.url?.scheme?.lowercased() != "s3" else { return false }
+        if isS3 { return false }
         let next = try redirects.next(after: hop, status: curlRequest.status, location: curlRequest.location)
         guard let next else { return false }
         hop = next
@@ -185,8 +189,9 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         if discardedBytes > 0 { return discard(bytes) }
         if response == nil {
             // The body of a redirect or an error is discarded. It is read, up to a limit, so that the connection can be
-            // reused.
-            if Redirects.isRedirect(curlRequest.status), curlRequest.location != nil { return discard(bytes) }
+            // reused. A redirect of S3 is an error, whose body has the reason.
+            let isRedirect = Redirects.isRedirect(curlRequest.status) && curlRequest.location != nil
+            if isRedirect && !isS3 { return discard(bytes) }
             evaluateResponse(curlRequest)
             if validationError != nil { return discard(bytes) }
             let length = curlRequest.announcedLength ?? 0

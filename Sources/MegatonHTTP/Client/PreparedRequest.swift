@@ -37,6 +37,7 @@ struct PreparedRequest {
         self.request = request
         self.request.credentialName = nil
         self.request.s3Listing = nil
+        self.request.s3Query = nil
         try Self.check(request.allHTTPHeaderFields ?? [:])
         let scheme = url.scheme?.lowercased() ?? ""
         guard URLPolicy.remoteSchemes.contains(scheme) else {
@@ -54,7 +55,8 @@ struct PreparedRequest {
                 try sign("\(prefix)", at: try endpoint.url(listing: prefix, query: query), credential, endpoint)
             } else {
                 let location = try S3Location(url)
-                try sign("\(location)", at: try endpoint.url(of: location), credential, endpoint)
+                let url = try endpoint.url(of: location, query: request.s3Query)
+                try sign("\(location)", at: url, credential, endpoint)
             }
         } else if scheme == "ftp" {
             try retrieve(parts, credential)

@@ -74,19 +74,7 @@ package struct S3Listing: Sendable {
     }
 
     private static func explained(_ error: ImageError, _ prefix: S3Prefix) -> ImageError {
-        let code = error.excerpt.flatMap { $0.firstMatch(of: /<Code>([A-Za-z]+)<\/Code>/) }.map { String($0.1) }
-        let reason: String
-        switch (code, error.code) {
-        case ("NoSuchBucket", _), (nil, .notFound): reason = "there is no bucket \(prefix.bucket)"
-        case ("InvalidAccessKeyId", _), ("SignatureDoesNotMatch", _):
-            reason =
-                "the store does not accept the key of the credential. Check id and secret in the --credentials file"
-        case ("PermanentRedirect", _), ("AuthorizationHeaderMalformed", _), ("TemporaryRedirect", _):
-            reason = "the bucket is in another region. Give it with --s3-region"
-        case ("AccessDenied", _), ("AllAccessDisabled", _), (nil, .accessDenied):
-            reason = "access is denied. The credential of the bucket in the --credentials file needs s3:ListBucket"
-        default: reason = code.map { "\($0): \(error.message)" } ?? error.message
-        }
+        let reason = S3Problem.reason(of: error, bucket: prefix.bucket, permission: "s3:ListBucket")
         var explained = error
         explained.message = FieldProblem.sentence("\(prefix) cannot be listed: \(reason)")
         return explained
@@ -122,7 +110,8 @@ private final class S3PageParser: NSObject, XMLParserDelegate {
         let (parser, reader) = (XMLParser(data: data), S3PageParser())
         parser.shouldResolveExternalEntities = false
         parser.delegate = reader
-        guard parser.parse(), reader.isWhole else { return nil }
+        // The parser of Linux can return true for a document that ends early.
+        guard parser.parse(), parser.parserError == nil, reader.isWhole, reader.path.isEmpty else { return nil }
         if reader.isEncoded { reader.page.keys = reader.page.keys.map(decoded) }
         return reader.page
     }

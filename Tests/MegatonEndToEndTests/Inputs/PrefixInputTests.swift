@@ -52,6 +52,21 @@ import Testing
         }
     }
 
+    @Test func objectsOfTheOutputAreNoInputs() async throws {
+        let home = try RunTests.Home()
+        try await OriginServer.run(answer: { Self.answer($0, Self.keys) }) { (origin) async throws in
+            let run = ["run", "s3://photos/in/", "--s3-endpoint", origin.url("").absoluteString, "--dry-run", "-o"]
+            let inside = await (try home.megaton(run + ["s3://photos/in/sub/"])).ending()
+            #expect(!inside.output.contains("c.jpg ->"), "\(inside.output)")
+            #expect(
+                inside.output.contains("s3://photos/in/a%20b.png -> s3://photos/in/sub/a%20b-256x256.jpg"),
+                "\(inside.output)"
+            )
+            let same = await (try home.megaton(run + ["s3://photos/in/"])).ending()
+            #expect(same.code == 64 && same.errors.contains("is also an input"), "\(same.errors)")
+        }
+    }
+
     @Test func aSubmissionListsTheBucketToo() async throws {
         let home = try RunTests.Home()
         try await OriginServer.run(answer: { Self.answer($0, Self.keys) }) { (origin) async throws in

@@ -235,17 +235,20 @@ private final class Handler: ChannelInboundHandler {
         case .body: break
         case .end:
             guard let server = box.server.withLock({ $0 }) else { return }
-            let (loop, channel, path) = (context.eventLoop, context.channel, request.path)
+            let (loop, channel, path, isHead) = (context.eventLoop, context.channel, request.path, isHead)
             let send: @Sendable (OriginServer.Answer) -> Void = { answer in
-                Self.send(answer, on: channel) { server.sent($0, for: path) }
+                Self.send(answer, withBody: !isHead, on: channel) { server.sent($0, for: path) }
             }
             server.received(request, send: send, on: loop)
         }
     }
 
-    /// - Parameter streamed: called with the size of each sent piece of a stream; returns whether to go on.
+    /// - Parameters:
+    ///   - withBody: false for an answer to HEAD, which has the length of the body only.
+    ///   - streamed: called with the size of each sent piece of a stream; returns whether to go on.
     private static func send(
         _ answer: OriginServer.Answer,
+        withBody: Bool,
         on channel: any Channel,
         streamed: @escaping @Sendable (Int) -> Bool
     ) {
@@ -255,7 +258,9 @@ private final class Handler: ChannelInboundHandler {
         }
         let head = answer.head(length: answer.announcedLength ?? answer.body.count)
         channel.write(HTTPServerResponsePart.head(head), promise: nil)
-        channel.write(HTTPServerResponsePart.body(.byteBuffer(ByteBuffer(bytes: answer.body))), promise: nil)
+        if withBody {
+            channel.write(HTTPServerResponsePart.body(.byteBuffer(ByteBuffer(bytes: answer.body))), promise: nil)
+        }
         if answer.announcedLength != nil {
             // The announced rest never comes: the connection closes early.
             channel.writeAndFlush(HTTPServerResponsePart.body(.byteBuffer(ByteBuffer()))).whenComplete { _ in

@@ -107,8 +107,21 @@ import Testing
         }
     }
 
+    /// S3 redirects with a body that has the reason.
+    @Test func aRedirectIsExplained() async throws {
+        let body = Data("<Error><Code>TemporaryRedirect</Code></Error>".utf8)
+        let answer = OriginServer.Answer(status: 307, headers: [("Location", "http://other.test/")], body: body)
+        try await OriginServer.run(answer: { _ in answer }) { (origin) async throws in
+            let listing = S3Listing(loader(origin.url("")))
+            let prefix = try prefix("s3://bucket/in/")
+            let text = await message { _ = try await listing.page(of: prefix, after: nil) }
+            #expect(text.hasSuffix("Give it with --s3-region.") && origin.total == 1, "\(text)")
+        }
+    }
+
     @Test(arguments: [
-        "", "hello", "<html></html>", "<ListBucketResult>", "<a><ListBucketResult/></a>",
+        "<ListBucketResult/><a>", "<ListBucketResult><Contents>", "", "hello", "<html></html>", "<ListBucketResult>",
+        "<a><ListBucketResult/></a>",
         "<!DOCTYPE a [<!ENTITY e SYSTEM \"file:///etc/passwd\">]><ListBucketResult>&e;</ListBucketResult><",
     ])
     func anAnswerOfAnotherKindIsNoPage(_ body: String) async throws {

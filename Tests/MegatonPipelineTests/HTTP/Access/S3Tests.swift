@@ -115,6 +115,7 @@ import Testing
             try await roundTrips(moto)
             try await largeObject(moto)
             try await parts(moto)
+            try await upload(moto)
             try await strangers(moto)
             await moto.stop()
         } catch {
@@ -160,6 +161,42 @@ import Testing
         request = URLRequest(url: location.url)
         request.setValue(etag, forHTTPHeaderField: "If-None-Match")
         #expect(await LoadProbe.load(request, with: loader).response?.statusCode == 304)
+    }
+
+    /// In parts, as a request would be too large.
+    private func upload(_ moto: MotoServer) async throws {
+        let loader = try loader(moto)
+        let store = S3Store(loader)
+        let location = try S3Location(bucket: MotoServer.bucket, key: "parts/b c+d.webp")
+        #expect(try await store.lookup(location) == .absent)
+        let data = Data((0..<S3Store.singleLimit + 12345).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 12) })
+        let (sha256, version) = (String(repeating: "5a", count: 32), "1000.5 5a")
+        func object(_ data: Data) -> S3Store.Object {
+            S3Store.Object(data, at: location, contentType: "image/webp", sha256: sha256, version: version)
+        }
+        try await store.write(object(data), if: .absent)
+        #expect(await LoadProbe.load(location.url, with: loader).data == data)
+        guard case .found(let found) = try await store.lookup(location) else {
+            Issue.record("the object is not found")
+            return
+        }
+        #expect(found.size == data.count && found.contentType == "image/webp")
+        #expect(found.sha256 == sha256 && found.version == version)
+        let tag = try #require(found.entityTag)
+        for condition in [S3Store.Condition.absent, .unchanged("\"0\"")] {
+            let error = await #expect(throws: ImagePipeline.Error.self) {
+                try await store.write(object(Data("x".utf8)), if: condition)
+            }
+            #expect(error?.status == 412, "\(condition)")
+        }
+        try await store.write(object(Data("x".utf8)), if: .unchanged(tag))
+        #expect(await LoadProbe.load(location.url, with: loader).data == Data("x".utf8))
+        let nowhere = try S3Location(bucket: "no-such-bucket", key: "k")
+        let error = await #expect(throws: ImagePipeline.Error.self) {
+            try await store.write(S3Store.Object(Data("x".utf8), at: nowhere, contentType: "a/b"), if: .always)
+        }
+        let explained = S3Store.explained(try #require(error), nowhere)
+        #expect(explained.code == .outputFailed && !explained.isRetryable, "\(explained)")
     }
 
     /// Fails only if the server checks signatures, so it proves that the ones above were checked.

@@ -1,10 +1,9 @@
-import Foundation
-import MegatonTestSupport
+public import Foundation
 
 /// A real moto_server, which emulates S3, on its own loopback port. It ends with the object.
 ///
 /// It checks signatures as AWS does, after the few requests that create a user with a key and a bucket.
-final class MotoServer: Sendable {
+public final class MotoServer: Sendable {
     /// `./scripts/test` installs it into the first of these directories.
     private static let program: String = {
         let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
@@ -13,18 +12,20 @@ final class MotoServer: Sendable {
         return programs.first { FileManager.default.isExecutableFile(atPath: $0) } ?? programs[0]
     }()
 
-    let url: URL
+    public let url: URL
     /// The user's access key.
-    let keyID: String
-    let secret: String
-    static let bucket = "megaton-test"
+    public let keyID: String
+    public let secret: String
+    /// A bucket that exists.
+    public static let bucket = "megaton-test"
     private let process: ProgramUnderTest
 
-    struct CannotStart: Error {
-        let errors: String
+    /// The server, or a request that prepares it, failed.
+    public struct CannotStart: Error {
+        public let errors: String
     }
 
-    static func start() async throws -> MotoServer {
+    public static func start() async throws -> MotoServer {
         let port = try FreePort.find()
         let process = try ProgramUnderTest(
             program: program,
@@ -74,7 +75,7 @@ final class MotoServer: Sendable {
     }
 
     /// Kills the server and waits for its end.
-    func stop() async {
+    public func stop() async {
         process.send(SIGKILL)
         _ = await process.ending()
     }

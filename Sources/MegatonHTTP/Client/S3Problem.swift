@@ -1,0 +1,46 @@
+internal import Foundation
+
+/// Reasons in words for the errors of an S3 store.
+enum S3Problem {
+    /// The code in the store's answer, such as `NoSuchBucket`.
+    static func code(of error: ImageError) -> String? { error.excerpt.flatMap(code(in:)) }
+
+    /// The part of an answer that names the error, as the excerpt of an error: the first characters of XML do not.
+    ///
+    /// - Returns: nil if the answer is not an error of S3.
+    static func excerpt(_ answer: Data) -> String? {
+        code(in: String(decoding: answer, as: UTF8.self)).map { "<Code>\($0)</Code>" }
+    }
+
+    private static func code(in text: String) -> String? {
+        text.firstMatch(of: /<Code>([A-Za-z0-9]+)<\/Code>/).map { String($0.1) }
+    }
+
+    /// The reason and the remedy, without a period at the end.
+    ///
+    /// - Parameters:
+    ///   - bucket: the bucket that was used.
+    ///   - permission: the permission that the credential needs.
+    static func reason(of error: ImageError, bucket: String, permission: String) -> String {
+        let code = code(of: error)
+        switch (code, error.code) {
+        case ("NoSuchBucket", _), (nil, .notFound):
+            return "there is no bucket \(bucket). Create it, or check its name and the store of --s3-endpoint"
+        case ("InvalidAccessKeyId", _), ("SignatureDoesNotMatch", _):
+            return "the store does not accept the key of the credential. Check id and secret in the --credentials file"
+        case ("ExpiredToken", _), ("InvalidToken", _):
+            return "the session token of the credential is not valid any more. Renew it in the --credentials file"
+        case ("RequestTimeTooSkewed", _):
+            return "the clock of this machine differs from that of the store. Synchronize it"
+        case ("AccessDenied", _), ("AllAccessDisabled", _), (nil, .accessDenied):
+            return "access is denied. The credential of the bucket in the --credentials file needs \(permission)"
+        case ("AuthorizationHeaderMalformed", _), ("PermanentRedirect", _), ("TemporaryRedirect", _):
+            return otherRegion
+        // An answer to HEAD has no body.
+        case (nil, _) where [301, 307, 308].contains(error.status): return otherRegion
+        default: return code.map { "\($0): \(error.message)" } ?? error.message
+        }
+    }
+
+    private static let otherRegion = "the bucket is in another region. Give it with --s3-region"
+}

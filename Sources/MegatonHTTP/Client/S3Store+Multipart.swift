@@ -1,0 +1,110 @@
+internal import Foundation
+internal import FoundationNetworking
+
+extension S3Store {
+    /// Size of all parts but the last, bytes; S3 wants at least 5 MiB.
+    package static let partSize = 8 * 1024 * 1024
+    /// Largest object that is written with one request, bytes.
+    package static let singleLimit = 16 * 1024 * 1024
+    /// Maximum size of the answers to requests about parts, bytes.
+    private static let answerLimit = 64 * 1024
+
+    /// Stores an object: with one request, or in parts if it is large. Parts of an upload that fails or is cancelled
+    /// are deleted.
+    package func write(_ object: Object, if condition: Condition) async throws(ImageError) {
+        guard object.data.count > Self.singleLimit else { return try await put(object, if: condition) }
+        let upload = try await begin(object)
+        do throws(ImageError) {
+            let tags = try await uploadParts(object, of: upload)
+            try await complete(object, tags, of: upload, if: condition)
+        } catch {
+            await abort(object.location, upload)
+            throw error
+        }
+    }
+
+    /// - Returns: the id of the upload, percent-encoded.
+    private func begin(_ object: Object) async throws(ImageError) -> String {
+        var request = request("POST", object.location, query: "uploads=")
+        request.describe(object)
+        // Some stores refuse a POST without a length.
+        request.setValue("0", forHTTPHeaderField: "Content-Length")
+        let text = String(decoding: try await loader.data(for: request, limit: Self.answerLimit).data, as: UTF8.self)
+        guard let id = text.firstMatch(of: /<UploadId>([^<&]+)<\/UploadId>/)?.1 else {
+            throw Self.badAnswer(object.location, "an upload in parts")
+        }
+        return S3Location.encoded(String(id)).replacing("/", with: "%2F")
+    }
+
+    /// - Returns: the entity tags of the parts.
+    private func uploadParts(_ object: Object, of upload: String) async throws(ImageError) -> [String] {
+        var tags: [String] = []
+        for start in stride(from: 0, to: object.data.count, by: Self.partSize) {
+            let end = min(start + Self.partSize, object.data.count)
+            let query = "partNumber=\(tags.count + 1)&uploadId=\(upload)"
+            var request = request("PUT", object.location, query: query)
+            // A slice, which shares the bytes.
+            request.httpBody = object.data[object.data.startIndex + start..<object.data.startIndex + end]
+            let response = try await loader.data(for: request, limit: Self.answerLimit).response
+            guard let tag = (response as? HTTPURLResponse)?.value(forHTTPHeaderField: "ETag") else {
+                throw Self.badAnswer(object.location, "a part without ETag")
+            }
+            tags.append(tag)
+        }
+        return tags
+    }
+
+    private func complete(
+        _ object: Object,
+        _ tags: [String],
+        of upload: String,
+        if condition: Condition
+    ) async throws(ImageError) {
+        let parts = tags.enumerated().map { index, tag in
+            "<Part><PartNumber>\(index + 1)</PartNumber><ETag>\(tag.replacing("\"", with: "&quot;"))</ETag></Part>"
+        }
+        var request = request("POST", object.location, query: "uploadId=\(upload)")
+        request.setValue("application/xml", forHTTPHeaderField: "Content-Type")
+        request.require(condition)
+        request.httpBody = Data("<CompleteMultipartUpload>\(parts.joined())</CompleteMultipartUpload>".utf8)
+        let answer = try await loader.data(for: request, limit: Self.answerLimit).data
+        // A store may find the error after it has sent the status 200.
+        guard String(decoding: answer, as: UTF8.self).contains("<CompleteMultipartUploadResult") else {
+            var error = Self.badAnswer(object.location, "the end of an upload in parts", isRetryable: true)
+            error.excerpt = S3Problem.excerpt(answer)
+            if S3Problem.code(of: error) == "PreconditionFailed" { error.status = 412 }
+            throw error
+        }
+    }
+
+    private func abort(_ location: S3Location, _ upload: String) async {
+        let request = request("DELETE", location, query: "uploadId=\(upload)")
+        // Not a child of this task, which may be cancelled: the parts would stay, and be paid for. It ends with the
+        // loader's time limit, and is awaited. If it fails, a rule of the bucket has to delete the parts.
+        await Task { _ = try? await loader.data(for: request, limit: Self.answerLimit) }.value
+    }
+
+    private static func badAnswer(
+        _ location: S3Location,
+        _ subject: String,
+        isRetryable: Bool = false
+    ) -> ImageError {
+        ImageError(
+            .badResponse,
+            "the store's answer about \(subject) of \(location) cannot be read",
+            isRetryable: isRetryable
+        )
+    }
+}
+
+extension URLRequest {
+    /// Carries the query of a request for an object, and is removed by ``DataLoader``. A header field, because no other
+    /// custom property of a `URLRequest` reaches a loader.
+    private static let queryField = "Megaton-S3-Query"
+
+    /// Query of a request for an object of `s3:`, percent-encoded, its fields sorted.
+    var s3Query: String? {
+        get { value(forHTTPHeaderField: Self.queryField) }
+        set { setValue(newValue, forHTTPHeaderField: Self.queryField) }
+    }
+}
