@@ -393,10 +393,10 @@ local function refusedOutcomes(key, json, status, code, message)
   return outcomes, keys
 end
 
--- Puts the outcome of a job into the outbox, from which the leader sends it to the client. `target` is the time to live
--- of the client's list in seconds, a NUL and the key of the list, or `webhook`, a NUL and a URL; empty for a job without
--- a reply. An outcome for which there is no room within the limit on outcomes is dropped and counted, and so is one whose outbox is damaged: this is
--- called between writes, and must not end the script.
+-- Puts the outcome of a job into the outbox, from which the leader sends it to the client. `target` is the time to
+-- live of the client's list in seconds, a NUL and the key of the list, or `webhook`, a NUL and a URL; empty for a job
+-- without a reply. An outcome for which there is no room within the limit on outcomes is dropped and counted, and so is
+-- one whose outbox is damaged: this is called between writes, and must not end the script.
 local function addReply(repliesKey, statKey, target, key, outcome)
   if target == '' then return end
   local entry = target .. '\0' .. key .. '\0' .. outcome
@@ -410,8 +410,8 @@ local function addReply(repliesKey, statKey, target, key, outcome)
   redis.call('HINCRBY', statKey, 'outcome_bytes', #entry)
 end
 
--- Webhooks: outcomes that wait for an HTTP request of the leader. They have four keys: `webhooks`, a hash with the text
--- of each by its number · `webhookqueue`, a sorted set of members with the score 0, so that those of one host are in the
+-- Webhooks: outcomes that wait for an HTTP request of the leader. They have four keys: `webhooks`, a hash with the
+-- text of each by its number · `webhookqueue`, a sorted set of members with the score 0, so that those of one host are in the
 -- order in which they are due · `webhookhosts`, a sorted set: host to the ms of its next request · `webhookstate`, a
 -- hash: host to its bytes, `<host>\0` to its failures in a row and the ms until which its circuit breaker is open, and
 -- the empty name to the bytes of all hosts.
