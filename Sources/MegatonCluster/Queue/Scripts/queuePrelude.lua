@@ -411,10 +411,10 @@ local function addReply(repliesKey, statKey, target, key, outcome)
 end
 
 -- Webhooks: outcomes that wait for an HTTP request of the leader. They have four keys: `webhooks`, a hash with the
--- text of each by its number · `webhookqueue`, a sorted set of members with the score 0, so that those of one host are in the
--- order in which they are due · `webhookhosts`, a sorted set: host to the ms of its next request · `webhookstate`, a
--- hash: host to its bytes, `<host>\0` to its failures in a row and the ms until which its circuit breaker is open, and
--- the empty name to the bytes of all hosts.
+-- text of each by its number · `webhookqueue`, a sorted set of members with the score 0, so that those of one host are
+-- in the order in which they are due · `webhookhosts`, a sorted set: host to the ms of its next request ·
+-- `webhookstate`, a hash: host to its bytes, `<host>\0` to its failures in a row and the ms until which its circuit
+-- breaker is open, and the empty name to the bytes of all hosts.
 
 -- The member of a webhook in the queue. While it is claimed, it is due when its lease ends.
 local function webhookMember(host, due, since, attempts, id)
