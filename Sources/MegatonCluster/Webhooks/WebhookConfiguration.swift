@@ -71,7 +71,7 @@ package struct WebhookRules: Sendable, Equatable, Codable {
 /// When an outcome is sent to a webhook again, and when it is given up. Pure, no I/O.
 ///
 /// The delays are 5 s, 20 s, 80 s and so on, up to two hours, each longer or shorter by up to a fifth. So twelve
-/// attempts take about 16 hours, in which a server can be repaired.
+/// attempts take about twelve hours, in which a server can be repaired.
 struct WebhookSchedule: Sendable {
     /// Maximum number of attempts.
     var attempts = 12

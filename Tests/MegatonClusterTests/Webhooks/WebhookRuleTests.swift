@@ -25,12 +25,12 @@ import Testing
     @Test func theDelaysGrowUpToALimit() {
         let schedule = WebhookSchedule()
         let delays = (1...12).map { schedule.delay(after: $0, jitter: 1) }
-        #expect(delays.prefix(4) == [.seconds(5), .seconds(20), .seconds(80), .seconds(320)])
+        #expect(Array(delays.prefix(4)) == [5, 20, 80, 320].map { Duration.seconds($0) })
         #expect(delays[6..<11].allSatisfy { $0 == .seconds(7200) } && delays[11] == nil, "\(delays)")
         #expect(delays.compactMap(\.self).reduce(.zero, +) < schedule.age, "all attempts are made in time")
         for _ in 0..<100 {
             let delay = schedule.delay(after: 1) ?? .zero
-            #expect((.seconds(4)...(.seconds(6))).contains(delay))
+            #expect(delay >= .seconds(4) && delay <= .seconds(6), "\(delay)")
         }
     }
 
@@ -121,7 +121,7 @@ import Testing
             WebhookSender.answer(HTTPStatusError.error(status: status, headers: headers, url: "h"))
         }
         for status in [200, 201, 202, 204, 299] { #expect(answer(status) == .delivered) }
-        guard case .refused(_, hasAnswered: true) = answer(410) else {
+        guard case .refused(_, hasAnswered: true?) = answer(410) else {
             Issue.record("410 is repeated")
             return
         }
