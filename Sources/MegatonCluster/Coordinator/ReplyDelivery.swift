@@ -122,7 +122,7 @@ struct ReplyDelivery: Sendable {
         let dropped = try await queue.removeReplies(
             entries,
             lost: lost,
-            webhooks: webhooks.map { ($0.key, $0.value.host) },
+            webhooks: webhooks.sorted { $0.key < $1.key }.map { ($0.key, $0.value.host) },
             name: name,
             epoch: epoch
         )

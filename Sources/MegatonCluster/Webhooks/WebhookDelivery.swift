@@ -58,12 +58,12 @@ struct WebhookDelivery: Sendable {
             var warned: ContinuousClock.Instant?
             while !Task.isCancelled {
                 do throws(RedisError) {
-                    guard let claim = try await claim() else {
+                    guard let found = try await claim() else {
                         await pause(Self.supersededPause)
                         continue
                     }
                     failures.reset()
-                    for webhook in claim.webhooks {
+                    for webhook in found.webhooks {
                         requests.add(webhook.host)
                         group.addTask {
                             await handle(webhook)
@@ -71,7 +71,7 @@ struct WebhookDelivery: Sendable {
                             changes.signal()
                         }
                     }
-                    await pause(min(claim.wait ?? Self.idlePause, Self.idlePause))
+                    await pause(min(found.wait ?? Self.idlePause, Self.idlePause))
                 } catch {
                     if Task.isCancelled { break }
                     if warned.map({ .now - $0 >= Self.warningInterval }) ?? true {

@@ -102,7 +102,7 @@ import Testing
         let good = try directory.write(Data(Self.key.utf8), to: "good.key")
         let wrong: [(arguments: [String], words: String)] = [
             (["--webhook-host", "example.com"], "without --webhook-key"),
-            (["--webhook-key", good, "--webhook-host", "a b"], "--webhook-host"),
+            (["--webhook-key", good, "--webhook-host", "example.com?a=b"], "--webhook-host"),
             (["--webhook-key", good, "--webhook-host", "s3://bucket"], "--webhook-host"),
             (["--webhook-key", good, "--webhook-port", "0"], "--webhook-port"),
             (["--webhook-key", short], "6 bytes"), (["--webhook-key", directory.path + "/none"], "cannot be read"),
