@@ -308,7 +308,7 @@ struct JobValidator: Sendable {
 
     /// - Throws: `JobError` if the reply is a webhook that may not be named.
     private func requireWebhook(_ reply: JobReply?) throws(JobError) {
-        if let reply, let problem = problem(of: reply) { throw JobError("reply.webhook \(problem)") }
+        if let reply, let problem = self.problem(of: reply) { throw JobError("reply.webhook \(problem)") }
     }
 
     private func problem(of reply: JobReply) -> String? {
