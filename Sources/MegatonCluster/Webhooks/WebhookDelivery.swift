@@ -133,7 +133,7 @@ struct WebhookDelivery: Sendable {
             if isOwn {
                 logger.info(
                     "a webhook failed and will be retried",
-                    metadata: metadata(webhook).merging([LogKey.error: "\(reason)"]) { $1 }
+                    metadata: Self.metadata(webhook.job.text, webhook.host, webhook.attempt, reason)
                 )
             }
         }
@@ -172,17 +172,19 @@ struct WebhookDelivery: Sendable {
     static func logDropped(job: String, host: String, attempts: Int, reason: String, logger: Logger) {
         logger.error(
             "an outcome was not delivered to its webhook and was dropped; megaton job shows the state of the job",
-            metadata: [
-                LogKey.jobID: "\(job)", LogKey.webhookHost: "\(host)", LogKey.attempts: "\(attempts)",
-                LogKey.error: "\(reason)",
-            ]
+            metadata: metadata(job, host, attempts, reason)
         )
     }
 
-    private func metadata(_ webhook: ClaimedWebhook) -> Logger.Metadata {
+    private static func metadata(
+        _ job: String,
+        _ host: String,
+        _ attempts: Int,
+        _ reason: String
+    ) -> Logger.Metadata {
         [
-            LogKey.jobID: "\(webhook.job.text)", LogKey.webhookHost: "\(webhook.host)",
-            LogKey.attempts: "\(webhook.attempt)",
+            LogKey.jobID: "\(job)", LogKey.webhookHost: "\(host)", LogKey.attempts: "\(attempts)",
+            LogKey.error: "\(reason)",
         ]
     }
 
@@ -206,7 +208,7 @@ struct WebhookDelivery: Sendable {
         } catch {
             logger.warning(
                 "the end of a webhook could not be written to Redis; it is sent again when its lease has ended",
-                metadata: metadata(webhook).merging([LogKey.error: "\(error)"]) { $1 }
+                metadata: Self.metadata(webhook.job.text, webhook.host, webhook.attempt, "\(error)")
             )
             return false
         }
