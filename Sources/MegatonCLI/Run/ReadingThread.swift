@@ -35,6 +35,7 @@ final class ReadingThread: Sendable {
         return try await thread.run {
             try self.state.withLock { state in
                 let inputs = try state.reader.next(limit)
+                state.builder.earlier?.note(unreadable: state.reader.unreadable)
                 if inputs.isEmpty && state.reader.isAtEnd { return nil }
                 return try body(state.builder.build(inputs))
             }
