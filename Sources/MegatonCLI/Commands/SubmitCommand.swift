@@ -83,7 +83,7 @@ struct SubmitCommand: AsyncParsableCommand {
             let isSharded = target?.isShards ?? false
             if options.dryRun {
                 let remote = try options.remoteInputs(access)
-                return try await DryRun(options, output: directory, remote: remote).run()
+                return try await Planner(options, output: directory, earlier: nil, form: .list, remote: remote).run()
             }
             let shutdown = ShutdownSignal()
             let name = batch ?? ProcessIdentity.batch("submit")

@@ -17,14 +17,11 @@ struct OrphanDeletion: Sendable {
         var failed = 0
         var wasInterrupted = false
 
-        /// For the summary of the run; empty without orphans.
-        var text: String {
-            var parts: [String] = []
-            if deleted > 0 { parts.append("\(Counted.of(deleted, "orphan")) deleted (\(Counted.bytes(bytes)))") }
-            let others = kept + declined + failed
-            if others > 0 { parts.append("\(Counted.of(others, "orphan")) kept") }
-            return parts.joined(separator: ", ")
-        }
+        /// The exit code of a run that has no other one than 0.
+        var code: Int32 { wasInterrupted ? 130 : failed > 0 ? 74 : 0 }
+
+        /// Number of orphans that stay, as far as known.
+        var left: Int { kept + declined + failed }
     }
 
     let finder: OrphanFinder
@@ -57,6 +54,7 @@ struct OrphanDeletion: Sendable {
 
     private func delete(unless reason: String?) throws -> Counts {
         var counts = Counts()
+        if finder.isEmpty { return counts }
         if let reason = reason ?? finder.obstacle {
             Terminal.error("megaton: no orphan was deleted, because \(reason). A later run finds the orphans again.")
             return counts

@@ -191,6 +191,9 @@ final class OrphanFinder: Sendable {
         for name in state.root.names(of: path) { state.index.mark(name) }
     }
 
+    /// Whether no earlier run has made an output.
+    var isEmpty: Bool { state.withLock { $0.index.count == 0 } }
+
     /// Why it is not known which outputs the inputs have; nil if it is.
     var obstacle: String? {
         state.withLock { state in

@@ -45,6 +45,9 @@ final class ReadingThread: Sendable {
     /// Number of files left out so far: by their file extensions, and by `--exclude`.
     var leftOut: (skipped: Int, excluded: Int) { state.withLock { ($0.reader.skipped, $0.reader.excluded) } }
 
+    /// Number of directories so far that could not be read.
+    var unreadable: Int { state.withLock { $0.reader.unreadable } }
+
     /// Jobs of a retried ledger that were left out so far.
     var notRetried: RetryLedger.NotRetried { state.withLock { $0.reader.notRetried } }
 
