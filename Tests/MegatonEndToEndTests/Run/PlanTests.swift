@@ -91,7 +91,7 @@ import Testing
                 #expect(plan["sources_to_fetch"] as? Int == expected[0] + expected[2])
                 let estimate = try #require(plan["estimate"] as? [String: Any])
                 #expect(estimate["source_bytes"] as? Int == image.count * (expected[0] + expected[2]), "\(estimate)")
-                #expect(estimate["fetch_seconds"] is Double)
+                #expect(estimate["fetch_seconds"] != nil, "\(estimate)")
             }
             #expect(origin.total == 1)
         }
