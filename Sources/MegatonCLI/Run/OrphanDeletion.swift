@@ -16,9 +16,11 @@ struct OrphanDeletion: Sendable {
         var declined = 0
         var failed = 0
         var wasInterrupted = false
+        /// Whether an error ended the deletion.
+        var isBroken = false
 
         /// The exit code of a run that has no other one than 0.
-        var code: Int32 { wasInterrupted ? 130 : failed > 0 ? 74 : 0 }
+        var code: Int32 { wasInterrupted ? 130 : failed > 0 || isBroken ? 74 : 0 }
 
         /// Number of orphans that stay, as far as known.
         var left: Int { kept + declined + failed }
@@ -34,14 +36,18 @@ struct OrphanDeletion: Sendable {
     /// Files that the question names.
     private static let shown = 3
 
-    /// Called at the end of the run, while its ledger is locked.
-    ///
-    /// - Throws: `CLIError` if the saved lines cannot be read or deleted.
+    /// Called at the end of the run, while its ledger is locked. Reports an error, as the run has its summary all the
+    /// same.
     func run(after result: BatchRun.Result) async throws -> Counts {
         let thread = ThreadPool(name: "megaton-orphans", count: 1)
         defer { thread.stop() }
         let reason = Self.obstacle(result, shutdown)
-        return try await thread.run { try delete(unless: reason) }
+        do {
+            return try await thread.run { try delete(unless: reason) }
+        } catch let error as CLIError {
+            Terminal.error("megaton: the orphans cannot be deleted: \(error.message) A later run tries again.")
+            return Counts(isBroken: true)
+        }
     }
 
     /// Why a run has not come to an end at which its outputs are known; nil if it has.
