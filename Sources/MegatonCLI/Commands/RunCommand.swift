@@ -71,7 +71,7 @@ struct RunCommand: AsyncParsableCommand {
                     paths.ledger,
                     isDurable: isSharded,
                     isContinued: isSharded,
-                    observer: finder.map { finder in { finder.note(outcomes: $0) } }
+                    orphans: finder
                 ) {
                     shutdown.level == .abort
                 }

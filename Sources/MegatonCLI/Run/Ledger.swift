@@ -20,8 +20,8 @@ final class Ledger: Sendable {
     /// Whether the lines of an earlier run stay.
     private let isContinued: Bool
     private let isAborted: @Sendable () -> Bool
-    /// Called with the lines of a file after they were written, on the thread of the ledger; it may block.
-    private let observer: (@Sendable ([Data]) -> Void)?
+    /// Gets the lines of a file after they were written; nil if no orphans are deleted.
+    private let orphans: OrphanFinder?
     private let thread = ThreadPool(name: "megaton-ledger", count: 1)
 
     /// Time limit for a pipe without a reader to get one at the start.
@@ -35,14 +35,14 @@ final class Ledger: Sendable {
     ///   - path: nil for none.
     ///   - isDurable: whether `append` waits for the disk, so that the lines of a file outlast the machine.
     ///   - isContinued: whether the lines of an earlier run stay: `resumedDigests` is called before the first line.
-    ///   - observer: called with the lines of a file after they were written, on the ledger's thread; it may block.
+    ///   - orphans: gets the lines of a file after they were written.
     ///   - isAborted: whether to stop waiting for a reader that does not read.
     /// - Throws: `CLIError` if the file cannot be created, another run writes it, or the pipe has no reader.
     static func open(
         _ path: String?,
         isDurable: Bool = false,
         isContinued: Bool = false,
-        observer: (@Sendable ([Data]) -> Void)? = nil,
+        orphans: OrphanFinder? = nil,
         isAborted: @escaping @Sendable () -> Bool
     ) async throws -> Ledger {
         guard let path else { return Ledger(nil, -1, isFile: false, isAborted) }
@@ -62,7 +62,7 @@ final class Ledger: Sendable {
                 isFile: true,
                 isDurable: isDurable,
                 isContinued: isContinued,
-                observer: observer,
+                orphans: orphans,
                 isAborted
             )
         }
@@ -85,11 +85,11 @@ final class Ledger: Sendable {
         isFile: Bool,
         isDurable: Bool = false,
         isContinued: Bool = false,
-        observer: (@Sendable ([Data]) -> Void)? = nil,
+        orphans: OrphanFinder? = nil,
         _ isAborted: @escaping @Sendable () -> Bool
     ) {
         self.path = path
-        self.observer = observer
+        self.orphans = orphans
         self.isDurable = isDurable
         self.isContinued = isContinued
         self.descriptor = descriptor
@@ -216,7 +216,7 @@ final class Ledger: Sendable {
             try await thread.run { [self, block] in
                 try write(block)
                 if isDurable { try sync() }
-                observer?(lines)
+                orphans?.note(outcomes: lines)
             }
         } catch let error as WriteFailure {
             throw CLIError.output("the ledger \(path) cannot be written: \(error)")
