@@ -157,14 +157,16 @@ import Testing
         #expect(try await orphans(home) == (stays ? 1 : 0))
     }
 
-    @Test(arguments: [
+    private static let contradictions: [([String], String)] = [
         ([], "--yes to confirm"), (["--yes", "--ledger", "-"], "needs a ledger that is a file"),
         (["--yes", "--output", "tar:x"], "does not go with --output tar:DIR"),
-    ])
+    ]
+
+    @Test(arguments: contradictions)
     func contradictionsAreRefused(_ options: [String], _ words: String) async throws {
         let home = try await home()
         try remove("b.png", in: home)
-        let output = options.contains("--output") ? [] : ["-o", home.output]
+        let output: [String] = options.contains("--output") ? [] : ["-o", home.output]
         let ending = await (try home.megaton(["run"] + output + Self.deletion + options)).ending()
         #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
         #expect(home.outputs == Self.outputs("a", "b", "sub/c"))

@@ -48,10 +48,12 @@ import Testing
         #expect(unknown == nil && !index.isOrphan("dir/100.jpg"))
     }
 
-    @Test(arguments: [
+    private static let names: [(String, String?)] = [
         ("/out/a.jpg", "a.jpg"), ("/out//b/./c.jpg", "b/c.jpg"), ("/out", nil), ("/outer/a.jpg", nil),
         ("/out/../etc/a.jpg", nil), ("/a.jpg", nil), ("/out/", nil), ("/out/\u{301}a.jpg", "\u{301}a.jpg"),
-    ])
+    ]
+
+    @Test(arguments: names)
     func namesAreThoseBeneathTheDirectory(_ path: String, _ name: String?) {
         #expect(OutputRoot("/out").name(of: path) == name)
     }

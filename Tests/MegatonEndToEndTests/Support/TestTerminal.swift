@@ -9,15 +9,14 @@ final class TestTerminal: Sendable {
     private let path: String
 
     init() throws {
-        device = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)
-        guard device >= 0, grantpt(device) == 0, unlockpt(device) == 0, let name = ptsname(device) else {
+        var (device, program): (Int32, Int32) = (-1, -1)
+        guard openpty(&device, &program, nil, nil, nil) == 0 else {
             throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO)
         }
-        path = String(cString: name)
-        program = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC)
-        guard program >= 0, fcntl(device, F_SETFL, O_NONBLOCK) == 0 else {
-            throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO)
-        }
+        (self.device, self.program) = (device, program)
+        path = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(program)")
+        for descriptor in [device, program] { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
+        _ = fcntl(device, F_SETFL, O_NONBLOCK)
     }
 
     deinit {
