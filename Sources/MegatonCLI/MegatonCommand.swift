@@ -11,9 +11,9 @@ struct MegatonCommand: AsyncParsableCommand {
             "Makes thumbnails by the million: fetches, caches, decodes, resizes and stores images on many workers.",
         version: Megaton.version,
         subcommands: [
-            RunCommand.self, CoordinatorCommand.self, WorkerCommand.self, SubmitCommand.self, StatusCommand.self,
-            StatsCommand.self, CacheCommand.self, JobCommand.self, BatchCommand.self, DeadCommand.self,
-            QueueCommand.self, ReportCommand.self, DoctorCommand.self, ExplainCommand.self,
+            RunCommand.self, PlanCommand.self, CoordinatorCommand.self, WorkerCommand.self, SubmitCommand.self,
+            StatusCommand.self, StatsCommand.self, CacheCommand.self, JobCommand.self, BatchCommand.self,
+            DeadCommand.self, QueueCommand.self, ReportCommand.self, DoctorCommand.self, ExplainCommand.self,
         ]
     )
 

@@ -84,10 +84,12 @@ struct SubmitCommand: AsyncParsableCommand {
             let isSharded = target?.isShards ?? false
             if options.dryRun {
                 let remote = try options.remoteInputs(access)
-                return try await DryRun(
+                return try await Planner(
                     options,
                     output: directory,
                     objects: try target?.bucket(),
+                    earlier: nil,
+                    form: .list,
                     remote: remote
                 ).run()
             }
