@@ -17,5 +17,5 @@ struct MegatonCommand: AsyncParsableCommand {
         ]
     )
 
-    static func main() { runProgram() }
+    static func main() { runProgram(.program) }
 }
