@@ -14,9 +14,9 @@ struct RunCommand: AsyncParsableCommand {
         abstract: "Make thumbnails of all inputs, and wait for them.",
         discussion: """
             Without --redis it starts a private Redis, a coordinator and workers, and ends them when it ends. The \
-            cache stays, so that a second run makes only what is missing. With --redis, or MEGATON_REDIS in the \
-            environment, it uses that cluster, and starts workers of its own only if --workers is given; all workers \
-            share the jobs.
+            cache stays, so that a second run makes only what is missing. With --redis, which may come from \
+            MEGATON_REDIS or a file (see megaton config --help), it uses that cluster, and starts workers of its own \
+            only if --workers is given; all workers share the jobs.
 
             Examples:
               megaton run photos -o thumbs
@@ -84,6 +84,8 @@ struct RunCommand: AsyncParsableCommand {
 
     mutating func validate() throws {
         // The jobs of a ledger have their own outputs; others need a directory.
+        // A default for other runs.
+        if !batch.hasInputs, batch.retryFailed != nil, OptionOrigins.isConfigured("--output") { output = nil }
         if output == nil && (batch.retryFailed == nil || batch.hasInputs) {
             throw ValidationError("--output is missing: it must name the directory for the outputs.")
         }
@@ -102,10 +104,10 @@ struct RunCommand: AsyncParsableCommand {
         try OptionRange.check("--workers", workers, 1...256)
         try OptionRange.check("--cache-size", cacheSize, 64...1_048_576, " MiB")
         if let logLevel { try LogOptions.check(logLevel) }
-        if !redis.cacheURLs.isEmpty && !redis.namesRedis {
+        if !redis.cacheRedis.isEmpty && !redis.namesRedis {
             throw ValidationError(
-                redis.cacheRedis.isEmpty
-                    ? "MEGATON_CACHE_REDIS is set, but neither --redis nor MEGATON_REDIS: unset it for a private Redis."
+                OptionOrigins.isConfigured("--cache-redis")
+                    ? "--cache-redis is set, but not the control Redis (--redis): unset it for a private Redis."
                     : "--cache-redis needs --redis."
             )
         }
@@ -126,18 +128,19 @@ struct RunCommand: AsyncParsableCommand {
     /// - Throws: `ValidationError` if an option of workers was given and the run starts none.
     private func refuseOptionsWithoutEffect() throws {
         guard redis.namesRedis else { return }
-        let cluster = redis.redis.isEmpty ? "MEGATON_REDIS" : "--redis"
-        if cacheSize != Self.defaultCacheSize {
+        if cacheSize != Self.defaultCacheSize, !OptionOrigins.isConfigured("--cache-size") {
             throw ValidationError(
-                "--cache-size has no effect with \(cluster): it is the size of the private Redis, which this run does "
+                "--cache-size has no effect with --redis: it is the size of the private Redis, which this run does "
                     + "not start."
             )
         }
-        let names = worker.namesForWorkersOnly(readsSources: batch.hasRemoteInputs)
+        let names = worker.namesForWorkersOnly(readsSources: batch.hasRemoteInputs).filter {
+            !OptionOrigins.isConfigured($0)
+        }
         guard workers == nil, let first = names.first else { return }
         let verb = names.count == 1 ? "has" : "have"
         throw ValidationError(
-            "\(names.joined(separator: ", ")) \(verb) no effect with \(cluster) and without --workers: the workers of "
+            "\(names.joined(separator: ", ")) \(verb) no effect with --redis and without --workers: the workers of "
                 + "the cluster have options of their own. Start megaton worker with "
                 + "\(names.count == 1 ? first : "them"), or give --workers N for workers of this run."
         )
@@ -223,7 +226,9 @@ struct RunCommand: AsyncParsableCommand {
         _ deadline: ContinuousClock.Instant?
     ) async throws -> BatchRun.Result {
         let (control, caches) = (try redis.controls(), try redis.caches())
-        if redis.redis.isEmpty { Terminal.note("megaton: using the cluster of MEGATON_REDIS, \(Self.names(control)).") }
+        if let origin = OptionOrigins.origin(of: "--redis") {
+            Terminal.note("megaton: using the cluster of \(origin), \(Self.names(control)).")
+        }
         try await InspectorSession.run(redis) { inspector in
             let status = try await inspector.status()
             if let pause = QueueObstacle.pause(status) { Terminal.error("megaton: the jobs will wait: \(pause).") }
@@ -382,11 +387,14 @@ struct RunCommand: AsyncParsableCommand {
             ] + roots + worker.arguments(workers: count)
                 + ["--log-level", (shownLevel ?? .warning).rawValue],
             environment: [
+                // The run has decided on all options of its workers.
+                "MEGATON_CONFIG": "/dev/null",
                 "MEGATON_REDIS": RedisOptions.variable(
-                    of: redis.namesRedis ? redis.controlURLs : control.map(\.description)
+                    of: redis.namesRedis ? redis.redis : control.map(\.description)
                 ),
-                "MEGATON_CACHE_REDIS": RedisOptions.variable(of: redis.cacheURLs),
-            ].merging(redis.tlsEnvironment) { url, _ in url },
+                "MEGATON_CACHE_REDIS": RedisOptions.variable(of: redis.cacheRedis),
+            ].merging(redis.tlsEnvironment) { url, _ in url }
+                .merging(ConfigurationRules.blankVariables(of: WorkerCommand.self)) { own, _ in own },
             keepsLogs: shownLevel == nil,
             report: { pid in
                 // Redis is unreachable: the leases expire by themselves when it is back.

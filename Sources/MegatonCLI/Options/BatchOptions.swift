@@ -219,7 +219,7 @@ struct BatchOptions: ParsableArguments {
         }
         try lists.refuseOptionsWithoutEffect(inputs, selection(output: nil))
         // Beside inputs, these options apply to the inputs.
-        if !hasInputs, retryFailed != nil, let option = givenRenditionOption {
+        if !hasInputs, retryFailed != nil, let option = givenRenditionOption, !OptionOrigins.isConfigured(option) {
             throw ValidationError(
                 "\(option) does not go with --retry-failed alone: failed jobs are repeated with their original "
                     + "options. For other renditions, name the inputs."

@@ -13,9 +13,8 @@ package struct ConfigurationCheck {
 
     /// Checks a whole file: names, kinds, and the values by each command to which they apply.
     ///
-    /// - Throws: `CLIError` 66 or 78 with the first fault.
-    package func check(file path: String) throws(CLIError) {
-        guard let file = try ConfigurationFile.read(path, isRequired: true) else { return }
+    /// - Throws: `CLIError` 78 with the first fault.
+    package func check(_ file: ConfigurationFile) throws(CLIError) {
         try catalog.check(file)
         for command in catalog.commands {
             let options = try catalog.options(of: command)

@@ -1,4 +1,5 @@
 package import ArgumentParser
+package import Foundation
 
 /// Rules for the options of a program that variables and files may set.
 package struct ConfigurationRules: Sendable {
@@ -29,6 +30,16 @@ package struct ConfigurationRules: Sendable {
     /// The variable of an option.
     package static func variable(of option: String) -> String {
         prefix + option.uppercased().map { $0 == "-" ? "_" : String($0) }.joined()
+    }
+
+    /// Empty variables, which count as unset, for a process that is started with all of its options: those that this
+    /// process has for the options of the command.
+    package static func blankVariables(
+        of command: any ParsableCommand.Type,
+        environment: [String: String] = ProcessInfo.processInfo.environment
+    ) -> [String: String] {
+        let names = (CommandDefinition(of: command)?.arguments ?? []).compactMap(\.longName).map(variable)
+        return Dictionary(names.filter { environment[$0] != nil }.map { ($0, "") }) { first, _ in first }
     }
 }
 
