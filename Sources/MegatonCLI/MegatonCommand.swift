@@ -39,8 +39,8 @@ struct MegatonCommand: AsyncParsableCommand {
         ]
     )
 
-    /// Declared for the help, the completions and the manual. Each command takes it, and it never reaches the parser:
-    /// ``CommandLineArguments`` reads it first.
+    /// Accepted in front of a command and behind it. ``CommandLineArguments`` reads the file before the parser runs;
+    /// only `megaton config` uses the value from here.
     @Option(
         name: .long,
         help: ArgumentHelp(

@@ -31,19 +31,6 @@ struct ConfigCommand: AsyncParsableCommand {
     )
 }
 
-/// The file of `--config`.
-private struct ConfigFileOptions: ParsableArguments {
-    @Option(
-        name: .long,
-        help: ArgumentHelp(
-            "File with options, in the place of those of the user and of the system.",
-            valueName: "file"
-        ),
-        completion: .file(extensions: ["toml"])
-    )
-    var config: String?
-}
-
 /// `megaton config show`
 struct ConfigShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -56,7 +43,7 @@ struct ConfigShowCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("The command, such as run or cache purge.", valueName: "command"))
     var command: [String] = []
 
-    @OptionGroup private var file: ConfigFileOptions
+    @ParentCommand private var program: MegatonCommand
 
     @Flag(name: .long, help: "Print one JSON object.")
     var json = false
@@ -66,7 +53,7 @@ struct ConfigShowCommand: AsyncParsableCommand {
             let report = try ConfigurationReport(
                 MegatonCommand.self,
                 rules: .program,
-                file: file.config,
+                file: program.config,
                 command: command.flatMap { $0.split(separator: " ").map(String.init) }
             )
             for remark in report.remarks { Terminal.error("megaton: \(remark)") }
@@ -91,7 +78,7 @@ struct ConfigCheckCommand: AsyncParsableCommand {
     )
     var path: String?
 
-    @OptionGroup private var file: ConfigFileOptions
+    @ParentCommand private var program: MegatonCommand
 
     mutating func validate() throws {
         if path?.isEmpty == true { throw ValidationError("The file is empty; it must be a name.") }
@@ -99,7 +86,7 @@ struct ConfigCheckCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            let files = try ConfigurationReport.files(named: path ?? file.config, rules: .program)
+            let files = try ConfigurationReport.files(named: path ?? program.config, rules: .program)
             if files.isEmpty { try Terminal.output("there is no configuration file") }
             let check = ConfigurationCheck(MegatonCommand.self, rules: .program)
             for file in files {

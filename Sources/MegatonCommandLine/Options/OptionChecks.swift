@@ -16,7 +16,8 @@ package enum OptionNames {
             (command, rest) = (next, rest.dropFirst())
             path.append(name)
         }
-        let known = command.options
+        // The options of the program itself may follow the name of a command.
+        let known = command.options.merging(tool.options) { own, _ in own }
         while let argument = rest.popFirst(), argument != "--" {
             guard argument.hasPrefix("-"), argument.count > 1 else { continue }
             let name = String(argument.prefix { $0 != "=" })
@@ -81,7 +82,8 @@ package enum OptionNames {
     /// - Parameters:
     ///   - known: the names of all options with dashes, and whether they take a value.
     ///   - withdrawable: long names, without dashes, of options that `--no-NAME` withdraws.
-    package static func given(in arguments: ArraySlice<String>, known: [String: Bool], withdrawable: Set<String>) -> Given
+    package static func given(in arguments: ArraySlice<String>, known: [String: Bool], withdrawable: Set<String>)
+        -> Given
     {
         var given = Given()
         var rest = arguments
@@ -90,7 +92,8 @@ package enum OptionNames {
                 given.arguments += [argument] + rest
                 break
             }
-            if argument.hasPrefix("--no-"), known[argument] == nil, withdrawable.contains(String(argument.dropFirst(5))) {
+            if argument.hasPrefix("--no-"), known[argument] == nil, withdrawable.contains(String(argument.dropFirst(5)))
+            {
                 given.withdrawn.insert(String(argument.dropFirst(5)))
                 continue
             }

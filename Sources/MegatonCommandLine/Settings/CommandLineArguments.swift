@@ -33,10 +33,8 @@ package struct CommandLineArguments {
         if asksForText || rest.first == "help" { return }
         let catalog = OptionCatalog(root, rules: rules)
         guard let (command, own) = catalog.command(in: rest) else {
-            // Its commands have the option themselves.
-            if let file, let (command, own) = CommandPath.find(in: rest, root: root) {
-                arguments = command.words + ["--config=\(file)"] + own
-            }
+            // A command about files reads the option itself.
+            arguments = all
             return
         }
         let places = ConfigurationFile.places(named: file, environment: environment, system: rules.systemFile)

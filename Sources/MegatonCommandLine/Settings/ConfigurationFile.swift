@@ -98,7 +98,11 @@ package struct ConfigurationFile: Sendable {
         self.isReadableByAll = isReadableByAll
     }
 
-    private static func add(_ table: TOMLTable, _ section: [String], to sections: inout [String: [String: SettingValue]]) {
+    private static func add(
+        _ table: TOMLTable,
+        _ section: [String],
+        to sections: inout [String: [String: SettingValue]]
+    ) {
         let name = section.joined(separator: ".")
         if sections[name] == nil { sections[name] = [:] }
         for key in table.keys {
