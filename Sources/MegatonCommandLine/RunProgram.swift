@@ -131,12 +131,13 @@ private struct Program: @unchecked Sendable {
     /// was typed.
     func exitIfConfigured(_ message: String) {
         guard let configured = arguments.configured else { return }
-        let (text, options) = OptionOrigins.renamed(message)
-        guard !message.isEmpty, let first = options.first else { return }
+        let renamed = OptionOrigins.renamed(message)
+        guard let first = renamed.options.first else { return }
         let expectation = ConfigurationCheck(root, rules: rules).expectation(of: first, configured)
-        let names = options.map { "--no-\($0.dropFirst(2))" }.joined(separator: " ")
-        Terminal.error("Error: \(expectation ?? text)\n\(names) leaves \(options.count == 1 ? "it" : "them") out.")
-        let isFromFile = options.contains { configured.values[String($0.dropFirst(2))]?.isFromFile == true }
-        root.exit(withError: isFromFile ? ExitCode(78) : ExitCode.validationFailure)
+        let names = renamed.options.map { "--no-\($0.dropFirst(2))" }.joined(separator: " ")
+        let object = renamed.options.count == 1 ? "it" : "them"
+        Terminal.error("Error: \(expectation ?? renamed.text)\nFor a call without \(object), add \(names).")
+        let isFromFile = configured.values[String(first.dropFirst(2))]?.isFromFile == true
+        root.exit(withError: renamed.isAboutOrigin && isFromFile ? ExitCode(78) : ExitCode.validationFailure)
     }
 }

@@ -38,7 +38,7 @@ package struct CommandLineArguments {
             return
         }
         let places = ConfigurationFile.places(named: file, environment: environment, system: rules.systemFile)
-        let files = rules.readsFiles ? try ConfigurationFile.readAll(places) : []
+        let files = rules.readsFiles ? try ConfigurationFile.readAll(places).filter { !$0.isEmpty } : []
         let withdraws = own.prefix { $0 != "--" }.contains { $0.hasPrefix("--no-") }
         // Most calls have neither variables nor files, and the description of the command costs time.
         guard !files.isEmpty || withdraws || Self.mayHaveVariables(environment) else { return }
@@ -54,7 +54,9 @@ package struct CommandLineArguments {
     }
 
     private static func mayHaveVariables(_ environment: [String: String]) -> Bool {
-        environment.contains { $0.key.hasPrefix(ConfigurationRules.prefix) && !$0.value.isEmpty }
+        environment.contains { name, value in
+            name.hasPrefix(ConfigurationRules.prefix) && name != ConfigurationRules.fileVariable && !value.isEmpty
+        }
     }
 
     /// The file of `--config`, which each command takes, and the arguments without it.

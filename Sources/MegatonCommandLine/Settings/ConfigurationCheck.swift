@@ -30,10 +30,10 @@ package struct ConfigurationCheck {
         if own.isEmpty { return nil }
         let command = configured.options.command
         guard let message = message(command, own), message != self.message(command, []) else { return nil }
-        let (text, options) = OptionOrigins.renamed(message, configured.origins)
+        let renamed = OptionOrigins.renamed(message, configured.origins)
         // Other faults are those of a command line that lacks its arguments.
-        guard let option = options.first else { return nil }
-        return expectation(of: option, configured) ?? text
+        guard let option = renamed.options.first else { return nil }
+        return expectation(of: option, configured) ?? renamed.text
     }
 
     /// The kind of value that an option takes, for a value that it cannot be; nil if the value is of the right kind.

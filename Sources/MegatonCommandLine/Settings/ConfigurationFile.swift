@@ -41,6 +41,9 @@ package struct ConfigurationFile: Sendable {
     /// Whether users other than the owner and the group may read it.
     let isReadableByAll: Bool
 
+    /// Whether the file has neither keys nor sections.
+    var isEmpty: Bool { sections.count == 1 && sections[""]?.isEmpty == true }
+
     /// Maximum size, bytes.
     private static let maximumSize = 1024 * 1024
     /// Maximum depth of sections; those of commands have two names.

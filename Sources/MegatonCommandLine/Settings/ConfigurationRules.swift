@@ -81,25 +81,26 @@ extension ParsableCommand {
     fileprivate static var name: String { configuration.commandName ?? _commandName }
 }
 
-/// The options of a command that variables and files may set.
-package struct CommandOptions {
-    package struct Option: Equatable {
-        package enum Kind: Equatable {
-            case flag, value, list
-        }
-
-        /// The long name without dashes.
-        package let name: String
-        package let kind: Kind
-        package let defaultValue: String?
-        /// All names with dashes.
-        let names: Set<String>
-
-        package var variable: String { ConfigurationRules.variable(of: name) }
+/// An option that variables and files may set.
+package struct ConfigurableOption: Equatable, Sendable {
+    package enum Kind: Equatable, Sendable {
+        case flag, value, list
     }
 
+    /// The long name without dashes.
+    package let name: String
+    package let kind: Kind
+    package let defaultValue: String?
+    /// All names with dashes.
+    let names: Set<String>
+
+    package var variable: String { ConfigurationRules.variable(of: name) }
+}
+
+/// The options of a command that variables and files may set.
+package struct CommandOptions {
     package let command: CommandPath
-    package let options: [Option]
+    package let options: [ConfigurableOption]
     /// Long names of the options that are given on the command line only.
     let refused: Set<String>
     /// All names of options with dashes, and whether they take a value.
@@ -110,7 +111,7 @@ package struct CommandOptions {
         guard let definition = CommandDefinition(of: command.type) else { return nil }
         let only = ConfigurationRules.fixed.union(rules.commandLineOnly[""] ?? [])
             .union(rules.commandLineOnly[command.text] ?? [])
-        var (options, refused) = ([Option](), Set<String>())
+        var (options, refused) = ([ConfigurableOption](), Set<String>())
         for argument in definition.arguments ?? [] where argument.kind != "positional" {
             guard let name = argument.longName else { continue }
             if only.contains(name) || !argument.shouldDisplay {
@@ -118,7 +119,7 @@ package struct CommandOptions {
                 continue
             }
             options.append(
-                Option(
+                ConfigurableOption(
                     name: name,
                     kind: argument.kind == "flag" ? .flag : argument.isRepeating ? .list : .value,
                     defaultValue: argument.defaultValue,
@@ -132,5 +133,5 @@ package struct CommandOptions {
         known = definition.options
     }
 
-    func option(_ name: String) -> Option? { options.first { $0.name == name } }
+    func option(_ name: String) -> ConfigurableOption? { options.first { $0.name == name } }
 }

@@ -54,7 +54,7 @@ package struct ConfiguredOptions {
         var content: [AbsoluteConfigKey: ConfigValue] = [:]
         var origins: [String: String] = [:]
 
-        mutating func add(_ option: CommandOptions.Option, _ texts: [String], origin: String) {
+        mutating func add(_ option: ConfigurableOption, _ texts: [String], origin: String) {
             let content: ConfigContent =
                 switch option.kind {
                 case .flag: .bool(texts == ["true"])
@@ -82,7 +82,7 @@ package struct ConfiguredOptions {
         func provider(of key: String) -> String? { providers.withLock { $0[key] } }
     }
 
-    private static func resolve(_ options: [CommandOptions.Option], _ layers: [Layer]) -> [String: ConfiguredValue] {
+    private static func resolve(_ options: [ConfigurableOption], _ layers: [Layer]) -> [String: ConfiguredValue] {
         let recorder = Recorder()
         let providers = layers.map { InMemoryProvider(name: $0.name, values: $0.content) }
         let reader = ConfigReader(providers: providers, accessReporter: recorder)
@@ -115,7 +115,7 @@ package struct ConfiguredOptions {
     }
 
     /// - Throws: `CLIError` for a flag that is neither true nor false.
-    private static func texts(ofVariable text: String, _ option: CommandOptions.Option) throws(CLIError) -> [String] {
+    private static func texts(ofVariable text: String, _ option: ConfigurableOption) throws(CLIError) -> [String] {
         switch option.kind {
         case .value: return [text]
         case .list: return list(text)

@@ -127,7 +127,7 @@ package final class OptionCatalog {
 
     private static func check(
         _ value: SettingValue,
-        of option: CommandOptions.Option,
+        of option: ConfigurableOption,
         at place: String
     ) throws(CLIError) {
         let fault: String? =

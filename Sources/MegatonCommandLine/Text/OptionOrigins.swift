@@ -19,27 +19,40 @@ package enum OptionOrigins {
     /// which it has no effect ignores it, and refuses only what was typed for nothing.
     package static func isConfigured(_ option: String) -> Bool { origin(of: option) != nil }
 
-    /// A message with the origins in the place of the options, and the options that were replaced.
-    package static func renamed(_ message: String) -> (text: String, options: [String]) {
-        renamed(message, origins.withLock { $0 })
+    /// A message with the origins in the place of the options.
+    package struct Renamed: Equatable {
+        package var text = ""
+        /// The options that were replaced, with dashes.
+        package var options: [String] = []
+        /// Whether the first option of the message was: the message is about that one.
+        package var isAboutOrigin = false
     }
 
-    static func renamed(_ message: String, _ origins: [String: String]) -> (text: String, options: [String]) {
-        if origins.isEmpty { return (message, []) }
-        var (text, options, rest) = ("", [String](), message[...])
+    package static func renamed(_ message: String) -> Renamed { renamed(message, origins.withLock { $0 }) }
+
+    static func renamed(_ message: String, _ origins: [String: String]) -> Renamed {
+        var result = Renamed()
+        if origins.isEmpty {
+            result.text = message
+            return result
+        }
+        var (isFirst, rest) = (true, message[...])
         while let start = rest.firstRange(of: "--")?.lowerBound {
             let isWord = start > rest.startIndex && isPart(rest[rest.index(before: start)])
-            text += rest[..<start]
-            let name = rest[start...].prefix(while: isPart)
-            if !isWord, let origin = origins[String(name)] {
-                text += origin
-                if !options.contains(String(name)) { options.append(String(name)) }
+            result.text += rest[..<start]
+            let name = String(rest[start...].prefix(while: isPart))
+            if !isWord, let origin = origins[name] {
+                result.text += origin
+                if !result.options.contains(name) { result.options.append(name) }
+                if isFirst { result.isAboutOrigin = true }
             } else {
-                text += name
+                result.text += name
             }
-            rest = rest[name.endIndex...]
+            isFirst = false
+            rest = rest[start...].dropFirst(name.count)
         }
-        return (text + rest, options)
+        result.text += rest
+        return result
     }
 
     private static func isPart(_ character: Character) -> Bool {
