@@ -29,7 +29,8 @@ package struct ConfigurationCheck {
         let own = configured.arguments
         if own.isEmpty { return nil }
         let command = configured.options.command
-        guard let message = message(command, own), message != self.message(command, []) else { return nil }
+        let (found, usual) = OptionOrigins.checking(configured.origins) { (message(command, own), message(command, [])) }
+        guard let message = found, message != usual else { return nil }
         let renamed = OptionOrigins.renamed(message, configured.origins)
         // Other faults are those of a command line that lacks its arguments.
         guard let option = renamed.options.first else { return nil }

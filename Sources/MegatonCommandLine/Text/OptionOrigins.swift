@@ -5,15 +5,24 @@ import Synchronization
 package enum OptionOrigins {
     /// Variable or file key of each option, by its name with the dashes.
     private static let origins = Mutex<[String: String]>([:])
+    /// Those of arguments that are only checked, in the place of those of this process.
+    @TaskLocal private static var checked: [String: String]?
 
     /// Sets the origins once, before the command runs.
     package static func set(_ all: [String: String]) { origins.withLock { $0 = all } }
+
+    /// Runs a check of other arguments, which have these origins.
+    static func checking<Value>(_ all: [String: String], _ body: () -> Value) -> Value {
+        $checked.withValue(all, operation: body)
+    }
+
+    private static var current: [String: String] { checked ?? origins.withLock { $0 } }
 
     /// The variable (`MEGATON_REDIS`) or the key (`/etc/megaton/megaton.toml:redis`) that an option comes from; nil if
     /// it was typed, and if it has its default.
     ///
     /// - Parameter option: its name with the dashes.
-    package static func origin(of option: String) -> String? { origins.withLock { $0[option] } }
+    package static func origin(of option: String) -> String? { current[option] }
 
     /// Whether an option comes from a variable or a file. Such a value is a default for many commands: a command for
     /// which it has no effect ignores it, and refuses only what was typed for nothing.
@@ -28,7 +37,7 @@ package enum OptionOrigins {
         package var isAboutOrigin = false
     }
 
-    package static func renamed(_ message: String) -> Renamed { renamed(message, origins.withLock { $0 }) }
+    package static func renamed(_ message: String) -> Renamed { renamed(message, current) }
 
     static func renamed(_ message: String, _ origins: [String: String]) -> Renamed {
         var result = Renamed()

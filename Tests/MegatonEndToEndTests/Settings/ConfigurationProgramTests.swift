@@ -137,6 +137,7 @@ import Testing
 
     @Test func aPasswordThatOthersCanReadIsRemarked() async throws {
         let home = try Home("redis = \"redis://:secret@127.0.0.1:1\"\n")
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: home.file)
         let exposed = try await home.run(["status"])
         #expect(exposed.errors.contains("readable by others; run chmod o-r"), "\(exposed.errors)")
         #expect(!exposed.errors.contains("secret"))
