@@ -4,7 +4,7 @@ import MegatonCore
 /// The commands of a program with their options, which are described when they are first needed: that costs the parser
 /// a millisecond or more for each command.
 package final class OptionCatalog {
-    package let commands: [CommandPath]
+    package private(set) lazy var commands = CommandPath.all(beneath: root).filter { rules.applies($0.words[0]) }
     let rules: ConfigurationRules
     private let root: any ParsableCommand.Type
     private var known: [String: CommandOptions] = [:]
@@ -12,7 +12,6 @@ package final class OptionCatalog {
     package init(_ root: any ParsableCommand.Type, rules: ConfigurationRules) {
         self.root = root
         self.rules = rules
-        commands = CommandPath.all(beneath: root).filter { rules.applies($0.words[0]) }
     }
 
     /// - Throws: `CLIError` if the parser describes the command in an unknown form.
