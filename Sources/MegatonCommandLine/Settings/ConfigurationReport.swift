@@ -1,5 +1,5 @@
 package import ArgumentParser
-package import Foundation
+import Foundation
 import MegatonCore
 
 /// The options that variables and files set, for users.

@@ -1,5 +1,5 @@
 package import ArgumentParser
-package import Foundation
+import Foundation
 
 /// Rules for the options of a program that variables and files may set.
 package struct ConfigurationRules: Sendable {

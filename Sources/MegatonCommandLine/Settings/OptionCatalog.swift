@@ -45,8 +45,9 @@ package final class OptionCatalog {
                 }
                 continue
             }
-            let owner = try owner(of: section, isEmpty: values.isEmpty, file)
-            guard let owner, command == nil || command?.text == owner.text else { continue }
+            guard let owner = try commandOfSection(section, isEmpty: values.isEmpty, file),
+                command == nil || command?.text == owner.text
+            else { continue }
             let options = try options(of: owner)
             for (key, value) in values.sorted(by: { $0.key < $1.key }) {
                 guard let option = options.option(key) else { throw unknown(key, in: options, file) }
@@ -56,7 +57,11 @@ package final class OptionCatalog {
     }
 
     /// The command of a section; nil for a section above others, as `cache` is in `[cache.purge]`.
-    private func owner(of section: String, isEmpty: Bool, _ file: ConfigurationFile) throws(CLIError) -> CommandPath? {
+    private func commandOfSection(
+        _ section: String,
+        isEmpty: Bool,
+        _ file: ConfigurationFile
+    ) throws(CLIError) -> CommandPath? {
         if let owner = commands.first(where: { $0.section == section }) { return owner }
         let beneath = commands.map(\.section).filter { $0.hasPrefix(section + ".") }
         if isEmpty && !beneath.isEmpty { return nil }
