@@ -29,7 +29,9 @@ package struct ConfigurationCheck {
         let own = configured.arguments
         if own.isEmpty { return nil }
         let command = configured.options.command
-        let (found, usual) = OptionOrigins.checking(configured.origins) { (message(command, own), message(command, [])) }
+        let (found, usual) = OptionOrigins.checking(configured.origins) {
+            (message(command, own), message(command, []))
+        }
         guard let message = found, message != usual else { return nil }
         let renamed = OptionOrigins.renamed(message, configured.origins)
         // Other faults are those of a command line that lacks its arguments.
