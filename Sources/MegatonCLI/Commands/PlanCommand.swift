@@ -23,6 +23,14 @@ struct PlanCommand: AsyncParsableCommand {
             """
     )
 
+    @OptionGroup var batchOptions: BatchOptions
+    @OptionGroup(title: "Lists") var lists: ListOptions
+    @OptionGroup var renditions: RenditionOptions
+    @OptionGroup var presets: PresetOptions
+    @OptionGroup var redisOptions: RedisOptions
+    @OptionGroup var workerOptions: WorkerOptions
+    @OptionGroup var access: SourceAccessOptions
+    @OptionGroup var limits: SourceLimitOptions
     @OptionGroup var options: RunOptions
 
     @Flag(name: .long, help: "Also list the outputs, each with its category.")
@@ -32,6 +40,9 @@ struct PlanCommand: AsyncParsableCommand {
     var limit = 1000
 
     mutating func validate() throws {
+        try batchOptions.take(lists, renditions, presets)
+        workerOptions.take(access, limits)
+        try options.take(batchOptions, redisOptions, workerOptions)
         try OptionRange.check("--limit", limit, 1...1_000_000)
         if options.target?.isShards == true {
             throw ValidationError("megaton plan is for files: leave tar: of --output out.")

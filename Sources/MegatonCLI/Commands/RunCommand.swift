@@ -14,9 +14,9 @@ struct RunCommand: AsyncParsableCommand {
         abstract: "Make thumbnails of all inputs, and wait for them.",
         discussion: """
             Without --redis it starts a private Redis, a coordinator and workers, and ends them when it ends. The \
-            cache stays, so that a second run makes only what is missing. With --redis, or MEGATON_REDIS in the \
-            environment, it uses that cluster, and starts workers of its own only if --workers is given; all workers \
-            share the jobs.
+            cache stays, so that a second run makes only what is missing. With --redis, which may come from \
+            MEGATON_REDIS or a file (see megaton config --help), it uses that cluster, and starts workers of its own \
+            only if --workers is given; all workers share the jobs.
 
             Examples:
               megaton run photos -o thumbs
@@ -38,12 +38,26 @@ struct RunCommand: AsyncParsableCommand {
             """
     )
 
+    @OptionGroup var batchOptions: BatchOptions
+    @OptionGroup(title: "Lists") var lists: ListOptions
+    @OptionGroup var renditions: RenditionOptions
+    @OptionGroup var presets: PresetOptions
+    @OptionGroup var redisOptions: RedisOptions
+    @OptionGroup var workerOptions: WorkerOptions
+    @OptionGroup var access: SourceAccessOptions
+    @OptionGroup var limits: SourceLimitOptions
     @OptionGroup var options: RunOptions
 
     private var batch: BatchOptions { options.batch }
     private var redis: RedisOptions { options.redis }
     private var worker: WorkerOptions { options.worker }
     private var target: OutputTarget? { options.target }
+
+    mutating func validate() throws {
+        try batchOptions.take(lists, renditions, presets)
+        workerOptions.take(access, limits)
+        try options.take(batchOptions, redisOptions, workerOptions)
+    }
 
     func run() async throws {
         let deadline = batch.deadline(from: .now)
@@ -150,7 +164,9 @@ struct RunCommand: AsyncParsableCommand {
     ) async throws -> BatchRun.Result {
         let paths = files.paths
         let (control, caches) = (try redis.controls(), try redis.caches())
-        if redis.redis.isEmpty { Terminal.note("megaton: using the cluster of MEGATON_REDIS, \(Self.names(control)).") }
+        if let origin = OptionOrigins.origin(of: "--redis") {
+            Terminal.note("megaton: using the cluster of \(origin), \(Self.names(control)).")
+        }
         try await InspectorSession.run(redis) { inspector in
             let status = try await inspector.status()
             if let pause = QueueObstacle.pause(status) { Terminal.error("megaton: the jobs will wait: \(pause).") }
@@ -322,11 +338,14 @@ struct RunCommand: AsyncParsableCommand {
             ] + roots + worker.arguments(workers: count)
                 + ["--log-level", (options.shownLevel ?? .warning).rawValue],
             environment: [
+                // The run has decided on all options of its workers.
+                "MEGATON_CONFIG": "/dev/null",
                 "MEGATON_REDIS": RedisOptions.variable(
-                    of: redis.namesRedis ? redis.controlURLs : control.map(\.description)
+                    of: redis.namesRedis ? redis.redis : control.map(\.description)
                 ),
-                "MEGATON_CACHE_REDIS": RedisOptions.variable(of: redis.cacheURLs),
-            ].merging(redis.tlsEnvironment) { url, _ in url },
+                "MEGATON_CACHE_REDIS": RedisOptions.variable(of: redis.cacheRedis),
+            ].merging(redis.tlsEnvironment) { url, _ in url }
+                .merging(ConfigurationRules.blankVariables(of: WorkerCommand.self)) { own, _ in own },
             keepsLogs: options.shownLevel == nil,
             report: { pid in
                 // Redis is unreachable: the leases expire by themselves when it is back.

@@ -7,9 +7,10 @@ import MegatonPipeline
 
 /// Arguments of `megaton run` and `megaton plan`.
 struct RunOptions: ParsableArguments {
-    @OptionGroup var batch: BatchOptions
-    @OptionGroup var redis: RedisOptions
-    @OptionGroup var worker: WorkerOptions
+    /// The further groups of a run, which the commands declare and `take` sets, as those of `BatchOptions`.
+    private(set) var batch = BatchOptions()
+    private(set) var redis = RedisOptions()
+    private(set) var worker = WorkerOptions()
 
     @Option(
         name: [.long, .customShort("o")],
@@ -64,7 +65,11 @@ struct RunOptions: ParsableArguments {
         logLevel.map { Logger.Level(rawValue: $0) ?? .info } ?? (verbose ? .info : nil)
     }
 
-    mutating func validate() throws {
+    /// Takes the further groups of a run from its command, and checks all options.
+    mutating func take(_ batch: BatchOptions, _ redis: RedisOptions, _ worker: WorkerOptions) throws {
+        (self.batch, self.redis, self.worker) = (batch, redis, worker)
+        // A default for other runs.
+        if !batch.hasInputs, batch.retryFailed != nil, OptionOrigins.isConfigured("--output") { output = nil }
         // The jobs of a ledger have their own outputs; others need a directory.
         if output == nil && (batch.retryFailed == nil || batch.hasInputs) {
             throw ValidationError("--output is missing: it must name the directory for the outputs.")
@@ -85,10 +90,10 @@ struct RunOptions: ParsableArguments {
         try OptionRange.check("--workers", workers, 1...256)
         try OptionRange.check("--cache-size", cacheSize, 64...1_048_576, " MiB")
         if let logLevel { try LogOptions.check(logLevel) }
-        if !redis.cacheURLs.isEmpty && !redis.namesRedis {
+        if !redis.cacheRedis.isEmpty && !redis.namesRedis {
             throw ValidationError(
-                redis.cacheRedis.isEmpty
-                    ? "MEGATON_CACHE_REDIS is set, but neither --redis nor MEGATON_REDIS: unset it for a private Redis."
+                OptionOrigins.isConfigured("--cache-redis")
+                    ? "--cache-redis is set, but not the control Redis (--redis): unset it for a private Redis."
                     : "--cache-redis needs --redis."
             )
         }
@@ -109,18 +114,19 @@ struct RunOptions: ParsableArguments {
     /// - Throws: `ValidationError` if an option of workers was given and the run starts none.
     private func refuseOptionsWithoutEffect() throws {
         guard redis.namesRedis else { return }
-        let cluster = redis.redis.isEmpty ? "MEGATON_REDIS" : "--redis"
-        if cacheSize != Self.defaultCacheSize {
+        if cacheSize != Self.defaultCacheSize, !OptionOrigins.isConfigured("--cache-size") {
             throw ValidationError(
-                "--cache-size has no effect with \(cluster): it is the size of the private Redis, which this run does "
+                "--cache-size has no effect with --redis: it is the size of the private Redis, which this run does "
                     + "not start."
             )
         }
-        let names = worker.namesForWorkersOnly(readsSources: batch.hasRemoteInputs)
+        let names = worker.namesForWorkersOnly(readsSources: batch.hasRemoteInputs).filter {
+            !OptionOrigins.isConfigured($0)
+        }
         guard workers == nil, let first = names.first else { return }
         let verb = names.count == 1 ? "has" : "have"
         throw ValidationError(
-            "\(names.joined(separator: ", ")) \(verb) no effect with \(cluster) and without --workers: the workers of "
+            "\(names.joined(separator: ", ")) \(verb) no effect with --redis and without --workers: the workers of "
                 + "the cluster have options of their own. Start megaton worker with "
                 + "\(names.count == 1 ? first : "them"), or give --workers N for workers of this run."
         )
