@@ -1,5 +1,5 @@
 import Foundation
-import MegatonCluster
+package import MegatonCluster
 
 /// The inputs that the user named, and the patterns of files to leave out.
 package struct InputSelection: Sendable {
