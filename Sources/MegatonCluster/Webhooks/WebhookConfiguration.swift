@@ -1,5 +1,5 @@
 package import Foundation
-package import MegatonPipeline
+internal import MegatonPipeline
 
 /// How a coordinator sends outcomes to webhooks.
 package struct WebhookConfiguration: Sendable {
