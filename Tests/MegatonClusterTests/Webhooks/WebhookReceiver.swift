@@ -27,7 +27,9 @@ final class WebhookReceiver: Sendable {
         return .init(status: statuses[min(number, statuses.count) - 1])
     }
 
-    var logger: Logger { Logger(label: "test") { [self] _ in LineLog { line in self.lines.withLock { $0.append(line) } } } }
+    var logger: Logger {
+        Logger(label: "test") { [self] _ in LineLog { line in self.lines.withLock { $0.append(line) } } }
+    }
 
     /// A configuration for servers on this machine, with delays that no test notices.
     static func configuration() -> WebhookConfiguration {
