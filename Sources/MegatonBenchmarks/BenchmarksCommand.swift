@@ -17,5 +17,12 @@ struct BenchmarksCommand: AsyncParsableCommand {
         ]
     )
 
-    static func main() { runProgram() }
+    static func main() {
+        var rules = ConfigurationRules()
+        rules.readsFiles = false
+        // The processes that a benchmark starts. Benchmarks must not push jobs to the cluster of a variable.
+        let helpers: Set<String> = ["queue-worker", "lock-waiters", "cluster-workers", "idle-workers"]
+        rules.applies = { helpers.contains($0) }
+        runProgram(rules)
+    }
 }

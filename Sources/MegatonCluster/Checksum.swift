@@ -9,6 +9,23 @@ package enum Checksum {
 
     package static func sha256(_ data: Data) -> String { SHA256.hash(data: data).hexDigits }
 
+    /// The checksum of an open file, which is read in blocks from its current position.
+    ///
+    /// - Returns: nil if it cannot be read to its end, with the reason in `errno`.
+    package static func sha256(ofFile descriptor: Int32) -> String? {
+        var hasher = SHA256()
+        var block = [UInt8](repeating: 0, count: 256 * 1024)
+        while true {
+            let count = read(descriptor, &block, block.count)
+            if count == 0 { return hasher.finalize().hexDigits }
+            if count < 0 {
+                if errno == EINTR { continue }
+                return nil
+            }
+            hasher.update(data: block[..<count])
+        }
+    }
+
     /// Hex digits in the byte order of XXH3's canonical form.
     static func xxh3(_ data: Data) -> String {
         var canonical = XXH128_canonical_t()

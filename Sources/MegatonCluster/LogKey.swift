@@ -1,5 +1,7 @@
 /// Keys of all log metadata.
 enum LogKey {
+    /// Number of an attempt.
+    static let attempts = "attempts"
     static let batch = "batch"
     static let bytes = "bytes"
     static let coordinator = "coordinator.id"
@@ -20,5 +22,7 @@ enum LogKey {
     static let reply = "settle.reply"
     /// Number of a queue's shard; not set for shard 0.
     static let shard = "queue.shard"
+    /// `host:port` of a webhook.
+    static let webhookHost = "webhook.host"
     static let worker = "worker.id"
 }

@@ -5,26 +5,47 @@ import MegatonPipeline
 
 extension AsyncParsableCommand {
     /// Parses the arguments, runs the command and ends the process: the `main` of each program.
-    package static func runProgram() -> Never {
+    ///
+    /// - Parameter rules: options that come from variables and files.
+    package static func runProgram(_ rules: ConfigurationRules) -> Never {
         // Before the first task: the threads that run tasks open descriptors, which would get the number of a closed
         // one.
         StandardStreams.openClosed()
         // A peer that closes its end causes an error of that write, and must not end the process.
         signal(SIGPIPE, SIG_IGN)
+        // On this thread, which runs no task: a file may be a pipe.
+        let program = Program(root: Self.self, rules: rules, arguments: arguments(rules))
         // Safe without a parent: it lives as long as the process, which it ends.
         Task {
-            await runCommand()
+            await runCommand(program)
             Self.exit()
         }
         dispatchMain()
     }
 
-    private static func runCommand() async {
-        let arguments = Array(CommandLine.arguments.dropFirst())
+    /// The arguments with variables and files; ends the process if these are invalid.
+    private static func arguments(_ rules: ConfigurationRules) -> CommandLineArguments {
+        do throws(CLIError) {
+            let all = try CommandLineArguments(
+                Array(CommandLine.arguments.dropFirst()),
+                root: Self.self,
+                rules: rules
+            )
+            for remark in all.remarks { Terminal.error("megaton: \(remark)") }
+            OptionOrigins.set(all.configured?.origins ?? [:])
+            return all
+        } catch {
+            Terminal.error("megaton: \(error.message)")
+            exit(withError: ExitCode(error.code))
+        }
+    }
+
+    private static func runCommand(_ program: Program) async {
+        let arguments = program.arguments.typed
         // Otherwise the general help would be printed, as if it were that of the misspelled command.
         if arguments.first == "help" { exitIfCommandIsUnknown(Array(arguments.dropFirst())) }
         do {
-            var command = try parseAsRoot()
+            var command = try parseAsRoot(program.arguments.arguments)
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
             } else {
@@ -33,17 +54,20 @@ extension AsyncParsableCommand {
         } catch {
             if exitCode(for: error) == .validationFailure {
                 exitIfCommandIsUnknown(arguments)
-                exitIfOptionIsUnknown()
-                exitIfNegativeValueIsInvalid(arguments)
+                exitIfOptionIsUnknown(arguments)
+                exitIfNegativeValueIsInvalid(program)
             }
-            printAndExit(error)
+            printAndExit(error, program)
         }
     }
 
     /// Ends the process with an error, or with a text that was asked for: that of `--help` or `--version`.
-    private static func printAndExit(_ end: any Error) -> Never {
+    private static func printAndExit(_ end: any Error, _ program: Program) -> Never {
         let text = fullMessage(for: end)
-        guard exitCode(for: end) == .success, !text.isEmpty else { exit(withError: end) }
+        guard exitCode(for: end) == .success, !text.isEmpty else {
+            program.exitIfConfigured(message(for: end))
+            exit(withError: end)
+        }
         do throws(CLIError) {
             try Terminal.output(text)
         } catch {
@@ -73,18 +97,18 @@ extension AsyncParsableCommand {
 
     /// Reports a negative number by the bounds of its option: the parser takes it for an option (`--timeout -1`), and
     /// would only report a missing value.
-    private static func exitIfNegativeValueIsInvalid(_ arguments: [String]) {
-        guard let joined = OptionNames.joiningNegativeValues(arguments) else { return }
+    private static func exitIfNegativeValueIsInvalid(_ program: Program) {
+        guard let joined = OptionNames.joiningNegativeValues(program.arguments.arguments) else { return }
         do {
             _ = try parseAsRoot(joined)
         } catch {
+            program.exitIfConfigured(message(for: error))
             exit(withError: error)
         }
     }
 
     /// Reports an unknown option first, whatever else is wrong.
-    private static func exitIfOptionIsUnknown() {
-        let arguments = Array(CommandLine.arguments.dropFirst())
+    private static func exitIfOptionIsUnknown(_ arguments: [String]) {
         guard let unknown = OptionNames.unknown(in: arguments, definition: _dumpHelp()) else { return }
         let hint = unknown.like.map { " Did you mean \($0)?" } ?? ""
         Terminal.error(
@@ -92,5 +116,28 @@ extension AsyncParsableCommand {
                 + "See '\(unknown.command) --help' for its options."
         )
         Self.exit(withError: ExitCode.validationFailure)
+    }
+}
+
+/// A program with its rules, and the arguments of this process.
+///
+/// Safe to send: it is made before the task that uses it, and by nothing else afterwards.
+private struct Program: @unchecked Sendable {
+    let root: any ParsableCommand.Type
+    let rules: ConfigurationRules
+    let arguments: CommandLineArguments
+
+    /// Reports an error by the variable or the key of a file that has caused it, and ends the process; returns if all
+    /// was typed.
+    func exitIfConfigured(_ message: String) {
+        guard let configured = arguments.configured else { return }
+        let renamed = OptionOrigins.renamed(message)
+        guard let first = renamed.options.first else { return }
+        let expectation = ConfigurationCheck(root, rules: rules).expectation(of: first, configured)
+        let names = renamed.options.map { "--no-\($0.dropFirst(2))" }.joined(separator: " ")
+        let object = renamed.options.count == 1 ? "it" : "them"
+        Terminal.error("Error: \(expectation ?? renamed.text)\nFor a call without \(object), add \(names).")
+        let isFromFile = configured.values[String(first.dropFirst(2))]?.isFromFile == true
+        root.exit(withError: renamed.isAboutOrigin && isFromFile ? ExitCode(78) : ExitCode.validationFailure)
     }
 }

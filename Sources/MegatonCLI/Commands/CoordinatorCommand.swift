@@ -15,6 +15,7 @@ struct CoordinatorCommand: AsyncParsableCommand {
     @OptionGroup var redis: RedisOptions
     @OptionGroup var log: LogOptions
     @OptionGroup var start: StartOptions
+    @OptionGroup var webhooks: WebhookOptions
 
     @Option(name: .long, help: "Maximum number of admitted jobs, in each shard; the others wait in the intake.")
     var window = 16_384
@@ -84,6 +85,7 @@ struct CoordinatorCommand: AsyncParsableCommand {
             configuration.retention.outcomeBytes = outcomeLimit.map { $0 * 1024 * 1024 }
             configuration.caches = try redis.caches()
             let logger = log.logger("megaton.coordinator")
+            configuration.webhooks = try webhooks.configuration(logger: logger)
             let controls = try redis.controls()
             configuration.furtherControls = Array(controls.dropFirst())
             let coordinator = Coordinator(configuration, redis: controls[0], logger: logger)

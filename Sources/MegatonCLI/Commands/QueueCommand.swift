@@ -57,7 +57,9 @@ struct QueueDrainCommand: AsyncParsableCommand {
     @OptionGroup var timeout: TimeoutOptions
 
     mutating func validate() throws {
-        if timeout.timeout != nil && !wait { throw ValidationError("--timeout needs --wait.") }
+        if timeout.timeout != nil && !wait && !OptionOrigins.isConfigured("--timeout") {
+            throw ValidationError("--timeout needs --wait.")
+        }
     }
 
     func run() async throws {

@@ -14,9 +14,9 @@ struct RunCommand: AsyncParsableCommand {
         abstract: "Make thumbnails of all inputs, and wait for them.",
         discussion: """
             Without --redis it starts a private Redis, a coordinator and workers, and ends them when it ends. The \
-            cache stays, so that a second run makes only what is missing. With --redis, or MEGATON_REDIS in the \
-            environment, it uses that cluster, and starts workers of its own only if --workers is given; all workers \
-            share the jobs.
+            cache stays, so that a second run makes only what is missing. With --redis, which may come from \
+            MEGATON_REDIS or a file (see megaton config --help), it uses that cluster, and starts workers of its own \
+            only if --workers is given; all workers share the jobs.
 
             Examples:
               megaton run photos -o thumbs
@@ -26,6 +26,7 @@ struct RunCommand: AsyncParsableCommand {
               megaton run photos -o thumbs --exclude '*.gif' --exclude 'drafts/*' --dry-run
               megaton run jobs.jsonl -o thumbs --ledger - | jq -r 'select(.status == "failed") | .source'
               megaton run --retry-failed thumbs/megaton-ledger.jsonl
+              megaton run photos -o thumbs --delete-orphans
 
             Outputs go beneath --output, --allow-root and --allow-bucket only. An output replaces an image of its own \
             format; to replace any other file, give --overwrite. An input is never replaced by a file. Lines of a .txt \
@@ -37,110 +38,25 @@ struct RunCommand: AsyncParsableCommand {
             """
     )
 
-    @OptionGroup var batch: BatchOptions
-    @OptionGroup var redis: RedisOptions
-    @OptionGroup var worker: WorkerOptions
+    @OptionGroup var batchOptions: BatchOptions
+    @OptionGroup(title: "Lists") var lists: ListOptions
+    @OptionGroup var renditions: RenditionOptions
+    @OptionGroup var presets: PresetOptions
+    @OptionGroup var redisOptions: RedisOptions
+    @OptionGroup var workerOptions: WorkerOptions
+    @OptionGroup var access: SourceAccessOptions
+    @OptionGroup var limits: SourceLimitOptions
+    @OptionGroup var options: RunOptions
 
-    @Option(
-        name: [.long, .customShort("o")],
-        help: ArgumentHelp("Output directory, tar:DIR for shards, or s3://bucket/prefix/.", valueName: "dir")
-    )
-    var output: String?
-
-    @Option(
-        name: [.long, .customShort("j", allowingJoined: true)],
-        help: "Number of worker processes; the number of processors by default."
-    )
-    var workers: Int?
-
-    @Option(
-        name: .customLong("cache-size"),
-        help: ArgumentHelp("Size of the private Redis, MiB.", valueName: "MiB")
-    )
-    var cacheSize = RunCommand.defaultCacheSize
-
-    private static let defaultCacheSize = 1024
-
-    @Flag(name: .long, help: "Show the logs of the workers, as --log-level info does.")
-    var verbose = false
-
-    @Option(
-        name: .customLong("log-level"),
-        help: ArgumentHelp(
-            "Show the logs of the workers, of this level and above: trace, debug, info, notice, warning, error or "
-                + "critical.",
-            valueName: "level"
-        )
-    )
-    var logLevel: String?
-
-    /// Nil without `--output`.
-    private var target: OutputTarget? { output.map(OutputTarget.init) }
-
-    /// Nil if the logs are not shown.
-    private var shownLevel: Logger.Level? {
-        logLevel.map { Logger.Level(rawValue: $0) ?? .info } ?? (verbose ? .info : nil)
-    }
+    private var batch: BatchOptions { options.batch }
+    private var redis: RedisOptions { options.redis }
+    private var worker: WorkerOptions { options.worker }
+    private var target: OutputTarget? { options.target }
 
     mutating func validate() throws {
-        // The jobs of a ledger have their own outputs; others need a directory.
-        if output == nil && (batch.retryFailed == nil || batch.hasInputs) {
-            throw ValidationError("--output is missing: it must name the directory for the outputs.")
-        }
-        if output != nil { try batch.refuseOutputOfRetry() }
-        try batch.checkOutput(output)
-        if target?.isShards == true, worker.localCache != nil {
-            throw ValidationError(
-                "--local-cache does not go with --output tar:DIR, which needs the renditions in the shared cache."
-            )
-        }
-        if target?.isShards == true, !worker.policy.storesRenditions {
-            throw ValidationError(
-                "--output tar:DIR needs the renditions in the cache, and --cache-policy \(worker.cachePolicy) stores none."
-            )
-        }
-        try OptionRange.check("--workers", workers, 1...256)
-        try OptionRange.check("--cache-size", cacheSize, 64...1_048_576, " MiB")
-        if let logLevel { try LogOptions.check(logLevel) }
-        if !redis.cacheURLs.isEmpty && !redis.namesRedis {
-            throw ValidationError(
-                redis.cacheRedis.isEmpty
-                    ? "MEGATON_CACHE_REDIS is set, but neither --redis nor MEGATON_REDIS: unset it for a private Redis."
-                    : "--cache-redis needs --redis."
-            )
-        }
-        try refuseOptionsWithoutEffect()
-        if let preset = batch.presets.preset, batch.presets.presets == nil, !redis.namesRedis {
-            throw ValidationError(
-                "--preset \(preset) needs --presets FILE: this run starts a coordinator of its own, which knows no other "
-                    + "presets."
-            )
-        }
-        // The workers of a cluster may have it enabled.
-        let writesJXL = try batch.renditions.renditions().contains { $0.format == .jxl }
-        if writesJXL && !worker.additionalTypes.contains(.jxl) && !redis.namesRedis {
-            throw ValidationError("The format jxl needs --allow-type jxl.")
-        }
-    }
-
-    /// - Throws: `ValidationError` if an option of workers was given and the run starts none.
-    private func refuseOptionsWithoutEffect() throws {
-        guard redis.namesRedis else { return }
-        let cluster = redis.redis.isEmpty ? "MEGATON_REDIS" : "--redis"
-        if cacheSize != Self.defaultCacheSize {
-            throw ValidationError(
-                "--cache-size has no effect with \(cluster): it is the size of the private Redis, which this run does "
-                    + "not start."
-            )
-        }
-        let names = worker.namesForWorkersOnly(readsSources: batch.hasRemoteInputs)
-        guard workers == nil, let first = names.first else { return }
-        let verb = names.count == 1 ? "has" : "have"
-        throw ValidationError(
-            "\(names.joined(separator: ", ")) \(verb) no effect with \(cluster) and without --workers: the workers of "
-                + "the cluster have options of their own. Start megaton worker with "
-                + "\(names.count == 1 ? first : "them"), or give --workers N for workers of this run."
-        )
+        try batchOptions.take(lists, renditions, presets)
+        workerOptions.take(access, limits)
+        try options.take(batchOptions, redisOptions, workerOptions)
     }
 
     func run() async throws {
@@ -148,7 +64,7 @@ struct RunCommand: AsyncParsableCommand {
         try await reportingFailures {
             try batch.check(fileExtensions: worker.fileExtensions)
             Terminal.isQuiet = batch.quiet
-            if batch.dryRun { return try await dryRun() }
+            if batch.dryRun { return try await options.plan(.list) }
             // Checked here because each worker reads the file itself, and one after the other would fail.
             if let credentials = worker.access.credentials { try CredentialsFile.requireRegular(credentials) }
             if let file = try worker.access.credentialsFile(), file.isExposed {
@@ -159,79 +75,103 @@ struct RunCommand: AsyncParsableCommand {
             }
             // Checked here for the same reason; the workers read the directory themselves.
             _ = try await worker.loadedWatermarks()
+            try requireConfirmation()
             let shutdown = ShutdownSignal()
-            let result = try await ProcessSignals.forwarded(to: shutdown) {
+            let (result, orphans) = try await ProcessSignals.forwarded(to: shutdown) {
                 let paths = try await preparedPaths()
                 let isSharded = target?.isShards ?? false
-                let ledger = try await Ledger.open(paths.ledger, isDurable: isSharded, isContinued: isSharded) {
+                let finder = orphanFinder(paths)
+                let ledger = try await Ledger.open(
+                    paths.ledger,
+                    isDurable: isSharded,
+                    isContinued: isSharded,
+                    orphans: finder
+                ) {
                     shutdown.level == .abort
                 }
                 defer { ledger.close() }
+                // The ledger is locked now, and has the lines of the earlier run until the first job ends.
+                if let finder { try await onThread { try finder.prepare() } }
                 let shards = isSharded ? try await batch.shardOutput(paths.output, ledger) : nil
                 defer { shards?.close() }
-                if redis.namesRedis {
-                    return try await onCluster(paths, ledger, shards, shutdown, deadline)
-                }
-                return try await EmbeddedRedis(
-                    size: cacheSize * 1024 * 1024,
-                    shutdown: shutdown,
-                    deadline: deadline
-                ).run { address in
-                    try await withHelpers([address], paths, defaultWorkers, shutdown, deadline) {
-                        try await batchRun([address], [address], paths, ledger, shards, shutdown, deadline).run()
-                    }
-                }
+                let files = Files(paths: paths, ledger: ledger, shards: shards, finder: finder)
+                let result = try await runBatch(files, shutdown, deadline)
+                guard let finder else { return (result, OrphanDeletion.Counts?.none) }
+                let deletion = OrphanDeletion(finder: finder, isConfirmed: options.yes, shutdown: shutdown)
+                return (result, try await deletion.run(after: result))
             }
-            try await report(result)
+            try await report(result, orphans)
         }
     }
 
-    /// Runs on a thread of its own, as a ledger may be long.
+    /// Paths and open files of a run.
+    private struct Files: Sendable {
+        let paths: RunPaths
+        let ledger: Ledger
+        /// Nil if the outputs are files.
+        let shards: ShardOutput?
+        /// Nil if no orphans are deleted.
+        let finder: OrphanFinder?
+    }
+
+    private func runBatch(
+        _ files: Files,
+        _ shutdown: ShutdownSignal,
+        _ deadline: ContinuousClock.Instant?
+    ) async throws -> BatchRun.Result {
+        if redis.namesRedis { return try await onCluster(files, shutdown, deadline) }
+        return try await EmbeddedRedis(
+            size: options.cacheSize * 1024 * 1024,
+            shutdown: shutdown,
+            deadline: deadline
+        ).run { address in
+            try await withHelpers([address], files.paths, defaultWorkers, shutdown, deadline) {
+                try await batchRun([address], [address], files, shutdown, deadline).run()
+            }
+        }
+    }
+
+    /// - Throws: `CLIError` if no user can be asked about the orphans.
+    private func requireConfirmation() throws {
+        guard options.deleteOrphans, !options.yes, !Terminal.canAsk else { return }
+        throw CLIError.usage(
+            "--delete-orphans asks before it deletes, and there is no terminal to ask on; add --yes to confirm. "
+                + "megaton plan shows the orphans. Nothing was begun."
+        )
+    }
+
+    private func orphanFinder(_ paths: RunPaths) -> OrphanFinder? {
+        guard options.deleteOrphans, let output = paths.output else { return nil }
+        return OrphanFinder(EarlierLedger(ledger: paths.ledger), output: output, others: worker.roots)
+    }
+
     private func preparedPaths() async throws -> RunPaths {
+        try await onThread { try RunPaths(batch, output: target?.directory, writesFiles: target?.isShards != true) }
+    }
+
+    /// Runs the body on a thread of its own, as a ledger may be long.
+    private func onThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
         let thread = ThreadPool(name: "megaton-paths", count: 1)
         defer { thread.stop() }
-        return try await thread.run {
-            try RunPaths(batch, output: target?.directory, writesFiles: target?.isShards != true)
-        }
-    }
-
-    private func dryRun() async throws {
-        let output = try (target?.directory).map { try RunPaths.checked($0, inputs: batch.inputs) }
-        let retried = batch.retryFailed.map { RetryLedger(path: $0).directory }
-        try await DryRun(
-            batch,
-            output: output,
-            fileExtensions: worker.fileExtensions,
-            roots: outputRoots([output, retried].compactMap { $0 }),
-            files: worker.access.credentials.map { [$0] } ?? [],
-            objects: try target?.bucket(),
-            remote: try batch.remoteInputs(worker.access)
-        ).run()
-    }
-
-    /// The directories that outputs may go to; nil if only the workers know: for the jobs of a ledger, the workers of a
-    /// cluster decide.
-    ///
-    /// - Parameter own: directories that the run itself names.
-    private func outputRoots(_ own: [String]) -> [String]? {
-        redis.namesRedis && batch.retryFailed != nil ? nil : own + worker.roots
+        return try await thread.run(body)
     }
 
     /// Runs the batch on a cluster, with its workers and, if requested, with local ones too.
     private func onCluster(
-        _ paths: RunPaths,
-        _ ledger: Ledger,
-        _ shards: ShardOutput?,
+        _ files: Files,
         _ shutdown: ShutdownSignal,
         _ deadline: ContinuousClock.Instant?
     ) async throws -> BatchRun.Result {
+        let paths = files.paths
         let (control, caches) = (try redis.controls(), try redis.caches())
-        if redis.redis.isEmpty { Terminal.note("megaton: using the cluster of MEGATON_REDIS, \(Self.names(control)).") }
+        if let origin = OptionOrigins.origin(of: "--redis") {
+            Terminal.note("megaton: using the cluster of \(origin), \(Self.names(control)).")
+        }
         try await InspectorSession.run(redis) { inspector in
             let status = try await inspector.status()
             if let pause = QueueObstacle.pause(status) { Terminal.error("megaton: the jobs will wait: \(pause).") }
             let others = status.livingWorkers.count
-            if others > 0 && workers != nil, case .directory(let output)? = target {
+            if others > 0 && options.workers != nil, case .directory(let output)? = target {
                 let shown = paths.readRoots.prefix(3).map { " --allow-read \($0)" }.joined()
                 let reading = shown.isEmpty ? "" : " and" + shown + (paths.readRoots.count > 3 ? " …" : "")
                 Terminal.error(
@@ -241,25 +181,25 @@ struct RunCommand: AsyncParsableCommand {
                         + "of this run to its own workers."
                 )
             }
-            if others > 0 && workers != nil, let bucket = try target?.bucket() {
+            if others > 0 && options.workers != nil, let bucket = try target?.bucket() {
                 Terminal.error(
                     "megaton: \(Counted.of(others, "other worker")) of the cluster \(others == 1 ? "shares" : "share") "
                         + "these jobs and may not know the bucket: without --allow-bucket \(bucket) and a credential "
                         + "for it, a job fails there. --queue NAME keeps the jobs of this run to its own workers."
                 )
             }
-            if status.livingWorkers.isEmpty && workers == nil {
+            if status.livingWorkers.isEmpty && options.workers == nil {
                 Terminal.error(
                     "megaton: the cluster has no worker; the jobs wait until one starts. Start megaton worker, or give "
                         + "--workers N."
                 )
             }
         }
-        guard let workers else {
-            return try await batchRun(control, caches, paths, ledger, shards, shutdown, deadline).run()
+        guard let workers = options.workers else {
+            return try await batchRun(control, caches, files, shutdown, deadline).run()
         }
         return try await withHelpers(control, paths, workers, shutdown, deadline) {
-            try await batchRun(control, caches, paths, ledger, shards, shutdown, deadline).run()
+            try await batchRun(control, caches, files, shutdown, deadline).run()
         }
     }
 
@@ -267,18 +207,17 @@ struct RunCommand: AsyncParsableCommand {
         servers.map(\.description).joined(separator: " ")
     }
 
-    private var defaultWorkers: Int { workers ?? ProcessInfo.processInfo.activeProcessorCount }
+    private var defaultWorkers: Int { options.workers ?? ProcessInfo.processInfo.activeProcessorCount }
 
     private func batchRun(
         _ control: [RedisConfiguration],
         _ caches: [RedisConfiguration],
-        _ paths: RunPaths,
-        _ ledger: Ledger,
-        _ shards: ShardOutput?,
+        _ files: Files,
         _ shutdown: ShutdownSignal,
         _ deadline: ContinuousClock.Instant?
     ) async throws -> BatchRun {
         let name = ProcessIdentity.batch("run")
+        let paths = files.paths
         let selection = batch.selection(
             output: paths.output,
             objects: try target?.bucket(),
@@ -291,18 +230,19 @@ struct RunCommand: AsyncParsableCommand {
             builder: try batch.jobBuilder(
                 batch: name,
                 selection,
-                roots: outputRoots(paths.outputRoots),
+                roots: options.outputRoots(paths.outputRoots),
                 files: [paths.ledger] + (worker.access.credentials.map { [$0] } ?? []),
                 objects: try target?.bucket(),
-                samples: shards?.known
+                samples: files.shards?.known,
+                earlier: files.finder
             ),
-            showsLogs: shownLevel != nil,
+            showsLogs: options.shownLevel != nil,
             address: QueueAddress(control, queue: redis.queue),
-            ledger: ledger,
+            ledger: files.ledger,
             remote: try batch.remoteInputs(worker.access, shutdown),
             shutdown: shutdown,
             deadline: deadline,
-            shards: shards,
+            shards: files.shards,
             caches: caches
         )
     }
@@ -331,7 +271,7 @@ struct RunCommand: AsyncParsableCommand {
             redis: control[0],
             group: MultiThreadedEventLoopGroup.singleton,
             name: ProcessIdentity.process(),
-            logger: LogOptions.logger("megaton.coordinator", level: shownLevel ?? .error)
+            logger: LogOptions.logger("megaton.coordinator", level: options.shownLevel ?? .error)
         )
         try await coordinator.start()
         let queue = try await ShardedQueue.open(
@@ -396,14 +336,17 @@ struct RunCommand: AsyncParsableCommand {
             arguments: [
                 "--queue", redis.queue, "--render-threads", String(threads), "--lease", "9", "--drain-timeout", "2",
             ] + roots + worker.arguments(workers: count)
-                + ["--log-level", (shownLevel ?? .warning).rawValue],
+                + ["--log-level", (options.shownLevel ?? .warning).rawValue],
             environment: [
+                // The run has decided on all options of its workers.
+                "MEGATON_CONFIG": "/dev/null",
                 "MEGATON_REDIS": RedisOptions.variable(
-                    of: redis.namesRedis ? redis.controlURLs : control.map(\.description)
+                    of: redis.namesRedis ? redis.redis : control.map(\.description)
                 ),
-                "MEGATON_CACHE_REDIS": RedisOptions.variable(of: redis.cacheURLs),
-            ].merging(redis.tlsEnvironment) { url, _ in url },
-            keepsLogs: shownLevel == nil,
+                "MEGATON_CACHE_REDIS": RedisOptions.variable(of: redis.cacheRedis),
+            ].merging(redis.tlsEnvironment) { url, _ in url }
+                .merging(ConfigurationRules.blankVariables(of: WorkerCommand.self)) { own, _ in own },
+            keepsLogs: options.shownLevel == nil,
             report: { pid in
                 // Redis is unreachable: the leases expire by themselves when it is back.
                 try? await queue.report(deathOf: pid, on: ProcessInfo.processInfo.hostName)
@@ -413,8 +356,10 @@ struct RunCommand: AsyncParsableCommand {
 
     // MARK: - The end
 
-    private func report(_ result: BatchRun.Result) async throws {
-        let summary = result.summary
+    /// - Parameter orphans: nil without `--delete-orphans`.
+    private func report(_ result: BatchRun.Result, _ orphans: OrphanDeletion.Counts?) async throws {
+        var summary = result.summary
+        if let orphans { summary.add(orphans) }
         if !result.errors.isEmpty { Terminal.error("megaton: \(FailureCauses.title)\n\(result.errors)") }
         if result.skipped > 0 {
             let reason =
@@ -452,5 +397,6 @@ struct RunCommand: AsyncParsableCommand {
         if batch.report, let ledger = summary.ledger, summary.jobs > 0 { try await ReportCommand.write(ledger) }
         if let lost { throw lost }
         if result.code != 0 { throw ExitCode(result.code) }
+        if let orphans, orphans.code != 0 { throw ExitCode(orphans.code) }
     }
 }

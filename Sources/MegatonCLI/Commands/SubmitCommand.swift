@@ -23,6 +23,9 @@ struct SubmitCommand: AsyncParsableCommand {
     )
 
     @OptionGroup var options: BatchOptions
+    @OptionGroup(title: "Lists") var lists: ListOptions
+    @OptionGroup var renditions: RenditionOptions
+    @OptionGroup var presets: PresetOptions
     @OptionGroup var redis: RedisOptions
     @OptionGroup(title: "Inputs that are read over the network") var access: SourceAccessOptions
 
@@ -55,23 +58,33 @@ struct SubmitCommand: AsyncParsableCommand {
     private var target: OutputTarget? { output.map(OutputTarget.init) }
 
     mutating func validate() throws {
+        try options.take(lists, renditions, presets)
         if let batch, !Job.isName(batch) {
             throw ValidationError("--batch must be a name of 1 to 128 letters, digits and . : - _, not \"\(batch)\".")
         }
+        // A default for other submissions.
+        if !options.hasInputs, options.retryFailed != nil, OptionOrigins.isConfigured("--output") { output = nil }
         if output != nil { try options.refuseOutputOfRetry() }
         try options.checkOutput(output)
         if target?.isShards == true && !wait { throw ValidationError("--output tar:DIR needs --wait.") }
         // An hour less than jobs may have, as reading the inputs takes its time.
         try OptionRange.check("--delay", delay, 0...(Job.maximumDelay - 3600), " seconds")
-        if options.ledger != nil && !wait { throw ValidationError("--ledger needs --wait.") }
-        if options.report && options.ledger == nil { throw ValidationError("--report needs --wait and --ledger FILE.") }
-        if let name = access.names.first, !options.hasRemoteInputs {
+        if options.ledger != nil && !wait && !OptionOrigins.isConfigured("--ledger") {
+            throw ValidationError("--ledger needs --wait.")
+        }
+        if options.report && options.ledger == nil && !OptionOrigins.isConfigured("--report") {
+            throw ValidationError("--report needs --wait and --ledger FILE.")
+        }
+        let without = access.names.filter { !OptionOrigins.isConfigured($0) }
+        if let name = without.first, !options.hasRemoteInputs {
             throw ValidationError(
                 "\(name) has no effect: no input is read over the network. The workers have options of their own for "
                     + "the sources of jobs."
             )
         }
-        if options.timeout != nil && !wait { throw ValidationError("--timeout needs --wait.") }
+        if options.timeout != nil && !wait && !OptionOrigins.isConfigured("--timeout") {
+            throw ValidationError("--timeout needs --wait.")
+        }
     }
 
     func run() async throws {
@@ -84,10 +97,12 @@ struct SubmitCommand: AsyncParsableCommand {
             let isSharded = target?.isShards ?? false
             if options.dryRun {
                 let remote = try options.remoteInputs(access)
-                return try await DryRun(
+                return try await Planner(
                     options,
                     output: directory,
                     objects: try target?.bucket(),
+                    earlier: nil,
+                    form: .list,
                     remote: remote
                 ).run()
             }

@@ -16,6 +16,8 @@ struct WorkerCommand: AsyncParsableCommand {
 
     @OptionGroup var redis: RedisOptions
     @OptionGroup var worker: WorkerOptions
+    @OptionGroup var access: SourceAccessOptions
+    @OptionGroup var limits: SourceLimitOptions
     @OptionGroup var log: LogOptions
     @OptionGroup var start: StartOptions
 
@@ -69,6 +71,7 @@ struct WorkerCommand: AsyncParsableCommand {
     var failOn = Rendition.FailOn.truncated.rawValue
 
     mutating func validate() throws {
+        worker.take(access, limits)
         if Rendition.FailOn(rawValue: failOn) == nil {
             throw ValidationError("--fail-on must be none, truncated, error or warning, not \"\(failOn)\".")
         }

@@ -36,7 +36,11 @@ struct BatchOptions: ParsableArguments {
     )
     var jobsFrom: [String] = []
 
-    @OptionGroup(title: "Lists") var lists: ListOptions
+    /// The further groups of a batch, which the commands declare and `take` sets: in debug builds, the parser examines a
+    /// group within a group five times as often.
+    private(set) var lists = ListOptions()
+    private(set) var renditions = RenditionOptions()
+    private(set) var presets = PresetOptions()
 
     @Option(
         name: .long,
@@ -69,9 +73,6 @@ struct BatchOptions: ParsableArguments {
         help: ArgumentHelp("Jobs at which a shard of --output tar:DIR is full; 100000 by default.", valueName: "number")
     )
     var shardCount: Int?
-
-    @OptionGroup var renditions: RenditionOptions
-    @OptionGroup var presets: PresetOptions
 
     @Option(
         name: .long,
@@ -211,6 +212,14 @@ struct BatchOptions: ParsableArguments {
         if report, let ledger, LedgerPath.descriptor(of: ledger) != nil {
             throw ValidationError("--report needs a ledger that is a file, and --ledger \(ledger) is none.")
         }
+        if (inputs + jobsFrom).filter({ $0 == "-" }).count > 1 {
+            throw ValidationError("Standard input can be read once only: name - once, as an input or with --jobs-from.")
+        }
+    }
+
+    /// Takes the further groups of a batch from its command, and checks the options that depend on them.
+    mutating func take(_ lists: ListOptions, _ renditions: RenditionOptions, _ presets: PresetOptions) throws {
+        (self.lists, self.renditions, self.presets) = (lists, renditions, presets)
         if presets.preset != nil, let option = renditions.given {
             throw ValidationError(
                 "\(option) does not go with --preset: the preset has all options of its renditions. Leave out one of "
@@ -219,14 +228,11 @@ struct BatchOptions: ParsableArguments {
         }
         try lists.refuseOptionsWithoutEffect(inputs, selection(output: nil))
         // Beside inputs, these options apply to the inputs.
-        if !hasInputs, retryFailed != nil, let option = givenRenditionOption {
+        if !hasInputs, retryFailed != nil, let option = givenRenditionOption, !OptionOrigins.isConfigured(option) {
             throw ValidationError(
                 "\(option) does not go with --retry-failed alone: failed jobs are repeated with their original "
                     + "options. For other renditions, name the inputs."
             )
-        }
-        if (inputs + jobsFrom).filter({ $0 == "-" }).count > 1 {
-            throw ValidationError("Standard input can be read once only: name - once, as an input or with --jobs-from.")
         }
     }
 

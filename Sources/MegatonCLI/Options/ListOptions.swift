@@ -84,14 +84,14 @@ struct ListOptions: ParsableArguments {
         let formats = inputs.compactMap { selection.listFormat(of: FileNames.localPath($0)) }
         let tableOptions = [
             ("--url-column", urlColumn), ("--id-column", idColumn), ("--label-columns", labelColumns),
-        ]
+        ].filter { !OptionOrigins.isConfigured($0.0) }
         if let (option, _) = tableOptions.first(where: { $0.1 != nil }), !formats.contains(where: \.isTable) {
             throw ValidationError(
                 "\(option) has no effect: no input is a CSV or TSV. --input-format csv is for standard input, and for "
                     + "a file whose name does not end in .csv."
             )
         }
-        if null && !formats.contains(.names) {
+        if null && !formats.contains(.names) && !OptionOrigins.isConfigured("--null") {
             throw ValidationError("--null has no effect: no input is a .txt list or - for standard input.")
         }
     }

@@ -79,6 +79,9 @@ struct RenditionOptions: ParsableArguments {
         return rendition
     }
 
+    /// Long names of all the options, without dashes.
+    static let names: Set<String> = Set(["size", "rendition"] + RenditionFlag.all.map { String($0.name.dropFirst(2)) })
+
     /// The first of the options that was given; nil if none was.
     var given: String? {
         let lists = [("--size", size), ("--rendition", rendition)]

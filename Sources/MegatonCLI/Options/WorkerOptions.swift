@@ -34,7 +34,9 @@ struct WorkerOptions: ParsableArguments {
     )
     var allowBucket: [String] = []
 
-    @OptionGroup var access: SourceAccessOptions
+    /// The further groups of a worker, which the commands declare and `take` sets, as those of `BatchOptions`.
+    private(set) var access = SourceAccessOptions()
+    private(set) var limits = SourceLimitOptions()
 
     @Option(
         name: .customLong("allow-type"),
@@ -55,8 +57,6 @@ struct WorkerOptions: ParsableArguments {
         )
     )
     var memory: Int?
-
-    @OptionGroup var limits: SourceLimitOptions
 
     @Option(
         name: .customLong("cache-policy"),
@@ -210,6 +210,11 @@ struct WorkerOptions: ParsableArguments {
         }
     }
 
+    /// Takes the further groups of a worker from its command.
+    mutating func take(_ access: SourceAccessOptions, _ limits: SourceLimitOptions) {
+        (self.access, self.limits) = (access, limits)
+    }
+
     private static let longestHeuristic: Double = 365 * 24 * 3600
 
     private static let switches: [String: (type: AssetType, fileExtensions: Set<String>)] = [
@@ -347,7 +352,7 @@ struct WorkerOptions: ParsableArguments {
     /// - Parameter readsSources: whether this process also reads inputs over the network.
     func namesForWorkersOnly(readsSources: Bool) -> [String] {
         // The parser always accepts an empty command line.
-        guard let usual = try? Self.parse([]) else { return [] }
+        guard let usual = try? Self.parse([]), let usualLimits = try? SourceLimitOptions.parse([]) else { return [] }
         let options: [(name: String, isGiven: Bool)] = [
             ("--watermarks", watermarks != nil), ("--memory", memory != nil),
             ("--cache-policy", cachePolicy != usual.cachePolicy),
@@ -362,7 +367,7 @@ struct WorkerOptions: ParsableArguments {
         ]
         return (allowRead.isEmpty ? [] : ["--allow-read"]) + (allowBucket.isEmpty ? [] : ["--allow-bucket"])
             + (readsSources ? [] : access.names)
-            + options.filter(\.isGiven).map(\.name) + limits.names(beside: usual.limits)
+            + options.filter(\.isGiven).map(\.name) + limits.names(beside: usualLimits)
     }
 
     /// Limit of a wait, seconds: an operator may be waiting for the run.

@@ -62,6 +62,8 @@ struct JobBuilder: Sendable {
         var notBefore: Double?
         /// Facts that the outcomes have, for jobs that do not name theirs.
         var facts: [Job.OptionalFact]?
+        /// Outputs of an earlier run, of which those of the jobs are marked; nil if no orphans are deleted.
+        var earlier: OrphanFinder?
     }
 
     private let settings: Settings
@@ -84,8 +86,13 @@ struct JobBuilder: Sendable {
     /// Creates the jobs of inputs that were read together.
     mutating func build(_ inputs: [Input]) -> [BuiltJob] {
         guardian.note(inputs.lazy.flatMap(OutputGuard.sources))
-        return inputs.flatMap { build($0) }
+        let jobs = inputs.flatMap { build($0) }
+        settings.earlier?.note(jobs)
+        return jobs
     }
+
+    /// Outputs of an earlier run, of which those of the jobs are marked.
+    var earlier: OrphanFinder? { settings.earlier }
 
     /// - Returns: one job, or one for each source of a pack.
     private mutating func build(_ input: Input) -> [BuiltJob] {
@@ -339,6 +346,7 @@ extension BatchOptions {
     ///   - delay: seconds before which no job begins.
     ///   - objects: destination of the outputs if they are objects; nil for files.
     ///   - samples: those of the shards, if the run writes some.
+    ///   - earlier: outputs of an earlier run, to find its orphans.
     func jobBuilder(
         batch: String,
         _ selection: InputSelection,
@@ -346,7 +354,8 @@ extension BatchOptions {
         files: [String],
         delay: Double? = nil,
         objects: OutputBucket? = nil,
-        samples: KnownSamples? = nil
+        samples: KnownSamples? = nil,
+        earlier: OrphanFinder? = nil
     ) throws -> JobBuilder {
         let known = try presets.load()
         let preset = presets.preset.flatMap { known[$0] }
@@ -366,7 +375,8 @@ extension BatchOptions {
             renditionOption: givenRenditionOption,
             samples: samples,
             notBefore: delay.map { Date().timeIntervalSince1970 + $0 },
-            facts: try wantedFacts()
+            facts: try wantedFacts(),
+            earlier: earlier
         )
         return JobBuilder(settings, OutputGuard(selection, overwrites: overwrite, roots: roots, files: files))
     }

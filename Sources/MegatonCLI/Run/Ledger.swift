@@ -20,6 +20,8 @@ final class Ledger: Sendable {
     /// Whether the lines of an earlier run stay.
     private let isContinued: Bool
     private let isAborted: @Sendable () -> Bool
+    /// Gets the lines of a file after they were written; nil if no orphans are deleted.
+    private let orphans: OrphanFinder?
     private let thread = ThreadPool(name: "megaton-ledger", count: 1)
 
     /// Time limit for a pipe without a reader to get one at the start.
@@ -33,12 +35,14 @@ final class Ledger: Sendable {
     ///   - path: nil for none.
     ///   - isDurable: whether `append` waits for the disk, so that the lines of a file outlast the machine.
     ///   - isContinued: whether the lines of an earlier run stay: `resumedDigests` is called before the first line.
+    ///   - orphans: gets the lines of a file after they were written.
     ///   - isAborted: whether to stop waiting for a reader that does not read.
     /// - Throws: `CLIError` if the file cannot be created, another run writes it, or the pipe has no reader.
     static func open(
         _ path: String?,
         isDurable: Bool = false,
         isContinued: Bool = false,
+        orphans: OrphanFinder? = nil,
         isAborted: @escaping @Sendable () -> Bool
     ) async throws -> Ledger {
         guard let path else { return Ledger(nil, -1, isFile: false, isAborted) }
@@ -52,7 +56,15 @@ final class Ledger: Sendable {
         var info = stat()
         guard stat(path, &info) == 0, ![S_IFREG, S_IFDIR].contains(info.st_mode & S_IFMT) else {
             let descriptor = try file(path)
-            return Ledger(path, descriptor, isFile: true, isDurable: isDurable, isContinued: isContinued, isAborted)
+            return Ledger(
+                path,
+                descriptor,
+                isFile: true,
+                isDurable: isDurable,
+                isContinued: isContinued,
+                orphans: orphans,
+                isAborted
+            )
         }
         let deadline = ContinuousClock.now + readerTimeout
         while true {
@@ -73,9 +85,11 @@ final class Ledger: Sendable {
         isFile: Bool,
         isDurable: Bool = false,
         isContinued: Bool = false,
+        orphans: OrphanFinder? = nil,
         _ isAborted: @escaping @Sendable () -> Bool
     ) {
         self.path = path
+        self.orphans = orphans
         self.isDurable = isDurable
         self.isContinued = isContinued
         self.descriptor = descriptor
@@ -202,6 +216,7 @@ final class Ledger: Sendable {
             try await thread.run { [self, block] in
                 try write(block)
                 if isDurable { try sync() }
+                orphans?.note(outcomes: lines)
             }
         } catch let error as WriteFailure {
             throw CLIError.output("the ledger \(path) cannot be written: \(error)")

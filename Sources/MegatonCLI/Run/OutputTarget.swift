@@ -63,10 +63,9 @@ extension BatchOptions {
         try OptionRange.check("--shard-size", shardSize, 1...1_048_576, " MiB")
         try OptionRange.check("--shard-count", shardCount, 1...1_000_000)
         guard target?.isShards == true else {
-            if shardSize != nil || shardCount != nil {
-                throw ValidationError(
-                    "\(shardSize != nil ? "--shard-size" : "--shard-count") is for shards: --output tar:DIR."
-                )
+            let given = [("--shard-size", shardSize), ("--shard-count", shardCount)].filter { $0.1 != nil }
+            if let option = given.first(where: { !OptionOrigins.isConfigured($0.0) })?.0 {
+                throw ValidationError("\(option) is for shards: --output tar:DIR.")
             }
             if let bucket = try target?.bucket() { try refuseInput(bucket) }
             return try checkName(output: output)

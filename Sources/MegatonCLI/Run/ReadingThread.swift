@@ -35,6 +35,7 @@ final class ReadingThread: Sendable {
         return try await thread.run {
             try self.state.withLock { state in
                 let inputs = try state.reader.next(limit)
+                state.builder.earlier?.note(unreadable: state.reader.unreadable)
                 if inputs.isEmpty && state.reader.isAtEnd { return nil }
                 return try body(state.builder.build(inputs))
             }
@@ -43,6 +44,9 @@ final class ReadingThread: Sendable {
 
     /// Number of files left out so far: by their file extensions, and by `--exclude`.
     var leftOut: (skipped: Int, excluded: Int) { state.withLock { ($0.reader.skipped, $0.reader.excluded) } }
+
+    /// Number of directories so far that could not be read.
+    var unreadable: Int { state.withLock { $0.reader.unreadable } }
 
     /// Jobs of a retried ledger that were left out so far.
     var notRetried: RetryLedger.NotRetried { state.withLock { $0.reader.notRetried } }

@@ -23,16 +23,19 @@ struct RunPaths: Sendable {
     init(_ options: BatchOptions, output: String?, writesFiles: Bool = true) throws {
         self.output = try output.map { try Self.prepare($0, inputs: options.inputs) }
         let retried = options.retryFailed.map(RetryLedger.init)
-        if let ledger = options.ledger {
-            self.ledger = LedgerPath.absolute(ledger)
-        } else if let retried {
-            self.ledger = retried.nextPath
-        } else {
-            self.ledger = "\(self.output ?? ".")/megaton-ledger.jsonl"
-        }
+        ledger = Self.ledger(options, output: self.output)
         try options.checkLedger(ledger)
         readRoots = Array(Set(Self.inputRoots(options) + (try retried?.readRoots() ?? []))).sorted()
         outputRoots = (writesFiles ? [self.output].compactMap { $0 } : []) + (retried.map { [$0.directory] } ?? [])
+    }
+
+    /// Path of the ledger that a run writes.
+    ///
+    /// - Parameter output: the output directory, absolute; nil if a ledger is retried.
+    static func ledger(_ options: BatchOptions, output: String?) -> String {
+        if let ledger = options.ledger { return LedgerPath.absolute(ledger) }
+        if let retried = options.retryFailed { return RetryLedger(path: retried).nextPath }
+        return "\(output ?? ".")/megaton-ledger.jsonl"
     }
 
     /// The absolute path of an output directory.

@@ -21,6 +21,10 @@ struct RunSummary: Sendable, Codable, Equatable {
     var ledger: String?
     /// Number of worker processes that took part.
     var workers: Int
+    /// Outputs that only an earlier run had made, and that were deleted; nil without `--delete-orphans`.
+    var orphansDeleted: Int?
+    /// Those that stay.
+    var orphansKept: Int?
 
     init(batch: String, counters: BatchCounters, tally: BatchTally, seconds: Double, ledger: String?) {
         self.batch = batch
@@ -45,6 +49,11 @@ struct RunSummary: Sendable, Codable, Equatable {
         failed += lost
     }
 
+    mutating func add(_ orphans: OrphanDeletion.Counts) {
+        orphansDeleted = orphans.deleted
+        orphansKept = orphans.left
+    }
+
     /// Number of jobs without an end: a second signal ends a run at once.
     var open: Int { max(0, jobs - done - failed - cancelled - deduplicated) }
 
@@ -59,6 +68,8 @@ struct RunSummary: Sendable, Codable, Equatable {
         parts.append(
             "\(Counted.fetches(originFetches)), \(Counted.renders(renders)), \(cacheHits) from the cache"
         )
+        if let orphansDeleted, orphansDeleted > 0 { parts.append("\(Counted.of(orphansDeleted, "orphan")) deleted") }
+        if let orphansKept, orphansKept > 0 { parts.append("\(Counted.of(orphansKept, "orphan")) kept") }
         return parts.joined(separator: "; ")
     }
 

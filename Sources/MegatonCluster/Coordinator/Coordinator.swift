@@ -33,6 +33,8 @@ public final class Coordinator: Sendable {
         public var batchRetention: Duration = .seconds(7 * 24 * 3600)
         /// How long dead letters are kept, and limits of dead letters and outcomes.
         package var retention = Retention()
+        /// How outcomes are sent to webhooks; nil to refuse jobs that name one.
+        package var webhooks: WebhookConfiguration?
         /// Nil for a coordinator. Otherwise it is a worker's fallback: it leads only after the cluster has had no
         /// leader for this time, with the presets of the last one, and yields to any coordinator.
         package var takeoverDelay: Duration?
@@ -47,7 +49,13 @@ public final class Coordinator: Sendable {
 
         /// The reason why no coordinator can run with these values; nil if one can.
         var validationError: String? {
-            window < 1 ? "A coordinator's window must be at least 1, not \(window)." : nil
+            if window < 1 { return "A coordinator's window must be at least 1, not \(window)." }
+            do throws(ImageError) {
+                _ = try webhooks?.rules.urlPolicy()
+                return nil
+            } catch {
+                return "A rule for webhooks cannot be used: \(error.message)"
+            }
         }
     }
 
@@ -351,13 +359,33 @@ public final class Coordinator: Sendable {
         return try JSONDecoder().decode([String: [Rendition]].self, from: Data(json.utf8))
     }
 
+    /// The webhooks that jobs may name, with which to lead; nil for none. As with presets, a fallback reads them: it
+    /// admits such jobs, and their outcomes wait for a coordinator.
+    private func webhookRules() async throws -> WebhookRules? {
+        let key = RedisArgument.string(configuration.keys.webhookRules)
+        guard isFallback else {
+            if let rules = configuration.webhooks?.rules {
+                try await queue.redis.run(
+                    QueueScripts.publish,
+                    keys: [configuration.keys.webhookRules],
+                    arguments: [.string(WireJSON.text(rules))]
+                )
+            } else {
+                try await queue.redis.send(["UNLINK", key])
+            }
+            return configuration.webhooks?.rules
+        }
+        guard let json = try await queue.redis.send(["GET", key]).string else { return nil }
+        return try JSONDecoder().decode(WebhookRules.self, from: Data(json.utf8))
+    }
+
     /// Leads for as long as this process is the leader of the epoch.
     private func lead(_ epoch: Int) async throws {
         logger.info("this coordinator leads", metadata: [LogKey.epoch: "\(epoch)"])
         let intake = Intake(
             queue: queue,
             name: leadership.holder,
-            validator: JobValidator(presets: try await presets()),
+            validator: JobValidator(presets: try await presets(), webhooks: try await webhookRules()),
             repeats: repeats
         )
         try await intake.replay(epoch: epoch)
@@ -367,7 +395,11 @@ public final class Coordinator: Sendable {
             group.addTask { try await self.renewLead(epoch) }
             group.addTask { try await self.watchPlaces(intake) }
             group.addTask { try await self.admit(epoch, intake) }
-            group.addTask { await self.deliverReplies(epoch) }
+            let webhooks = AsyncSignal()
+            group.addTask { await self.deliverReplies(epoch, webhooks) }
+            if let configuration = configuration.webhooks {
+                group.addTask { try await self.deliverWebhooks(epoch, configuration, webhooks) }
+            }
             // A task ends without an error only if another coordinator leads, or all are cancelled.
             try await group.next()
             group.cancelAll()
@@ -395,9 +427,35 @@ public final class Coordinator: Sendable {
     }
 
     /// Sends outcomes to the lists of clients until the task is cancelled.
-    private func deliverReplies(_ epoch: Int) async {
-        let delivery = ReplyDelivery(queue: queue, name: leadership.holder, epoch: epoch, logger: logger)
+    ///
+    /// - Parameter webhooks: signaled when outcomes for webhooks have come.
+    private func deliverReplies(_ epoch: Int, _ webhooks: AsyncSignal) async {
+        let delivery = ReplyDelivery(
+            queue: queue,
+            name: leadership.holder,
+            epoch: epoch,
+            webhooks: webhooks,
+            logger: logger
+        )
         await delivery.run { await self.outboxListener.wait() }
+    }
+
+    /// Sends outcomes to webhooks until the task is cancelled.
+    private func deliverWebhooks(
+        _ epoch: Int,
+        _ configuration: WebhookConfiguration,
+        _ changes: AsyncSignal
+    ) async throws {
+        let delivery = WebhookDelivery(
+            queue: queue,
+            name: leadership.holder,
+            epoch: epoch,
+            configuration: configuration,
+            sender: try WebhookSender(configuration),
+            changes: changes,
+            logger: logger
+        )
+        await delivery.run()
     }
 
     /// Admits jobs until the task is cancelled. Redis refuses it if another coordinator leads.

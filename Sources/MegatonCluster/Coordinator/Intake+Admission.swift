@@ -111,7 +111,7 @@ extension Intake {
             fields += [
                 .string(content ?? ""), .string(candidate.labels.map { WireJSON.text($0) } ?? ""),
                 .int(entry.flatMap { entryNumber[$0.digest] } ?? 0), .int(entry?.lifetime.wholeMilliseconds ?? 0),
-                .int(candidate.notBefore), .string(candidate.reply?.target ?? ""),
+                .int(candidate.notBefore), .string(validator.target(of: candidate.reply)),
                 .int(candidate.batchSize ?? 0),
             ]
         }

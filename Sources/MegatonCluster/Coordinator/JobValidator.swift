@@ -5,6 +5,8 @@ internal import MegatonPipeline
 /// Validates pushed jobs: each becomes a job in its full form, or a dead letter with the reason.
 struct JobValidator: Sendable {
     let presets: [String: [Rendition]]
+    /// The webhooks that jobs may name; nil if none can be sent.
+    var webhooks: WebhookRules?
 
     /// A pushed job, validated.
     struct Candidate: Sendable {
@@ -158,6 +160,7 @@ struct JobValidator: Sendable {
             job.renditions = try renditions(of: job)
             try requireOwnPaths(job)
             try Self.requireLabels(job)
+            try requireWebhook(job.reply)
             job.preset = nil
             let id = job.id ?? Self.newID()
             job.id = id
@@ -210,6 +213,7 @@ struct JobValidator: Sendable {
         if let priority, priority != .normal, shared.priority == .normal { shared.priority = priority }
         shared.renditions = try renditions(of: shared)
         try requireOwnPaths(shared)
+        try requireWebhook(shared.reply)
         shared.preset = nil
         var (pack, invalid) = (Pack(sharing: shared, sources: []), pushed.invalid)
         for source in pushed.pack.sources {
@@ -293,6 +297,26 @@ struct JobValidator: Sendable {
             let problem = try OutputTemplate(output).problem(with: job.labels)
         else { return }
         throw JobError(problem)
+    }
+
+    /// Where the outcome of a job is sent, as an argument of scripts; empty for a job without a reply, and for an invalid
+    /// job whose webhook may not be named.
+    func target(of reply: JobReply?) -> String {
+        guard let reply, problem(of: reply) == nil else { return "" }
+        return reply.target
+    }
+
+    /// - Throws: `JobError` if the reply is a webhook that may not be named.
+    private func requireWebhook(_ reply: JobReply?) throws(JobError) {
+        if let reply, let problem = self.problem(of: reply) { throw JobError("reply.webhook \(problem)") }
+    }
+
+    private func problem(of reply: JobReply) -> String? {
+        guard let webhook = reply.webhook else { return nil }
+        guard let webhooks else {
+            return "cannot be used, as the coordinator has no key to sign requests with (--webhook-key)"
+        }
+        return webhooks.problem(ofWebhook: webhook)
     }
 
     /// A new id, sortable by time, with 64 random bits.

@@ -3,7 +3,8 @@ internal import Logging
 internal import MegatonPipeline
 internal import MegatonRedis
 
-/// Sends outcomes from the outbox to the lists of clients, while this process leads.
+/// Sends outcomes from the outbox to the lists of clients, and moves those for webhooks to their queue, while this
+/// process leads.
 ///
 /// At least once: entries leave the outbox after they were delivered, and a leader that dies in between leaves them to
 /// its successor. Outcomes for one list stay in order. A list that cannot take its outcomes loses them, so that it
@@ -13,6 +14,8 @@ struct ReplyDelivery: Sendable {
     /// Name of the leader.
     let name: String
     let epoch: Int
+    /// Signaled when outcomes have come into the queue of webhooks.
+    var webhooks = AsyncSignal()
     let logger: Logger
 
     /// Maximum number of entries in one step: one has at most some 64 KiB, and Redis serves no other client meanwhile.
@@ -66,16 +69,23 @@ struct ReplyDelivery: Sendable {
         else { return nil }
         if entries.isEmpty { return 0 }
         var lost = 0
+        var webhooks: [Int: (job: String, host: String)] = [:]
         // The time to live of a list is that of its last outcome.
         var (lists, outcomes, ttls): ([String], [String: [Data]], [String: Int]) = ([], [:], [:])
-        for data in entries {
+        for (index, data) in entries.enumerated() {
             guard let entry = OutboxEntry(data) else {
                 lost += 1
                 warn(.damaged, &warnings, "an entry of the outbox is damaged and was dropped", [:])
                 continue
             }
-            if ttls.updateValue(entry.ttl, forKey: entry.list) == nil { lists.append(entry.list) }
-            outcomes[entry.list, default: []].append(entry.outcome)
+            if let webhook = entry.reply.webhook {
+                // A URL without a host is no entry.
+                webhooks[index] = (entry.job, URL(string: webhook).map(OriginHost.name) ?? "")
+            } else if let list = entry.reply.list {
+                let ttl = entry.reply.ttl ?? JobReply.defaultTTL
+                if ttls.updateValue(ttl, forKey: list) == nil { lists.append(list) }
+                outcomes[list, default: []].append(entry.outcome)
+            }
         }
         for list in lists {
             let own = outcomes[list] ?? []
@@ -109,7 +119,24 @@ struct ReplyDelivery: Sendable {
                 )
             }
         }
-        try await queue.removeReplies(entries, lost: lost, name: name, epoch: epoch)
+        let dropped = try await queue.removeReplies(
+            entries,
+            lost: lost,
+            webhooks: webhooks.sorted { $0.key < $1.key }.map { ($0.key, $0.value.host) },
+            name: name,
+            epoch: epoch
+        )
+        for index in dropped {
+            guard let (job, host) = webhooks[index] else { continue }
+            WebhookDelivery.logDropped(
+                job: job,
+                host: host,
+                attempts: 0,
+                reason: "too many bytes wait for this host, or for webhooks in all (--outcome-limit)",
+                logger: logger
+            )
+        }
+        if !webhooks.isEmpty { self.webhooks.signal() }
         return entries.count
     }
 

@@ -16,21 +16,22 @@ extension Doctor {
                 "zset",
                 [
                     keys.intakes, keys.lease, keys.delay, keys.holding, keys.held, keys.dead, keys.crashes,
-                    keys.isolating, keys.batches, keys.ended, keys.workers, keys.coordinators,
+                    keys.isolating, keys.batches, keys.ended, keys.workers, keys.coordinators, keys.webhookQueue,
+                    keys.webhookHosts,
                 ]
             ),
             (
                 "hash",
                 [
                     keys.body, keys.meta, keys.credit, keys.pace, keys.heldBytes, keys.deadInfo, keys.workerInfo,
-                    keys.control, keys.rate, keys.stat,
+                    keys.control, keys.rate, keys.stat, keys.webhooks, keys.webhookState,
                 ]
             ),
             (
                 "string",
                 [
                     keys.leader, keys.formerLeader, keys.epoch, keys.round, keys.protocolRange, keys.layout,
-                    keys.places, keys.givenUp, keys.presets, keys.sweepGate,
+                    keys.places, keys.givenUp, keys.presets, keys.sweepGate, keys.webhookRules,
                 ]
             ),
         ]

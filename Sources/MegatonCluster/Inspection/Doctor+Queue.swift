@@ -15,6 +15,7 @@ extension Doctor {
             findings += versions(status)
             findings.append(try await damagedBatches())
             findings.append(try await droppedReplies())
+            findings.append(try await webhooks())
             findings += try await pauses()
             findings.append(try await openCircuits())
             return findings
@@ -131,6 +132,33 @@ extension Doctor {
                     + "the list had more than \(JobQueue.replyLimit) entries or too many bytes, was no list, or the "
                     + "coordinator may not write its key (see the log of the coordinator); or Redis had no room. To "
                     + "clear this warning, run HDEL \(keys.stat) \(counter) in the control Redis."
+        )
+    }
+
+    /// Waiting webhooks are usual for a moment, and dropped ones are lost for their clients.
+    private func webhooks() async throws(RedisError) -> Finding {
+        let counter = "webhooks_dropped"
+        let waiting = try await JobQueue(control, keys: keys).webhookCount()
+        let hosts = try await control.send(["ZCARD", .string(keys.webhookHosts)]).int ?? 0
+        let dropped = try await control.send(["HGET", .string(keys.stat), .string(counter)]).int ?? 0
+        let hasRules = try await control.send(["EXISTS", .string(keys.webhookRules)]).int == 1
+        let state =
+            waiting == 0
+            ? "no outcome waits"
+            : "\(waiting) \(waiting == 1 ? "outcome waits" : "outcomes wait") for \(hosts) "
+                + "\(hosts == 1 ? "host" : "hosts")"
+        if waiting > 0 && !hasRules {
+            let message = state + ", and the coordinator has no key to sign requests with: start it with --webhook-key."
+            return Finding(level: .warning, subject: "webhooks", message: message)
+        }
+        return Finding(
+            level: dropped == 0 ? .ok : .warning,
+            subject: "webhooks",
+            message: dropped == 0
+                ? state
+                : "\(state); \(dropped) \(dropped == 1 ? "was" : "were") dropped, as their hosts did not accept them in "
+                    + "time, or too many waited. The log of the coordinator names job and host of each. To clear this "
+                    + "warning, run HDEL \(keys.stat) \(counter) in the control Redis."
         )
     }
 

@@ -31,6 +31,18 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         public var from: RenditionResponse.Source
         /// Name of the entry in the shared cache, 64 hex digits; nil if the job names an output.
         package var cacheKey: String?
+        /// Digest of the rendition's options, 16 hex digits; nil if the job names no output, or if an earlier version
+        /// has written the outcome.
+        package var options: String?
+
+        /// The digest of the options that change pixels or bytes: another one stands for another image.
+        package static func digest(ofOptions rendition: Rendition) -> String {
+            var rendition = rendition
+            // Only the worker has the pixels of a watermark; its name is an option.
+            rendition.watermark?.overlay = nil
+            let text = rendition.identity.joined(separator: "\n")
+            return String(Checksum.sha256(Data(text.utf8)).prefix(16))
+        }
     }
 
     /// Why it failed.
@@ -160,6 +172,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
             json.field("from", output.from.rawValue)
             json.field("height", output.height)
             json.field("name", output.name)
+            json.field("options", output.options)
             json.field("path", output.path)
             json.field("sha256", output.sha256)
             json.field("width", output.width)

@@ -46,19 +46,33 @@ extension JobQueue {
         ).int ?? 0
     }
 
-    /// Deletes delivered entries; see the script `removeReplies`.
+    /// Deletes delivered entries, and moves those for webhooks to their queue; see the script `removeReplies`.
     ///
     /// - Parameters:
     ///   - lost: number of outcomes that are in no list.
+    ///   - webhooks: index of each entry that is for a webhook, and the webhook's host.
     ///   - name: name of the leader.
-    func removeReplies(_ entries: [Data], lost: Int, name: String, epoch: Int) async throws(RedisError) {
-        guard let last = entries.last else { return }
-        try await redis.run(
+    /// - Returns: the indices of the entries for webhooks that were dropped, as there is no room for them.
+    @discardableResult
+    func removeReplies(
+        _ entries: [Data],
+        lost: Int,
+        webhooks: [(index: Int, host: String)] = [],
+        name: String,
+        epoch: Int
+    ) async throws(RedisError) -> [Int] {
+        guard let last = entries.last else { return [] }
+        let reply = try await redis.run(
             QueueScripts.removeReplies,
-            keys: [keys.leader, keys.epoch, keys.replies, keys.stat],
+            keys: [
+                keys.leader, keys.epoch, keys.replies, keys.stat, keys.webhooks, keys.webhookQueue, keys.webhookHosts,
+                keys.webhookState,
+            ],
             arguments: [
                 .string(name), .int(epoch), .int(entries.count), .buffer(ByteBuffer(bytes: last)), .int(lost),
-            ]
+            ] + webhooks.flatMap { [.int($0.index + 1), .string($0.host)] }
         )
+        // Lua counts from 1.
+        return (reply.array ?? []).compactMap(\.int).map { $0 - 1 }
     }
 }

@@ -115,8 +115,21 @@ package struct QueueKeys: Sendable, Hashable {
     /// outcome as JSON if the job has ended, or `-` if the outcome has more than 2 KiB.
     func once(_ digest: String) -> String { prefix + "once:\(digest)" }
 
-    /// LIST, the outbox of outcomes that the leader sends to the lists of clients: see `OutboxEntry`.
+    /// LIST, the outbox of outcomes that the leader sends to the lists of clients, and moves to the queue of webhooks:
+    /// see `OutboxEntry`.
     var replies: String { prefix + "replies" }
+    /// HASH, number of a webhook to `<url>\0<key of the job>\0<outcome>`.
+    var webhooks: String { prefix + "webhooks" }
+    /// ZSET of the webhooks that wait or are being sent, all with the score 0, by host and due time: see
+    /// `ClaimedWebhook.member`.
+    var webhookQueue: String { prefix + "webhookqueue" }
+    /// ZSET, host with webhooks to the time of its next request, ms.
+    var webhookHosts: String { prefix + "webhookhosts" }
+    /// HASH, host with webhooks to their bytes; the host with a NUL behind it to the number of its failures in a row
+    /// and the time until which its circuit breaker is open, ms; the empty name to the bytes of all.
+    var webhookState: String { prefix + "webhookstate" }
+    /// STRING: the last coordinator's rules for webhooks, JSON; missing if it has no key to sign them with.
+    var webhookRules: String { prefix + "webhookrules" }
 
     // MARK: The cluster
 
@@ -163,9 +176,10 @@ package struct QueueKeys: Sendable, Hashable {
     // MARK: Statistics
 
     /// HASH of counters since the queue was created; also the bytes of the dead letters and of the outcomes of all
-    /// batches and of the outbox (`dead_bytes`, `outcome_bytes`; `reply_bytes` for the outbox alone), the limits that
-    /// the leader has set (`dead_limit`, `outcome_limit`), and times of `sweep`, ms: of the last one, and the last time
-    /// in which there was none (`swept`, `away_from`, `away_until`).
+    /// batches, of the outbox and of webhooks (`dead_bytes`, `outcome_bytes`; `reply_bytes` for the outbox alone), the
+    /// limits that the leader has set (`dead_limit`, `outcome_limit`), the number of the last webhook (`webhooks`), and
+    /// times of `sweep`, ms: of the last one, and the last time in which there was none (`swept`, `away_from`,
+    /// `away_until`).
     package var stat: String { prefix + "stat" }
     /// HASH, host to its number of requests.
     var statHosts: String { prefix + "stat:hosts" }

@@ -159,7 +159,8 @@ package struct JobRunner: JobRunning {
                 bytes: response.data.count,
                 sha256: response.checksum ?? Checksum.sha256(response.data),
                 from: response.source,
-                cacheKey: path == nil ? response.cacheKey?.digest : nil
+                cacheKey: path == nil ? response.cacheKey?.digest : nil,
+                options: path == nil ? nil : JobOutcome.Output.digest(ofOptions: response.rendition)
             )
         }
     }

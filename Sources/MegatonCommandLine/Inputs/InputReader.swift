@@ -25,6 +25,8 @@ package struct InputReader {
     package private(set) var skipped = 0
     /// Inputs that match a pattern of `--exclude`; a directory counts once.
     package private(set) var excluded = 0
+    /// Directories that were left out because they could not be read.
+    package private(set) var unreadable = 0
     /// Jobs of the ledger that are not repeated.
     package private(set) var notRetried = RetryLedger.NotRetried()
     /// Reports lines of the ledger that are left out.
@@ -221,6 +223,7 @@ package struct InputReader {
                 stack.append(.directory(try DirectoryListing(path, components: components)))
             } catch let failure as CLIError {
                 // One unreadable directory, such as lost+found, is no reason to skip the others.
+                unreadable += 1
                 if isReporting { Terminal.error("megaton: left out: \(failure.message)") }
             }
         case .file where selection.fileExtensions.contains((name as NSString).pathExtension.lowercased()):

@@ -1,49 +1,23 @@
 import ArgumentParser
-import Foundation
 import MegatonPipeline
 
 /// Finds options that a command does not have. The parser checks values first, and would answer `-z` with a message
 /// about a missing output.
 package enum OptionNames {
-    /// The definition of a command, which ArgumentParser prints for tools that generate manuals.
-    private struct Tool: Decodable {
-        let command: Command
-    }
-
-    private struct Command: Decodable {
-        let commandName: String
-        let subcommands: [Command]?
-        let arguments: [Argument]?
-    }
-
-    private struct Argument: Decodable {
-        struct Name: Decodable {
-            let kind: String
-            let name: String
-
-            var text: String { kind == "long" ? "--\(name)" : "-\(name)" }
-        }
-
-        let kind: String
-        let names: [Name]?
-    }
-
     /// The first argument that looks like an option and is unknown, and the name of its command; nil if there is none.
     ///
     /// - Parameter definition: JSON of the whole tool.
     package static func unknown(in arguments: [String], definition: String) -> (
         option: String, command: String, like: String?
     )? {
-        guard let tool = try? JSONDecoder().decode(Tool.self, from: Data(definition.utf8)) else { return nil }
-        var (command, path, rest) = (tool.command, [tool.command.commandName], arguments[...])
+        guard let tool = CommandDefinition(json: definition) else { return nil }
+        var (command, path, rest) = (tool, [tool.commandName], arguments[...])
         while let name = rest.first, let next = command.subcommands?.first(where: { $0.commandName == name }) {
             (command, rest) = (next, rest.dropFirst())
             path.append(name)
         }
-        let options = (command.arguments ?? []).flatMap { argument in
-            (argument.names ?? []).map { (name: $0.text, takesValue: argument.kind == "option") }
-        }
-        let known = Dictionary(options.map { ($0.name, $0.takesValue) }) { first, _ in first }
+        // The options of the program itself may follow the name of a command.
+        let known = command.options.merging(tool.options) { own, _ in own }
         while let argument = rest.popFirst(), argument != "--" {
             guard argument.hasPrefix("-"), argument.count > 1 else { continue }
             let name = String(argument.prefix { $0 != "=" })
@@ -65,8 +39,8 @@ package enum OptionNames {
     package static func unknownCommand(in arguments: [String], definition: String) -> (
         name: String, command: String, known: [String]
     )? {
-        guard let tool = try? JSONDecoder().decode(Tool.self, from: Data(definition.utf8)) else { return nil }
-        var (command, path, rest) = (tool.command, [tool.command.commandName], arguments[...])
+        guard let tool = CommandDefinition(json: definition) else { return nil }
+        var (command, path, rest) = (tool, [tool.commandName], arguments[...])
         while let commands = command.subcommands, !commands.isEmpty {
             guard let name = rest.first, !name.hasPrefix("-"), name != "help" else { return nil }
             guard let next = commands.first(where: { $0.commandName == name }) else {
@@ -91,6 +65,58 @@ package enum OptionNames {
             }
         }
         return joined.count < arguments.count ? joined : nil
+    }
+
+    /// Options that the arguments of a command have.
+    package struct Given {
+        /// Their names with dashes, as they were typed: `-qj4` has `-q` and `-j`.
+        package var names: Set<String> = []
+        /// Long names without dashes of the options that `--no-NAME` withdraws.
+        package var withdrawn: Set<String> = []
+        /// The arguments without those of `withdrawn`.
+        package var arguments: [String] = []
+    }
+
+    /// Finds the options in the arguments of a command.
+    ///
+    /// - Parameters:
+    ///   - known: the names of all options with dashes, and whether they take a value.
+    ///   - withdrawable: long names, without dashes, of options that `--no-NAME` withdraws.
+    package static func given(in arguments: ArraySlice<String>, known: [String: Bool], withdrawable: Set<String>)
+        -> Given
+    {
+        var given = Given()
+        var rest = arguments
+        while let argument = rest.popFirst() {
+            if argument == "--" {
+                given.arguments += [argument] + rest
+                break
+            }
+            if argument.hasPrefix("--no-"), known[argument] == nil, withdrawable.contains(String(argument.dropFirst(5)))
+            {
+                given.withdrawn.insert(String(argument.dropFirst(5)))
+                continue
+            }
+            given.arguments.append(argument)
+            let found = names(in: argument, known)
+            given.names.formUnion(found.names)
+            if found.takesNext, let value = rest.popFirst() { given.arguments.append(value) }
+        }
+        return given
+    }
+
+    /// The options of one argument, and whether the next one is the value of the last.
+    private static func names(in argument: String, _ known: [String: Bool]) -> (names: [String], takesNext: Bool) {
+        let name = String(argument.prefix { $0 != "=" })
+        if let takesValue = known[name] { return ([name], takesValue && name == argument) }
+        guard argument.hasPrefix("-"), !argument.hasPrefix("--") else { return ([], false) }
+        var names: [String] = []
+        for (index, letter) in argument.enumerated().dropFirst() {
+            guard let takesValue = known["-\(letter)"] else { break }
+            names.append("-\(letter)")
+            if takesValue { return (names, index == argument.count - 1) }
+        }
+        return (names, false)
     }
 
     /// Flags in one word, such as `-qv`; the last may take a value.

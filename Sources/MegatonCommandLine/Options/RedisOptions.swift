@@ -54,13 +54,9 @@ package struct RedisOptions: ParsableArguments {
     package init() {}
 
     package static let environmentHelp =
-        "MEGATON_REDIS and MEGATON_CACHE_REDIS can have the URLs instead, which may contain passwords; several "
-        + "with spaces in between. MEGATON_REDIS_CA, MEGATON_REDIS_CERT and MEGATON_REDIS_KEY can have the files."
+        "Each option can also come from a variable, such as MEGATON_REDIS, or from a file: see megaton config --help. "
+        + "URLs with passwords belong there."
 
-    /// The URLs from the command line or the environment; empty if there is none.
-    package var controlURLs: [String] { redis.isEmpty ? Self.urls("MEGATON_REDIS") : redis }
-    /// The URLs from the command line or the environment.
-    package var cacheURLs: [String] { cacheRedis.isEmpty ? Self.urls("MEGATON_CACHE_REDIS") : cacheRedis }
     /// A variable with these URLs, for processes that this one starts: spaces separate them, and are encoded in the
     /// path of a socket.
     package static func variable(of urls: [String]) -> String {
@@ -68,32 +64,15 @@ package struct RedisOptions: ParsableArguments {
     }
 
     /// Whether a Redis is named.
-    package var namesRedis: Bool { !controlURLs.isEmpty }
+    package var namesRedis: Bool { !redis.isEmpty }
 
     /// The variables with the files of TLS, for processes that this one starts.
     package var tlsEnvironment: [String: String] {
-        let (certificate, key) = clientFiles
         let files = [
-            "MEGATON_REDIS_CA": authorityFile, "MEGATON_REDIS_CERT": certificate, "MEGATON_REDIS_KEY": key,
+            "MEGATON_REDIS_CA": certificateAuthority, "MEGATON_REDIS_CERT": clientCertificate,
+            "MEGATON_REDIS_KEY": clientKey,
         ]
         return files.compactMapValues { $0 }
-    }
-
-    private var authorityFile: String? { certificateAuthority ?? Self.variable("MEGATON_REDIS_CA") }
-
-    /// Those of the environment only together, so that a certificate does not get the key of another.
-    private var clientFiles: (certificate: String?, key: String?) {
-        if clientCertificate != nil || clientKey != nil { return (clientCertificate, clientKey) }
-        return (Self.variable("MEGATON_REDIS_CERT"), Self.variable("MEGATON_REDIS_KEY"))
-    }
-
-    private static func urls(_ name: String) -> [String] {
-        (variable(name) ?? "").split(whereSeparator: \.isWhitespace).map(String.init)
-    }
-
-    /// An empty variable counts as unset: environment files disable a variable that way.
-    private static func variable(_ name: String) -> String? {
-        ProcessInfo.processInfo.environment[name].flatMap { $0.isEmpty ? nil : $0 }
     }
 
     package var keys: QueueKeys { QueueKeys(queue: queue) }
@@ -115,13 +94,13 @@ package struct RedisOptions: ParsableArguments {
         try checkTLSIsUsed()
     }
 
-    /// Without TLS the files have no effect, and their user believes that the connection is encrypted.
+    /// Without TLS the files have no effect, and their user believes that the connection is encrypted. Variables and
+    /// files of a machine may have them for other servers.
     private func checkTLSIsUsed() throws {
         let given = [("ca", certificateAuthority), ("cert", clientCertificate), ("key", clientKey)].first {
-            $0.1 != nil
+            $0.1 != nil && !OptionOrigins.isConfigured("--redis-\($0.0)")
         }
-        let urls = controlURLs + cacheURLs
-        let configurations = urls.compactMap { try? RedisConfiguration(url: $0) }
+        let configurations = (redis + cacheRedis).compactMap { try? RedisConfiguration(url: $0) }
         guard let given, !configurations.contains(where: \.usesTLS) else { return }
         throw ValidationError(
             "--redis-\(given.0) is for TLS, and no URL of Redis begins with rediss."
@@ -130,8 +109,11 @@ package struct RedisOptions: ParsableArguments {
 
     private func configuration(_ url: String) throws(RedisError) -> RedisConfiguration {
         var configuration = try RedisConfiguration(url: url)
-        let (certificate, key) = clientFiles
-        try configuration.addTLSFiles(authority: authorityFile, certificate: certificate, key: key)
+        try configuration.addTLSFiles(
+            authority: certificateAuthority,
+            certificate: clientCertificate,
+            key: clientKey
+        )
         return configuration
     }
 
@@ -144,17 +126,15 @@ package struct RedisOptions: ParsableArguments {
     ///
     /// - Throws: `CLIError` if no URL is given.
     package func controls() throws -> [RedisConfiguration] {
-        let urls = controlURLs
-        if urls.isEmpty { throw CLIError.usage("no Redis is named: give --redis URL, or set MEGATON_REDIS.") }
-        do throws(RedisError) {
-            var servers: [RedisConfiguration] = []
-            for url in urls { servers.append(try configuration(url)) }
-            try QueueAddress.check(servers)
-            return servers
-        } catch {
-            throw redis.isEmpty && error.code == .invalidConfiguration
-                ? RedisError(error.code, "MEGATON_REDIS: \(error.message)") : error
+        if redis.isEmpty {
+            throw CLIError.usage(
+                "no Redis is named: give --redis URL, or set MEGATON_REDIS or redis in a configuration file."
+            )
         }
+        var servers: [RedisConfiguration] = []
+        for url in redis { servers.append(try configuration(url)) }
+        try QueueAddress.check(servers)
+        return servers
     }
 
     /// The queue and its servers.
@@ -164,7 +144,7 @@ package struct RedisOptions: ParsableArguments {
 
     /// The addresses of the cache Redis; those of the control Redis if there is none.
     package func caches() throws -> [RedisConfiguration] {
-        let servers = try servers(cacheURLs)
+        let servers = try servers(cacheRedis)
         return servers.isEmpty ? try controls() : servers
     }
 

@@ -80,17 +80,17 @@ package func reportingFailures(_ body: () async throws -> Void) async throws {
     do {
         try await body()
     } catch let failure as CLIError {
-        Terminal.error("megaton: \(failure.message)")
+        Terminal.error("megaton: \(OptionOrigins.renamed(failure.message).text)")
         throw ExitCode(failure.code)
     } catch let error as HistoryFile.CannotOpen {
         Terminal.error("megaton: \(error)")
         throw ExitCode(74)
     } catch let error as RedisError {
         let failure = CLIError(error)
-        Terminal.error("megaton: \(failure.message)")
+        Terminal.error("megaton: \(OptionOrigins.renamed(failure.message).text)")
         throw ExitCode(failure.code)
     } catch let error as ImagePipeline.Error {
-        Terminal.error("megaton: \(error.message)")
+        Terminal.error("megaton: \(OptionOrigins.renamed(error.message).text)")
         throw ExitCode(70)
     }
 }

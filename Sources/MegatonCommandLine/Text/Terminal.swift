@@ -41,8 +41,16 @@ package enum Terminal {
     package static var canAsk: Bool { isatty(STDERR_FILENO) == 1 && isatty(STDIN_FILENO) == 1 }
 
     /// Asks a question. "y" and "yes" confirm; any other answer, and the end of the input, means no.
-    package static func confirms(_ question: String) -> Bool {
+    ///
+    /// - Parameter isStopped: asked five times a second while there is no answer; true means no.
+    package static func confirms(_ question: String, until isStopped: () -> Bool = { false }) -> Bool {
         writeError(visible(question) + " [y/N] ", isStatus: false)
+        var request = pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0)
+        while poll(&request, 1, 200) <= 0 {
+            guard isStopped() else { continue }
+            writeError("\n", isStatus: false)
+            return false
+        }
         let answer = readLine()?.trimmingCharacters(in: .whitespaces).lowercased()
         return answer == "y" || answer == "yes"
     }

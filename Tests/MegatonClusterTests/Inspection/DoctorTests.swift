@@ -55,6 +55,23 @@ import Testing
         }
     }
 
+    @Test func waitingAndDroppedWebhooksAreCounted() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            #expect(try await finding("webhooks", examine(fixture)).message == "no outcome waits")
+            let fixture = fixture.allowing(WebhookRules())
+            let url = try #require(URL(string: "https://example.com/hook"))
+            try await fixture.endJobs(for: [url, url])
+            let waiting = try await finding("webhooks", examine(fixture))
+            #expect(waiting.level == .warning && waiting.message.hasPrefix("2 outcomes wait for 1 host"), "\(waiting)")
+            #expect(waiting.message.contains("--webhook-key"), "\(waiting)")
+            try await fixture.redis.send(["SET", .string(fixture.keys.webhookRules), "{}"])
+            #expect(try await finding("webhooks", examine(fixture)).level == .ok)
+            try await fixture.redis.send(["HSET", .string(fixture.keys.stat), "webhooks_dropped", "1"])
+            let dropped = try await finding("webhooks", examine(fixture))
+            #expect(dropped.level == .warning && dropped.message.contains("1 was dropped"), "\(dropped)")
+        }
+    }
+
     @Test func aPolicyThatEvictsJobsIsAnError() async throws {
         try await QueueFixture.run(.init(settings: ["maxmemory-policy allkeys-lru"])) { (fixture) async throws in
             let policy = try await finding("control Redis: maxmemory-policy", examine(fixture))

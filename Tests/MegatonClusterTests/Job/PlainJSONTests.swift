@@ -26,7 +26,8 @@ struct PlainJSONTests {
                     format: .webp,
                     bytes: 12_345,
                     sha256: String(repeating: "0a", count: 32),
-                    from: .render
+                    from: .render,
+                    options: path.map { _ in "0123456789abcdef" }
                 )
             )
         }

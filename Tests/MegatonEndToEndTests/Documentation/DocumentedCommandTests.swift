@@ -53,15 +53,19 @@ import Testing
         for page in DocumentationPages.names where page != "CHANGELOG.md" {
             for call in try DocumentationPages.commands(of: page) where call.program == program {
                 count += 1
-                let arguments = call.arguments
+                // `--no-NAME` is of each option, and the parser does not know it.
+                let withdrawn = call.arguments.filter { $0.hasPrefix("--no-") }
+                for option in withdrawn {
+                    #expect(tool.options.contains("--" + option.dropFirst(5)), "\(page): \(option)")
+                }
+                let arguments = call.arguments.filter { !withdrawn.contains($0) }
                 let text = "\(page): \(program) \(arguments.joined(separator: " "))"
-                let command = tool.subcommands?.first { $0.commandName == arguments[0] }
+                var command = tool.subcommands?.first { $0.commandName == arguments[0] }
                 #expect(command != nil, "\(text): there is no command \(arguments[0])")
-                if let subcommands = command?.subcommands, !subcommands.isEmpty {
-                    let words = arguments.dropFirst().prefix { $0.first?.isLowercase == true }
-                    for word in words {
-                        #expect(subcommands.contains { $0.commandName == word }, "\(text): there is no \(word)")
-                    }
+                for word in arguments.dropFirst().prefix(while: { $0.first?.isLowercase == true }) {
+                    guard let subcommands = command?.subcommands, !subcommands.isEmpty else { break }
+                    command = subcommands.first { $0.commandName == word }
+                    #expect(command != nil, "\(text): there is no \(word)")
                 }
                 let unknown = OptionNames.unknown(in: arguments, definition: definition)
                 #expect(unknown == nil, "\(text): there is no option \(unknown?.option ?? "")")
@@ -70,7 +74,10 @@ import Testing
         #expect(count >= least)
     }
 
-    @Test(arguments: ["docs/cli.md", "docs/cluster.md", "docs/credentials.md", "docs/outputs.md", "docs/upgrading.md"])
+    @Test(arguments: [
+        "docs/cli.md", "docs/cluster.md", "docs/configuration.md", "docs/credentials.md", "docs/outputs.md",
+        "docs/upgrading.md",
+    ])
     func theOptionsExist(_ page: String) async throws {
         let tool = try JSONDecoder().decode(Tool.self, from: Data(try await definition().utf8)).command
         let known = tool.options.union(Self.foreignOptions).union(["--help"])
@@ -78,7 +85,12 @@ import Testing
         let names = pieces.map { $0.prefix { $0.isLowercase || $0.isNumber || $0 == "-" } }.filter { $0.count > 1 }
         #expect(!names.isEmpty)
         for name in names where name.first?.isLowercase == true {
-            #expect(known.contains("--\(name)"), "\(page): there is no option --\(name)")
+            let option = name.hasPrefix("no-") ? name.dropFirst(3) : name
+            if option.isEmpty { continue }
+            #expect(
+                known.contains("--\(name)") || known.contains("--\(option)"),
+                "\(page): there is no option --\(name)"
+            )
         }
     }
 }

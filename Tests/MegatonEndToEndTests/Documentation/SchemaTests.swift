@@ -17,6 +17,7 @@ import Testing
         #"{"source":"https://h/a","key":"k","keyTTL":604800,"notBefore":5,"ignoreRememberedFailures":true}"#,
         #"{"source":"https://h/a","notBefore":"2026-11-23T08:00:00Z","reply":{"list":"a:b","ttl":1}}"#,
         #"{"kind":"fetch","source":"https://h/a","reply":{"list":"l"}}"#,
+        #"{"source":"https://h/a","reply":{"webhook":"https://example.com/hooks/1?a=b"}}"#,
     ]
 
     private static let invalid = [
@@ -33,6 +34,9 @@ import Testing
         #"{"source":"https://h/a","labels":{"a":[]}}"#, #"{"source":"https://h/a","reload":"yes"}"#,
         #"{"source":"https://h/a","reply":{"ttl":5}}"#, #"{"source":"https://h/a","reply":{"list":"megaton:x"}}"#,
         #"{"source":"https://h/a","reply":{"list":"l","ttl":604801}}"#,
+        #"{"source":"https://h/a","reply":{}}"#, #"{"source":"https://h/a","reply":{"webhook":"ftp://h/a"}}"#,
+        #"{"source":"https://h/a","reply":{"webhook":"https://h/a","list":"l"}}"#,
+        #"{"source":"https://h/a","reply":{"webhook":"https://h/a","ttl":9}}"#,
     ]
 
     @Test func theSchemaAcceptsTheJobsThatTheProgramAccepts() async throws {

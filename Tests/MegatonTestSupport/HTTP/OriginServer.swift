@@ -51,6 +51,7 @@ public final class OriginServer: Sendable {
         /// Header fields; names in lower case.
         public let headers: [String: String]
         public var method = "GET"
+        public var body = Data()
     }
 
     private struct State {
@@ -232,7 +233,7 @@ private final class Handler: ChannelInboundHandler {
                 method: head.method.rawValue
             )
             isHead = head.method == .HEAD
-        case .body: break
+        case .body(let part): request.body.append(contentsOf: part.readableBytesView)
         case .end:
             guard let server = box.server.withLock({ $0 }) else { return }
             let (loop, channel, path, isHead) = (context.eventLoop, context.channel, request.path, isHead)

@@ -91,7 +91,8 @@ public final class ProgramUnderTest: Sendable {
         thread.start()
     }
 
-    /// The program `megaton`, which is built beside the tests.
+    /// The program `megaton`, which is built beside the tests. It reads no configuration file of this machine, unless
+    /// the environment names one.
     public static func megaton(
         _ arguments: [String],
         environment: [String: String] = [:],
@@ -100,7 +101,7 @@ public final class ProgramUnderTest: Sendable {
         try ProgramUnderTest(
             program: beside("megaton"),
             arguments: arguments,
-            environment: environment,
+            environment: ["MEGATON_CONFIG": "/dev/null"].merging(environment) { _, own in own },
             directory: directory
         )
     }

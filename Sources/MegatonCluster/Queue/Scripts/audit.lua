@@ -64,6 +64,8 @@ local function examine(id)
       if type(job.reply) == 'table' and type(job.reply.list) == 'string' then
         local lifetime = tonumber(job.reply.ttl) or 3600
         if lifetime >= 1 and lifetime <= 604800 then j.target = math.floor(lifetime) .. '\0' .. job.reply.list end
+      elseif type(job.reply) == 'table' and type(job.reply.webhook) == 'string' then
+        j.target = 'webhook\0' .. job.reply.webhook
       end
       if type(job.sources) == 'table' then j.count = math.max(#job.sources, 1) end
     end

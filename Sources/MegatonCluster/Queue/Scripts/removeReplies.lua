@@ -1,20 +1,27 @@
 #!lua flags=allow-oom
--- removeReplies: deletes the first entries of the outbox, which the leader has delivered.
+-- removeReplies: deletes the first entries of the outbox, which the leader has delivered, and moves those for webhooks
+-- to the queue of webhooks.
 --
--- KEYS 1 leader · 2 epoch · 3 replies · 4 stat
+-- KEYS 1 leader · 2 epoch · 3 replies · 4 stat · 5 webhooks · 6 webhookqueue · 7 webhookhosts · 8 webhookstate
 -- ARGV 1 caller's name · 2 epoch · 3 number of entries · 4 the last of them · 5 number of outcomes that are lost, as
---      their list was full or is no list
--- Returns how many were deleted: all, or none if the entries are not those that the caller has read, as Redis has
---      returned to an earlier state; or the error NOTLEADER. The bytes of the outbox no longer count then.
+--      their list was full or is no list; then two for each entry for a webhook: its number among the entries · host
+-- Returns the numbers of the entries for webhooks that were dropped, as there is no room for them; nothing if no entry
+--      was deleted, as the entries are not those that the caller has read: Redis has returned to an earlier state; or
+--      the error NOTLEADER. The bytes of entries that were moved count as those of webhooks, the others no longer.
+-- One host has at most an eighth of the limit on outcomes, and all together a half: a dead host must not keep the
+-- outcomes of others out.
 
 local leaderKey, epochKey, repliesKey, statKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local webhooksKey, queueKey, hostsKey, stateKey = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local caller, epoch, number, last, lost = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+local firstWebhook = 6
+local mark = 'webhook\0'
 
 if redis.call('GET', leaderKey) ~= caller or redis.call('GET', epochKey) ~= epoch then
   return redis.error_reply('NOTLEADER another process leads')
 end
 local entries, bytes = redis.call('LRANGE', repliesKey, 0, number - 1), 0
-if #entries < number or entries[number] ~= last then return 0 end
+if #entries < number or entries[number] ~= last then return false end
 for _, entry in ipairs(entries) do bytes = bytes + #entry end
 redis.call('LTRIM', repliesKey, number, -1)
 -- An empty outbox has no bytes, whatever was counted: an operator may have deleted entries.
@@ -22,4 +29,26 @@ if redis.call('EXISTS', repliesKey) == 0 then bytes = tonumber(redis.call('HGET'
 addToGauge(statKey, 'reply_bytes', -bytes)
 addToGauge(statKey, 'outcome_bytes', -bytes)
 if lost > 0 then redis.call('HINCRBY', statKey, 'replies_dropped', lost) end
-return number
+
+local dropped, t = {}, now()
+local limit = tonumber(redis.call('HGET', statKey, 'outcome_limit')) or 1073741824
+for i = firstWebhook, #ARGV, 2 do
+  local place, host = tonumber(ARGV[i]), ARGV[i + 1]
+  local text = string.sub(entries[place], #mark + 1)
+  local own = tonumber(redis.call('HGET', stateKey, host)) or 0
+  local all = tonumber(redis.call('HGET', stateKey, '')) or 0
+  if own + #text > limit / 8 or all + #text > limit / 2 then
+    dropped[#dropped + 1] = place
+    redis.call('HINCRBY', statKey, 'webhooks_dropped', 1)
+  else
+    local id = redis.call('HINCRBY', statKey, 'webhooks', 1)
+    local _, opened = webhookCircuit(stateKey, host)
+    redis.call('HSET', webhooksKey, id, text)
+    redis.call('ZADD', queueKey, 0, webhookMember(host, t, t, 0, id))
+    redis.call('ZADD', hostsKey, 'LT', string.format('%d', math.max(t, opened)), host)
+    redis.call('HINCRBY', stateKey, host, #text)
+    redis.call('HINCRBY', stateKey, '', #text)
+    redis.call('HINCRBY', statKey, 'outcome_bytes', #text)
+  end
+end
+return dropped

@@ -1,0 +1,60 @@
+import ArgumentParser
+import Foundation
+import MegatonCommandLine
+
+/// `megaton plan`
+struct PlanCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "plan",
+        abstract: "Show the work of a run before it: new, kept, replaced and orphaned outputs, and their cost.",
+        discussion: """
+            It takes the arguments of megaton run, and compares the outputs with the files beneath --output and with \
+            the ledger of the last run. Nothing is fetched, rendered, written or deleted, and no Redis is used; inputs \
+            that are buckets or sitemaps are listed. The estimate has the mean sizes and times of the last ledger: \
+            outputs and originals that a cache has cost less.
+
+            Examples:
+              megaton plan photos -o thumbs
+              megaton plan photos -o thumbs --size 320 --size 1280x --format webp --all
+              megaton plan urls.txt -o thumbs --refresh --json
+
+            Exit codes: 0, 2 if inputs are no jobs, 64 wrong usage, 69 an input is not reachable, 74 standard output \
+            cannot be written.
+            """
+    )
+
+    @OptionGroup var batchOptions: BatchOptions
+    @OptionGroup(title: "Lists") var lists: ListOptions
+    @OptionGroup var renditions: RenditionOptions
+    @OptionGroup var presets: PresetOptions
+    @OptionGroup var redisOptions: RedisOptions
+    @OptionGroup var workerOptions: WorkerOptions
+    @OptionGroup var access: SourceAccessOptions
+    @OptionGroup var limits: SourceLimitOptions
+    @OptionGroup var options: RunOptions
+
+    @Flag(name: .long, help: "Also list the outputs, each with its category.")
+    var all = false
+
+    @Option(name: .long, help: ArgumentHelp("Maximum number of outputs that --all lists.", valueName: "number"))
+    var limit = 1000
+
+    mutating func validate() throws {
+        try batchOptions.take(lists, renditions, presets)
+        workerOptions.take(access, limits)
+        try options.take(batchOptions, redisOptions, workerOptions)
+        try OptionRange.check("--limit", limit, 1...1_000_000)
+        if options.target?.isShards == true {
+            throw ValidationError("megaton plan is for files: leave tar: of --output out.")
+        }
+    }
+
+    func run() async throws {
+        try await reportingFailures {
+            try StandardStreams.requireOutput(for: "the plan")
+            try options.batch.check(fileExtensions: options.worker.fileExtensions)
+            Terminal.isQuiet = options.batch.quiet
+            try await options.plan(.summary(shown: all ? limit : 0))
+        }
+    }
+}

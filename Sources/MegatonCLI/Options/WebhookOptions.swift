@@ -1,0 +1,96 @@
+import ArgumentParser
+import Foundation
+import Logging
+import MegatonCluster
+import MegatonCommandLine
+import MegatonPipeline
+
+/// Webhooks to which a coordinator sends outcomes.
+struct WebhookOptions: ParsableArguments {
+    @Option(
+        name: .customLong("webhook-key"),
+        help: ArgumentHelp(
+            "Allow jobs to name webhooks, and sign the requests with the key of this file, at least 16 bytes; each of "
+                + "several lines is a key. Only the coordinator's user should be able to read it.",
+            valueName: "file"
+        )
+    )
+    var key: String?
+
+    @Option(
+        name: .customLong("webhook-host"),
+        help: ArgumentHelp(
+            "Send outcomes to these hosts only: [scheme://]host[:port][/path], *.host for all subdomains, host:* for "
+                + "any port. Repeatable; by default all hosts are allowed.",
+            valueName: "rule"
+        )
+    )
+    var hosts: [String] = []
+
+    @Option(
+        name: .customLong("webhook-port"),
+        help: ArgumentHelp(
+            "Send outcomes to this port of public addresses too, beside 80 and 443. Repeatable.",
+            valueName: "port"
+        )
+    )
+    var ports: [Int] = []
+
+    @Flag(
+        name: .customLong("webhook-allow-http"),
+        help: "Allow webhooks without TLS (http:): outcomes and signatures can then be read on their way."
+    )
+    var allowHTTP = false
+
+    @Flag(
+        name: .customLong("webhook-allow-private"),
+        help: "Send outcomes to loopback, private and link-local addresses too."
+    )
+    var allowPrivate = false
+
+    mutating func validate() throws {
+        if key?.isEmpty == true { throw ValidationError("--webhook-key is empty; it must name a file.") }
+        for port in ports { try OptionRange.check("--webhook-port", port, 1...65535) }
+        for host in hosts where ["s3://", "ftp://"].contains(where: host.lowercased().hasPrefix) {
+            throw ValidationError("--webhook-host: \"\(host)\" allows nothing: a webhook is an https or http URL.")
+        }
+        do {
+            _ = try rules.urlPolicy()
+        } catch {
+            throw ValidationError("--webhook-host: \(error.message)")
+        }
+        let others: [(name: String, isGiven: Bool)] = [
+            ("--webhook-host", !hosts.isEmpty), ("--webhook-port", !ports.isEmpty),
+            ("--webhook-allow-http", allowHTTP), ("--webhook-allow-private", allowPrivate),
+        ]
+        if key == nil, let other = others.first(where: \.isGiven) {
+            throw ValidationError("\(other.name) has no effect without --webhook-key FILE, which allows webhooks.")
+        }
+    }
+
+    private var rules: WebhookRules {
+        var rules = WebhookRules()
+        rules.hosts = hosts
+        rules.allowsHTTP = allowHTTP
+        return rules
+    }
+
+    /// The configuration of a coordinator; nil without a key.
+    ///
+    /// - Throws: `CLIError` if the file of the key cannot be used; never with a key in it.
+    func configuration(logger: Logger) throws -> WebhookConfiguration? {
+        guard let key else { return nil }
+        let file = try SecretFile(key, option: "--webhook-key")
+        let keys: [Data]
+        do {
+            keys = try WebhookKeyFile.keys(file.content)
+        } catch {
+            throw CLIError.usage("--webhook-key \(key) \(error.text).")
+        }
+        if file.isExposed { logger.warning("the file of --webhook-key is readable by others; run chmod 600 on it") }
+        var configuration = WebhookConfiguration(keys: keys)
+        configuration.rules = rules
+        configuration.addressPolicy = AddressPolicy(allowsPrivate: allowPrivate, ports: Set(ports).union([80, 443]))
+        return configuration
+    }
+}

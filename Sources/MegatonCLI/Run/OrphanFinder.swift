@@ -1,0 +1,229 @@
+import Foundation
+import MegatonCluster
+import MegatonCommandLine
+import MegatonCore
+import MegatonPipeline
+import Synchronization
+
+/// Finds the outputs that only earlier runs have made, while a run with `--delete-orphans` makes its own.
+///
+/// Before the run replaces the ledger, the lines of the earlier runs are saved beside it. They stay there until a run
+/// has come to its end and its orphans are deleted, so that a killed run is repeated without a loss. The methods block.
+final class OrphanFinder: Sendable {
+    private struct State {
+        var index = OutputIndex()
+        var root: OutputRoot
+        var jobs = 0
+        /// Lines that are not jobs, or are refused: their outputs are unknown.
+        var refused = 0
+        var unreadable = 0
+        /// Jobs of which some output has no path before the job is done.
+        var withoutPaths = 0
+        /// Outcomes of jobs that are not done.
+        var unfinished = 0
+    }
+
+    let earlier: EarlierLedger
+    /// The output directory, absolute.
+    let output: String
+    /// Directories besides the output directory to which jobs may write.
+    private let others: [OutputRoot]
+    private let state: Mutex<State>
+
+    /// - Parameters:
+    ///   - output: the output directory, absolute.
+    ///   - others: directories besides it to which jobs may write, absolute.
+    init(_ earlier: EarlierLedger, output: String, others: [String]) {
+        self.earlier = earlier
+        self.output = output
+        self.others = others.map(OutputRoot.init)
+        state = Mutex(State(root: OutputRoot(output)))
+    }
+
+    // MARK: - The earlier runs
+
+    /// Reads the earlier lines, and saves those with outputs. Called while the ledger is locked, and before the run
+    /// replaces it.
+    ///
+    /// - Throws: `CLIError` if the ledger is that of another output directory, or a file cannot be read or written.
+    func prepare() throws {
+        try state.withLock { state in
+            try earlier.readOutputs { line, output, path in
+                guard let name = state.root.name(of: path) else {
+                    if others.contains(where: { $0.name(of: path) != nil }) { return true }
+                    throw CLIError.usage(
+                        "--delete-orphans: the ledger \(earlier.ledger) has an output elsewhere than beneath --output "
+                            + "\(self.output): \(path). Give the same --output as the run that wrote the ledger, or "
+                            + "another --ledger."
+                    )
+                }
+                state.index.add(name, output, of: line)
+                return true
+            }
+            state.index.seal()
+            try save(state.index, state.root)
+        }
+    }
+
+    /// Writes the lines whose outputs are the last ones of their names, without saved ones whose files are gone.
+    private func save(_ index: OutputIndex, _ root: OutputRoot) throws {
+        guard index.count > 0 else { return try discard() }
+        let temporary = earlier.saved + ".tmp"
+        do {
+            unlink(temporary)
+            let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
+            guard descriptor >= 0 else { throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO) }
+            let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+            var block = Data()
+            var number: UInt32 = 0
+            try earlier.read { line, text, isSaved in
+                var kept: Set<Int> = []
+                var withPaths = 0
+                for (position, output) in line.outputs.enumerated() {
+                    guard let path = output.path else { continue }
+                    withPaths += 1
+                    guard let name = root.name(of: path) else { continue }
+                    number &+= 1
+                    let isLast = index.isOverfull || index.isLast(name, number: number)
+                    if isLast && !(isSaved && Self.isGone(path)) { kept.insert(position) }
+                }
+                if kept.isEmpty { return true }
+                block += kept.count == withPaths ? Data(text.utf8) : try Self.line(text, keeping: kept)
+                block.append(10)
+                if block.count >= Self.blockSize {
+                    try file.write(contentsOf: block)
+                    block = Data()
+                }
+                return true
+            }
+            try file.write(contentsOf: block)
+            // The run replaces the ledger next: after a power cut these lines are the only ones.
+            try file.synchronize()
+            try file.close()
+            guard rename(temporary, earlier.saved) == 0 else {
+                throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO)
+            }
+        } catch let error as CLIError {
+            unlink(temporary)
+            throw error
+        } catch {
+            unlink(temporary)
+            throw CLIError.output(
+                "--delete-orphans: the lines of earlier runs cannot be saved as \(earlier.saved): "
+                    + "\(Self.reason(error)). The ledger was not changed."
+            )
+        }
+    }
+
+    private static let blockSize = 1024 * 1024
+
+    private static func reason(_ error: any Error) -> String {
+        (error as? POSIXError).map { String(cString: strerror($0.code.rawValue)) } ?? CLIError.reason(error)
+    }
+
+    private static func isGone(_ path: String) -> Bool {
+        var info = stat()
+        return lstat(path, &info) != 0 && errno == ENOENT
+    }
+
+    /// The line with only some of its outputs.
+    private static func line(_ text: String, keeping kept: Set<Int>) throws -> Data {
+        var outcome = try JSONDecoder().decode(JobOutcome.self, from: Data(text.utf8))
+        outcome.outputs = outcome.outputs.enumerated().filter { kept.contains($0.offset) }.map(\.element)
+        return outcome.json()
+    }
+
+    /// Deletes the saved lines: no orphan is left.
+    func discard() throws {
+        guard unlink(earlier.saved) == 0 || errno == ENOENT else {
+            throw CLIError.output("\(earlier.saved) cannot be deleted: \(String(cString: strerror(errno))).")
+        }
+    }
+
+    // MARK: - The present run
+
+    /// Notes the outputs of jobs before they are submitted.
+    func note(_ jobs: [JobBuilder.BuiltJob]) {
+        state.withLock { state in
+            for built in jobs {
+                state.jobs += 1
+                guard let job = built.job, job.refused == nil, !PlannedOutput.isUnreadable(job.source) else {
+                    state.refused += 1
+                    continue
+                }
+                // An image that is an input now is no leftover, although an earlier run has made it.
+                if let source = PlannedOutput.file(ofSource: job.source) { Self.mark(source, &state) }
+                let outputs = (try? PlannedOutput.all(of: job)) ?? [.unknown("")]
+                var isKnown = true
+                for output in outputs {
+                    switch output {
+                    case .file(let path, _): Self.mark(path, &state)
+                    case .unknown: isKnown = false
+                    case .cached: break
+                    }
+                }
+                if !isKnown { state.withoutPaths += 1 }
+            }
+        }
+    }
+
+    /// Notes the outputs of jobs that have ended: some have no path before.
+    func note(outcomes lines: [Data]) {
+        let decoder = JSONDecoder()
+        state.withLock { state in
+            for line in lines {
+                guard let outcome = try? decoder.decode(EarlierLedger.Line.self, from: line) else {
+                    state.unfinished += 1
+                    continue
+                }
+                if outcome.status != .done { state.unfinished += 1 }
+                for output in outcome.outputs {
+                    if let path = output.path { Self.mark(path, &state) }
+                }
+            }
+        }
+    }
+
+    /// - Parameter count: number of directories so far that could not be read.
+    func note(unreadable count: Int) { state.withLock { $0.unreadable = count } }
+
+    private static func mark(_ path: String, _ state: inout State) {
+        for name in state.root.names(of: path) { state.index.mark(name) }
+    }
+
+    /// Whether no earlier run has made an output.
+    var isEmpty: Bool { state.withLock { $0.index.count == 0 } }
+
+    /// Why it is not known which outputs the inputs have; nil if it is.
+    var obstacle: String? {
+        state.withLock { state in
+            if state.index.isOverfull {
+                return "the ledger has more than \(OutputIndex.limit) outputs, which are not compared"
+            }
+            if state.jobs == 0 { return "no image was found in the inputs, as if a disk were missing" }
+            if state.unreadable > 0 {
+                return "\(Counted.of(state.unreadable, "directory", "directories")) of the inputs could not be read"
+            }
+            if state.refused > 0 { return "\(Counted.of(state.refused, "input")) could not be read or was refused" }
+            if state.withoutPaths > 0 && state.unfinished > 0 {
+                return "jobs failed whose outputs have no names before they are made"
+            }
+            return nil
+        }
+    }
+
+    /// Calls the body for each orphan, in the order of the ledger: an output that only earlier runs have made.
+    ///
+    /// - Parameter body: returns false to stop.
+    /// - Throws: `CLIError` if the saved lines cannot be read.
+    func forEachOrphan(_ body: (_ name: String, EarlierLedger.Line.Output) throws -> Bool) throws {
+        // After the run, the ledger has the run's own lines.
+        try earlier.readSaved { output, path in
+            let orphan: String? = state.withLock { state in
+                state.root.name(of: path).flatMap { state.index.isOrphan($0) ? $0 : nil }
+            }
+            guard let name = orphan else { return true }
+            return try body(name, output)
+        }
+    }
+}

@@ -1,0 +1,198 @@
+import Foundation
+import MegatonCluster
+import MegatonCommandLine
+import MegatonPipeline
+
+/// Compares the outputs of jobs with the files that exist and with the earlier ledger, and estimates their cost. Asks
+/// the file system, and so blocks.
+struct PlanComparison: Sendable {
+    private(set) var plan = Plan()
+    private let earlier: EarlierLedger?
+    /// Nil without an output directory.
+    private var root: OutputRoot?
+    private var index = OutputIndex()
+    private var figures = LedgerFigures()
+    /// When the last line of the ledger was written.
+    private var ledgerTime = 0.0
+    /// Whether a job has outputs whose paths are known only when they are made.
+    private var lacksPaths = false
+    /// Sums of the estimate.
+    private var cost = (output: 0.0, source: 0.0, render: 0.0, fetch: 0.0)
+    private var known = (output: false, source: false, render: false, fetch: false)
+
+    /// - Parameters:
+    ///   - earlier: nil if no earlier ledger is known.
+    ///   - output: the output directory, absolute; nil if there is none.
+    init(_ earlier: EarlierLedger?, output: String?) {
+        self.earlier = earlier
+        root = output.map(OutputRoot.init)
+    }
+
+    /// Reads the earlier ledger.
+    ///
+    /// - Throws: `CLIError` if it cannot be read.
+    mutating func prepare() throws {
+        guard let earlier else { return }
+        ledgerTime = earlier.time
+        if earlier.exists { plan.ledger = earlier.ledger }
+        try earlier.read { line, _, isSaved in
+            if !isSaved { figures.add(line) }
+            for output in line.outputs {
+                if let path = output.path, let name = root?.name(of: path) { index.add(name, output, of: line) }
+            }
+            return true
+        }
+        index.seal()
+    }
+
+    /// Counts a job and its outputs.
+    ///
+    /// - Parameter report: called with each output, whether a file is there, and its category; returns false to stop.
+    /// - Returns: false if `report` did.
+    /// - Throws: `CLIError` if the output of the job is not a template.
+    mutating func add(
+        _ job: Job,
+        _ report: (PlannedOutput, _ exists: Bool, Plan.Category) throws -> Bool
+    ) throws -> Bool {
+        plan.jobs += 1
+        if job.preset != nil { plan.presets += 1 }
+        let outputs: [PlannedOutput]
+        do throws(JobError) { outputs = try PlannedOutput.all(of: job) } catch {
+            throw CLIError.usage("\(job.output ?? ""): \(error.message).")
+        }
+        let file = PlannedOutput.file(ofSource: job.source)
+        var source = stat()
+        let hasSource = file.map { stat($0, &source) == 0 } ?? false
+        // An image that is an input now is no leftover.
+        if let file { mark(file) }
+        var isMade = false
+        for output in outputs {
+            plan.outputs += 1
+            var info = stat()
+            // No file is at the URL of an object.
+            let exists = output.text.hasPrefix("/") && lstat(output.text, &info) == 0
+            if exists { plan.existing += 1 }
+            let (category, reason) = state(of: output, job, exists ? info : nil, hasSource ? source : nil)
+            plan.count(category, reason)
+            if category == .new || category == .replaced, case .file(_, let rendition) = output {
+                isMade = true
+                addCost(of: rendition)
+            }
+            if try !report(output, exists, category) { return false }
+        }
+        if isMade { addCost(of: job.source, hasSource ? Int(source.st_size) : nil) }
+        return true
+    }
+
+    @discardableResult
+    private mutating func mark(_ path: String) -> OutputIndex.Entry? {
+        guard let names = root?.names(of: path) else { return nil }
+        var found: OutputIndex.Entry?
+        for name in names { found = found ?? index.mark(name) }
+        return found
+    }
+
+    private mutating func state(
+        of output: PlannedOutput,
+        _ job: Job,
+        _ info: stat?,
+        _ source: stat?
+    ) -> (Plan.Category, Plan.Reason?) {
+        guard case .file(let path, let rendition) = output else {
+            if case .unknown = output { lacksPaths = true }
+            return (.unknown, nil)
+        }
+        let entry = mark(path)
+        guard let info else { return (.new, nil) }
+        if job.replace == .nothing { return (.blocked, nil) }
+        guard let entry, info.isRegular, entry.hasSize(Int(info.st_size)) else { return (.replaced, .file) }
+        if !entry.isFrom(job.source) { return (.replaced, .source) }
+        if !entry.mayHaveOptions(JobOutcome.Output.digest(ofOptions: rendition)) { return (.replaced, .options) }
+        if let source, !entry.mayHaveSource(ofSize: Int(source.st_size)) || source.modified > info.modified {
+            return (.replaced, .source)
+        }
+        // A file that is as old as its line is read only by the run, which compares the bytes.
+        if info.modified > ledgerTime && !Self.has(path, entry) { return (.replaced, .file) }
+        if job.reload == true { return (.replaced, .force) }
+        if job.refresh == true && LedgerFigures.isRemote(job.source) { return (.replaced, .refresh) }
+        return (.kept, nil)
+    }
+
+    private static func has(_ path: String, _ entry: OutputIndex.Entry) -> Bool {
+        let descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return Checksum.sha256(ofFile: descriptor).map(entry.hasDigest) ?? false
+    }
+
+    /// Counts a line that is not a job, or is refused.
+    mutating func addInvalid() { plan.invalid += 1 }
+
+    // MARK: - Cost
+
+    private mutating func addCost(of rendition: Rendition) {
+        plan.renders += 1
+        if let bytes = figures.bytes(of: rendition) {
+            cost.output += bytes
+            known.output = true
+        }
+        if let seconds = figures.seconds(of: rendition) {
+            cost.render += seconds
+            known.render = true
+        }
+    }
+
+    private mutating func addCost(of source: String, _ size: Int?) {
+        let isRemote = LedgerFigures.isRemote(source)
+        if isRemote { plan.sourcesToFetch += 1 } else { plan.sourcesToRead += 1 }
+        if let bytes = size.map(Double.init) ?? figures.sourceBytes(isRemote: isRemote) {
+            cost.source += bytes
+            known.source = true
+        }
+        if let seconds = figures.fetchSeconds(isRemote: isRemote) {
+            cost.fetch += seconds
+            known.fetch = true
+        }
+    }
+
+    // MARK: - The end
+
+    /// Counts the orphans, when all jobs were added, and sums up the cost.
+    ///
+    /// - Parameters:
+    ///   - excluded: number of inputs that were left out.
+    ///   - isComplete: whether all inputs are known: otherwise no output counts as orphaned.
+    ///   - report: called with the path of each orphan.
+    /// - Throws: `CLIError` if the ledger cannot be read.
+    mutating func finish(
+        excluded: Int,
+        isComplete: Bool,
+        _ report: (_ path: String, Plan.Category) throws -> Void
+    ) throws {
+        plan.excluded = excluded
+        if figures.lines > 0 {
+            var estimate = Plan.Estimate(lines: figures.lines)
+            let isIdle = plan.renders == 0
+            if known.output || isIdle { estimate.outputBytes = Int(cost.output) }
+            if known.source || isIdle { estimate.sourceBytes = Int(cost.source) }
+            if known.render || isIdle { estimate.renderSeconds = (cost.render * 1000).rounded() / 1000 }
+            if known.fetch || isIdle { estimate.fetchSeconds = (cost.fetch * 1000).rounded() / 1000 }
+            plan.estimate = estimate
+        }
+        guard let earlier, root != nil, index.count > 0, !index.isOverfull, isComplete, !lacksPaths else { return }
+        (plan.orphaned, plan.orphanedBytes, plan.changed) = (0, 0, 0)
+        try earlier.readOutputs { _, _, path in
+            guard let name = root?.name(of: path), index.isOrphan(name) else { return true }
+            // A name with several lines counts once.
+            let entry = index.mark(name)
+            var info = stat()
+            guard lstat(path, &info) == 0 else { return true }
+            let isUnchanged = info.isRegular && entry?.hasSize(Int(info.st_size)) == true
+            let category = isUnchanged ? Plan.Category.orphaned : .changed
+            plan.count(category, nil)
+            if isUnchanged { plan.orphanedBytes = (plan.orphanedBytes ?? 0) + Int(info.st_size) }
+            try report(path, category)
+            return true
+        }
+    }
+}

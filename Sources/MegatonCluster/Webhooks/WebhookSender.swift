@@ -1,0 +1,121 @@
+internal import Foundation
+internal import FoundationNetworking
+internal import MegatonPipeline
+
+/// Sends one outcome to a webhook by HTTP POST.
+///
+/// A URL comes from a job, so that the rules are those for sources: the address is checked after the name was resolved,
+/// private networks are refused by default, and a redirect is not followed.
+struct WebhookSender: Sendable {
+    /// Result of a request.
+    enum Answer: Sendable, Equatable {
+        /// Status 2xx.
+        case delivered
+        /// A repetition has no use: the receiver wants no more (410), or the request may not be sent.
+        case refused(reason: String, hasAnswered: Bool?)
+        /// - retryAfter: seconds that the host has asked for.
+        /// - hasAnswered: whether the host works, although not for this request.
+        case failed(reason: String, retryAfter: Double?, hasAnswered: Bool)
+        /// The request was ended on this side.
+        case cancelled
+    }
+
+    private let loader: DataLoader
+    private let signature: WebhookSignature
+    private let policy: URLPolicy
+
+    /// Maximum number of bytes of an outcome. Those of jobs have some 64 KiB at most, apart from many long paths.
+    private static let maximumBody = 1024 * 1024
+    /// Statuses of a host that is overloaded or whose server is away; others are about the request.
+    private static let failing: Set<Int> = [429, 502, 503, 504]
+
+    /// - Throws: `.invalidURL` if a rule for hosts cannot be read.
+    init(_ configuration: WebhookConfiguration) throws(ImageError) {
+        signature = configuration.signature
+        policy = try configuration.rules.urlPolicy()
+        var settings = DataLoader.Configuration()
+        settings.urlPolicy = policy
+        settings.addressPolicy = configuration.addressPolicy
+        settings.connectTimeout = configuration.connectTimeout
+        settings.timeout = configuration.requestTimeout
+        settings.lowSpeedTime = configuration.requestTimeout
+        settings.maximumRedirects = 0
+        settings.maximumHostConnections = configuration.hostConcurrency
+        settings.maximumConnections = configuration.concurrency
+        settings.userAgent = "megaton/\(Megaton.version)"
+        // Each response ends as an error with its status. So the loader reads the beginning of the body only, as it
+        // does with the page of an error: the body of an answer has no meaning here.
+        loader = DataLoader(settings) { response in
+            guard let response = response as? HTTPURLResponse else { return nil }
+            return HTTPStatusError.error(
+                status: response.statusCode,
+                headers: response.lowercasedHeaders,
+                url: response.url?.host() ?? "the host"
+            )
+        }
+    }
+
+    /// Sends a request; its time limit is that of the configuration.
+    func send(_ webhook: ClaimedWebhook) async -> Answer {
+        guard let url = URL(string: webhook.url) else {
+            return .refused(reason: "the URL cannot be read", hasAnswered: nil)
+        }
+        guard webhook.outcome.count <= Self.maximumBody else {
+            let reason = "the outcome has \(webhook.outcome.count) bytes; allowed are \(Self.maximumBody)"
+            return .refused(reason: reason, hasAnswered: nil)
+        }
+        do throws(ImageError) {
+            // The rules may have changed since the job was admitted.
+            try policy.check(url)
+            _ = try await loader.data(for: request(webhook, to: url), limit: Self.maximumBody)
+            // Every response is an error, see `init`.
+            return .failed(reason: "the answer has no status", retryAfter: nil, hasAnswered: true)
+        } catch {
+            var error = error
+            // The path of a webhook may be its secret, and reasons are logged.
+            error.message = error.message.replacing(url.redacted, with: webhook.host)
+            return Self.answer(error)
+        }
+    }
+
+    /// The request, signed for this moment.
+    func request(_ webhook: ClaimedWebhook, to url: URL, at time: Date = Date()) -> URLRequest {
+        var request = URLRequest(url: url)
+        request.httpMethod = "POST"
+        request.httpBody = webhook.outcome
+        let fields = [
+            "Content-Type": "application/json",
+            "Idempotency-Key": webhook.job.text,
+            "Megaton-Attempt": "\(webhook.attempt)",
+            "Megaton-Job": webhook.job.id,
+            "Megaton-Signature": signature.field(of: webhook.outcome, at: Int(time.timeIntervalSince1970)),
+        ]
+        for (name, value) in fields { request.setValue(value, forHTTPHeaderField: name) }
+        return request
+    }
+
+    /// The answer that the error of a request stands for.
+    static func answer(_ error: ImageError) -> Answer {
+        guard let status = error.status else {
+            switch error.code {
+            case .cancelled: return .cancelled
+            case .forbidden, .invalidURL: return .refused(reason: error.message, hasAnswered: nil)
+            case .tooManyRedirects:
+                let reason = "the host answered with a redirect, which is not followed; name its target in the jobs"
+                return .failed(reason: reason, retryAfter: nil, hasAnswered: true)
+            default: return .failed(reason: error.message, retryAfter: nil, hasAnswered: false)
+            }
+        }
+        switch status {
+        case 200..<300: return .delivered
+        case 410: return .refused(reason: error.message, hasAnswered: true)
+        default:
+            let isAsked = status == 429 || status == 503
+            return .failed(
+                reason: error.message,
+                retryAfter: isAsked ? error.requestedDelay : nil,
+                hasAnswered: !failing.contains(status)
+            )
+        }
+    }
+}

@@ -1,0 +1,148 @@
+import Foundation
+import Logging
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import Synchronization
+import Testing
+
+@testable import MegatonCluster
+
+/// Requests that a local server has received as a webhook, and the lines that the deliverer has logged.
+final class WebhookReceiver: Sendable {
+    private let received = Mutex<[OriginServer.Request]>([])
+    private let lines = Mutex<[String]>([])
+
+    static let key = Data("0123456789abcdef".utf8)
+
+    var requests: [OriginServer.Request] { received.withLock { $0 } }
+    var log: [String] { lines.withLock { $0 } }
+
+    /// Records the request, and answers with a status: that of its number, or the last one.
+    func answer(_ request: OriginServer.Request, _ statuses: [Int]) -> OriginServer.Answer {
+        let number = received.withLock { received in
+            received.append(request)
+            return received.count
+        }
+        return .init(status: statuses[min(number, statuses.count) - 1])
+    }
+
+    var logger: Logger {
+        Logger(label: "test") { [self] _ in LineLog { line in self.lines.withLock { $0.append(line) } } }
+    }
+
+    /// A configuration for servers on this machine, with delays that no test notices.
+    static func configuration() -> WebhookConfiguration {
+        var configuration = WebhookConfiguration(keys: [key])
+        configuration.rules.allowsHTTP = true
+        configuration.addressPolicy.allowsPrivate = true
+        configuration.schedule.firstDelay = .milliseconds(1)
+        configuration.schedule.longestDelay = .milliseconds(5)
+        configuration.circuit.opening = .milliseconds(1)
+        configuration.circuit.longest = .milliseconds(5)
+        configuration.shutdownGrace = .zero
+        return configuration
+    }
+
+    private struct LineLog: LogHandler {
+        let onLine: @Sendable (String) -> Void
+        var metadata: Logger.Metadata = [:]
+        var logLevel = Logger.Level.info
+
+        init(_ onLine: @escaping @Sendable (String) -> Void) { self.onLine = onLine }
+
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) {
+            let fields = (event.metadata ?? [:]).map { "\($0.key)=\($0.value)" }.sorted()
+            onLine("\(event.level) \(event.message) \(fields.joined(separator: " "))")
+        }
+    }
+}
+
+extension QueueFixture {
+    /// The same queue, whose leader allows webhooks.
+    func allowing(_ rules: WebhookRules) -> QueueFixture {
+        let validator = JobValidator(presets: [:], webhooks: rules)
+        return QueueFixture(
+            server: server,
+            redis: redis,
+            queue: queue,
+            leadership: leadership,
+            intake: Intake(queue: queue, name: "leader", validator: validator),
+            epoch: epoch
+        )
+    }
+
+    /// Runs a job for each URL to its end, and moves the outcomes to the queue of webhooks.
+    func endJobs(for urls: [URL], first: Int = 0) async throws {
+        for (number, url) in urls.enumerated() {
+            var job = Job(id: "j\(first + number)", source: "https://example.org/\(number).jpg")
+            job.reply = JobReply(webhook: url.absoluteString)
+            try await push(job.json())
+        }
+        try await admitAll(urls.count)
+        for job in try await claim(urls.count) {
+            let parsed = try Job(json: job.json, wasValidated: true)
+            let outcome = JobOutcome(id: job.id, source: parsed.source, status: .done)
+            let end = JobCompletion(job: job, outcome: outcome, of: parsed, replyingTo: parsed.reply)
+            #expect(try await queue.settle([end], worker: "w1") == [.ok])
+        }
+        try await moveOutcomes(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+    }
+
+    /// Empties the outbox, as the leader does.
+    func moveOutcomes(logger: Logger) async throws {
+        let delivery = ReplyDelivery(queue: queue, name: "leader", epoch: epoch, logger: logger)
+        await withTaskGroup(of: Void.self) { group in
+            let isEmpty = AsyncStream<Void>.makeStream()
+            group.addTask {
+                await delivery.run {
+                    isEmpty.continuation.yield()
+                    // Until the task is cancelled.
+                    for await _ in AsyncStream<Void>.makeStream().stream {}
+                }
+            }
+            for await _ in isEmpty.stream { break }
+            group.cancelAll()
+        }
+        #expect(try await count("EXISTS", keys.replies) == 0)
+    }
+
+    /// Sends webhooks as the leader does, until a condition holds that changes with their number.
+    func deliverWebhooks(
+        _ configuration: WebhookConfiguration,
+        name: String = "leader",
+        epoch: Int? = nil,
+        logger: Logger,
+        until condition: @escaping @Sendable (RedisClient) async throws -> Bool
+    ) async throws {
+        let delivery = WebhookDelivery(
+            queue: queue,
+            name: name,
+            epoch: epoch ?? self.epoch,
+            configuration: configuration,
+            sender: try WebhookSender(configuration),
+            changes: AsyncSignal(),
+            logger: logger
+        )
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await delivery.run() }
+            let (server, keys) = (server, [keys.webhooks, keys.webhookQueue, keys.webhookState])
+            group.addTask { try await server.wait(forChangesOf: keys, until: condition) }
+            try await group.next()
+            group.cancelAll()
+            try await group.waitForAll()
+        }
+    }
+
+    /// Number of webhooks in the queue.
+    func waitingWebhooks() async throws -> Int { try await queue.webhookCount() }
+
+    func statistic(_ field: String) async throws -> Int {
+        try await redis.send(["HGET", .string(keys.stat), .string(field)]).int ?? 0
+    }
+}
