@@ -38,7 +38,8 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         delivery = (self.headers["Idempotency-Key"], outcome["status"])
         if delivery not in self.seen:  # An outcome may come twice.
             self.seen.add(delivery)
-            print(outcome["id"], outcome["status"], flush=True)
+            sys.stdout.write(f"{outcome['id']} {outcome['status']}\n")
+            sys.stdout.flush()
         self.send_response(204)
         self.end_headers()
 

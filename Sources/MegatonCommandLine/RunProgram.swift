@@ -79,6 +79,8 @@ extension AsyncParsableCommand {
 
     /// Reports an unknown command, and how it was probably meant: a misspelled one, or an input of `run`.
     private static func exitIfCommandIsUnknown(_ arguments: [String]) {
+        // The definition of the whole program takes the parser ten times as long as that of one command.
+        guard CommandPath.find(in: arguments, root: Self.self) == nil else { return }
         guard let unknown = OptionNames.unknownCommand(in: arguments, definition: _dumpHelp()) else { return }
         var hint = ""
         if let near = Spelling.nearest(to: unknown.name, among: unknown.known + ["version"]) {
@@ -109,6 +111,11 @@ extension AsyncParsableCommand {
 
     /// Reports an unknown option first, whatever else is wrong.
     private static func exitIfOptionIsUnknown(_ arguments: [String]) {
+        if let (command, rest) = CommandPath.find(in: arguments, root: Self.self),
+            OptionNames.unknown(in: Array(rest), definition: command.type._dumpHelp()) == nil
+        {
+            return
+        }
         guard let unknown = OptionNames.unknown(in: arguments, definition: _dumpHelp()) else { return }
         let hint = unknown.like.map { " Did you mean \($0)?" } ?? ""
         Terminal.error(

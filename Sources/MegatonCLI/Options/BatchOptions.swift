@@ -36,8 +36,8 @@ struct BatchOptions: ParsableArguments {
     )
     var jobsFrom: [String] = []
 
-    /// The further groups of a batch, which the commands declare and `take` sets: in debug builds, the parser examines a
-    /// group within a group five times as often.
+    /// The further groups of a batch, which the commands declare and `take` sets: in debug builds, the parser examines
+    /// a group within a group five times as often.
     private(set) var lists = ListOptions()
     private(set) var renditions = RenditionOptions()
     private(set) var presets = PresetOptions()

@@ -6,8 +6,8 @@ import MegatonPipeline
 /// An output of a job, as far as it is known before the job has run.
 enum PlannedOutput {
     case file(path: String, Rendition)
-    /// Only the coordinator or the worker knows the path, or whether there is such an object; with a text that stands for
-    /// it.
+    /// Only the coordinator or the worker knows the path, or whether there is such an object; with a text that stands
+    /// for it.
     case unknown(String)
     /// The output stays in the cache.
     case cached(String)

@@ -67,8 +67,8 @@ struct Planner: Sendable {
         self.remote = remote
     }
 
-    /// - Throws: `CLIError` if an input or the ledger cannot be read; `ExitCode` 2 if a line is not a job, a name is not
-    ///   UTF-8, or a job of the ledger is left out.
+    /// - Throws: `CLIError` if an input or the ledger cannot be read; `ExitCode` 2 if a line is not a job, a name is
+    ///   not UTF-8, or a job of the ledger is left out.
     func run() async throws {
         let builder = try options.jobBuilder(
             batch: "dry-run",

@@ -164,8 +164,8 @@ package struct ConfigurationFile: Sendable {
         let variable = environment[ConfigurationRules.fileVariable] ?? ""
         if let path = named ?? (variable.isEmpty ? nil : variable) { return [(path, true)] }
         // A relative path in these variables is invalid.
-        let directories = [environment["XDG_CONFIG_HOME"], environment["HOME"].map { $0 + "/.config" }]
-        let home = directories.compactMap { $0 }.first { $0.hasPrefix("/") }
+        let directories = [(environment["XDG_CONFIG_HOME"], ""), (environment["HOME"], "/.config")]
+        let home = directories.first { $0.0?.hasPrefix("/") == true }.map { "\($0.0 ?? "")\($0.1)" }
         return (home.map { [("\($0)/megaton/config.toml", false)] } ?? []) + [(system, false)]
     }
 

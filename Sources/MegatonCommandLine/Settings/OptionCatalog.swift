@@ -92,7 +92,7 @@ package final class OptionCatalog {
         // The command itself comes first, so that the others are described only for keys that it does not have.
         let first = command.map { [$0] } ?? []
         var names: Set<String> = []
-        var isRefused = false
+        var isRefused = ConfigurationRules.fixed.contains(key)
         for path in first + commands where !isKnown || command == nil {
             let options = try options(of: path)
             names.formUnion(options.options.map(\.name))

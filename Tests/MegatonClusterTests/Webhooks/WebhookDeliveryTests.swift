@@ -9,7 +9,8 @@ import Testing
 
 /// Outcomes on their way to webhooks, with a real Redis and real HTTP servers.
 @Suite(.timeLimit(.minutes(2))) struct WebhookDeliveryTests {
-    /// Runs the body with a queue whose leader allows webhooks, and a receiver that answers with these statuses in turn.
+    /// Runs the body with a queue whose leader allows webhooks, and a receiver that answers with these statuses in
+    /// turn.
     private func run(
         _ statuses: [Int],
         _ body: (QueueFixture, WebhookReceiver, OriginServer) async throws -> Void

@@ -49,7 +49,7 @@ import Testing
             "megaton has no command \"photas\". Thumbnails are made by: megaton run photas --output"
         ),
         (["version"], "Did you mean --version?"), (["statsu"], "Did you mean status?"),
-        (["foo"], "Its commands are run, plan, coordinator, worker,"),
+        (["foo"], "Its commands are run, plan, submit, coordinator,"),
         (["help", "bogus"], "megaton has no command \"bogus\""),
         (["dead", "lits"], "megaton dead has no command \"lits\". Did you mean list?"),
     ])

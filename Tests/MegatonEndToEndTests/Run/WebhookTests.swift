@@ -46,7 +46,7 @@ import Testing
             let hook = try #require(URL(string: "http://127.0.0.1:\(port)/hook"))
             try await push(cluster, id: "a", origin.url("/a.png"), to: hook)
             try await push(cluster, id: "b", try #require(URL(string: "data:,none")), to: hook)
-            try await wait(receiver) { receiver.output.split(separator: "\n").count == 2 }
+            try await wait(receiver) { receiver.output.count(where: \.isNewline) == 2 }
             #expect(Set(receiver.output.split(separator: "\n")) == ["a done", "b failed"])
             try await cluster.wait(for: ["webhooks"]) { client in
                 try await client.send(["EXISTS", "megaton:{default}:2:webhooks"]).int == 0
@@ -107,8 +107,9 @@ import Testing
             (["--webhook-key", good, "--webhook-port", "0"], "--webhook-port"),
             (["--webhook-key", short], "6 bytes"), (["--webhook-key", directory.path + "/none"], "cannot be read"),
         ]
+        let coordinator = ["coordinator", "--redis", "redis://127.0.0.1:1"]
         for (arguments, words) in wrong {
-            let ending = await (try ProgramUnderTest.megaton(["coordinator"] + arguments)).ending()
+            let ending = await (try ProgramUnderTest.megaton(coordinator + arguments)).ending()
             #expect(ending.code == 64 && ending.errors.contains(words), "\(arguments): \(ending.errors)")
             #expect(!ending.errors.contains("secret"))
         }

@@ -118,9 +118,9 @@ import Testing
             try await upload(moto)
             try await strangers(moto)
             await moto.stop()
-        } catch {
+        } catch let error as ImageError {
             await moto.stop()
-            throw error
+            Issue.record("\(error) \(String(describing: error.excerpt))")
         }
     }
 
