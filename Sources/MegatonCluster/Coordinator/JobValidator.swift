@@ -299,8 +299,8 @@ struct JobValidator: Sendable {
         throw JobError(problem)
     }
 
-    /// The target of a job's outcome, as an argument of scripts; empty for a job without a reply, and for an invalid job
-    /// whose webhook may not be named.
+    /// The target of a job's outcome, as an argument of scripts; empty for a job without a reply, and for an invalid
+    /// job whose webhook may not be named.
     func target(of reply: JobReply?) -> String {
         guard let reply, problem(of: reply) == nil else { return "" }
         return reply.target

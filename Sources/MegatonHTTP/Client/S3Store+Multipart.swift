@@ -43,6 +43,8 @@ extension S3Store {
             let end = min(start + Self.partSize, object.data.count)
             let query = "partNumber=\(tags.count + 1)&uploadId=\(upload)"
             var request = request("PUT", object.location, query: query)
+            // libcurl would call it a form, and a store may read it as one.
+            request.setValue("application/octet-stream", forHTTPHeaderField: "Content-Type")
             // A slice, which shares the bytes.
             request.httpBody = object.data[object.data.startIndex + start..<object.data.startIndex + end]
             let response = try await loader.data(for: request, limit: Self.answerLimit).response
