@@ -35,9 +35,8 @@ class Receiver(http.server.BaseHTTPRequestHandler):
             self.send_error(401)
             return
         outcome = json.loads(body)
-        delivery = (self.headers["Idempotency-Key"], outcome["status"])
-        if delivery not in self.seen:  # An outcome may come twice.
-            self.seen.add(delivery)
+        if self.headers["Idempotency-Key"] not in self.seen:  # An outcome may come twice.
+            self.seen.add(self.headers["Idempotency-Key"])
             sys.stdout.write(f"{outcome['id']} {outcome['status']}\n")
             sys.stdout.flush()
         self.send_response(204)

@@ -37,7 +37,7 @@ struct EarlierLedger: Sendable {
     let ledger: String
 
     /// Path of the saved lines.
-    var saved: String { URL(fileURLWithPath: ledger).deletingPathExtension().path + ".earlier.jsonl" }
+    var saved: String { ledger + ".earlier" }
 
     /// Whether the ledger has lines.
     var exists: Bool { (Self.size(of: ledger) ?? 0) > 0 }
@@ -46,6 +46,19 @@ struct EarlierLedger: Sendable {
     var time: Double {
         var info = stat()
         return stat(ledger, &info) == 0 ? info.modified : 0
+    }
+
+    /// Whether there is a file at the path of the saved lines that has other content. Blocks.
+    ///
+    /// - Throws: `CLIError` if it cannot be read.
+    func savedIsForeign() throws -> Bool {
+        guard let size = Self.size(of: saved), size > 0 else { return false }
+        var isForeign = true
+        try Self.read(saved) { _, _ in
+            isForeign = false
+            return false
+        }
+        return isForeign
     }
 
     private static func size(of path: String) -> Int? {
@@ -80,10 +93,10 @@ struct EarlierLedger: Sendable {
     }
 
     /// Reads the saved outputs alone, those of the earlier runs while a run writes its own lines. Blocks.
-    func readSaved(_ body: (Line.Output, _ path: String) throws -> Bool) throws {
+    func readSaved(_ body: (Line, Line.Output, _ path: String) throws -> Bool) throws {
         try Self.read(saved) { line, _ in
             for output in line.outputs {
-                if let path = output.path, try !body(output, path) { return false }
+                if let path = output.path, try !body(line, output, path) { return false }
             }
             return true
         }

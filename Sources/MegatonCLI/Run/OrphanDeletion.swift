@@ -67,7 +67,7 @@ struct OrphanDeletion: Sendable {
         }
         let found = try present()
         if found.count == 0 {
-            try finder.discard()
+            if !finder.hasFailures { try finder.discard() }
             return counts
         }
         if !isConfirmed {
@@ -97,7 +97,8 @@ struct OrphanDeletion: Sendable {
         let unnamed = counts.kept + counts.failed - Self.named
         if unnamed > 0 { Terminal.error("megaton: \(Counted.of(unnamed, "more orphan")) not deleted.") }
         // Those that could not be deleted are tried again. A file that was changed is no output of a run any more.
-        if counts.failed == 0 { try finder.discard() }
+        // So are those of jobs that failed now, once these are done.
+        if counts.failed == 0 && !finder.hasFailures { try finder.discard() }
         return counts
     }
 
@@ -165,7 +166,7 @@ extension BatchOptions {
         }
         if case .objects(let url)? = output {
             throw ValidationError(
-                "--delete-orphans is for files, and does not go with --output \(url): this command does not delete objects."
+                "--delete-orphans is for files, and does not go with --output \(url): objects are not deleted."
             )
         }
         if let ledger, LedgerPath.descriptor(of: ledger) != nil {

@@ -21,6 +21,10 @@ final class OrphanFinder: Sendable {
         var withoutPaths = 0
         /// Outcomes of jobs that are not done.
         var unfinished = 0
+        /// Hashes of their sources, whose earlier outputs stay.
+        var failedSources: Set<UInt32> = []
+        /// An argument in which no input was found.
+        var emptyArgument: String?
     }
 
     let earlier: EarlierLedger
@@ -47,6 +51,12 @@ final class OrphanFinder: Sendable {
     ///
     /// - Throws: `CLIError` if the ledger is that of another output directory, or a file cannot be read or written.
     func prepare() throws {
+        if try earlier.savedIsForeign() {
+            throw CLIError.usage(
+                "--delete-orphans saves the lines of the ledger as \(earlier.saved), and that file has something else. "
+                    + "Move it, or name another --ledger."
+            )
+        }
         try state.withLock { state in
             try earlier.readOutputs { line, output, path in
                 guard let name = state.root.name(of: path) else {
@@ -74,6 +84,9 @@ final class OrphanFinder: Sendable {
             let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
             guard descriptor >= 0 else { throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO) }
             let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+            // A ledger that others must not read has such a copy.
+            var info = stat()
+            if stat(earlier.ledger, &info) == 0 { fchmod(descriptor, info.st_mode & 0o666) }
             var block = Data()
             var number: UInt32 = 0
             try earlier.read { line, text, isSaved in
@@ -152,7 +165,10 @@ final class OrphanFinder: Sendable {
                     continue
                 }
                 // An image that is an input now is no leftover, although an earlier run has made it.
-                if let source = PlannedOutput.file(ofSource: job.source) { Self.mark(source, &state) }
+                if let source = PlannedOutput.file(ofSource: job.source) {
+                    Self.mark(source, &state)
+                    if let target = state.root.target(of: source) { state.index.mark(target) }
+                }
                 let outputs = (try? PlannedOutput.all(of: job)) ?? [.unknown("")]
                 var isKnown = true
                 for output in outputs {
@@ -176,7 +192,10 @@ final class OrphanFinder: Sendable {
                     state.unfinished += 1
                     continue
                 }
-                if outcome.status != .done { state.unfinished += 1 }
+                if outcome.status != .done {
+                    state.unfinished += 1
+                    state.failedSources.insert(OutputIndex.hash(ofSource: outcome.source))
+                }
                 for output in outcome.outputs {
                     if let path = output.path { Self.mark(path, &state) }
                 }
@@ -184,12 +203,19 @@ final class OrphanFinder: Sendable {
         }
     }
 
-    /// - Parameter count: number of directories so far that could not be read.
-    func note(unreadable count: Int) { state.withLock { $0.unreadable = count } }
+    /// - Parameters:
+    ///   - count: number of directories so far that could not be read.
+    ///   - empty: arguments so far in which no input was found.
+    func note(unreadable count: Int, empty: [String]) {
+        state.withLock { ($0.unreadable, $0.emptyArgument) = (count, empty.first) }
+    }
 
     private static func mark(_ path: String, _ state: inout State) {
         for name in state.root.names(of: path) { state.index.mark(name) }
     }
+
+    /// Whether jobs failed whose earlier outputs stay.
+    var hasFailures: Bool { state.withLock { !$0.failedSources.isEmpty } }
 
     /// Whether no earlier run has made an output.
     var isEmpty: Bool { state.withLock { $0.index.count == 0 } }
@@ -201,6 +227,9 @@ final class OrphanFinder: Sendable {
                 return "the ledger has more than \(OutputIndex.limit) outputs, which are not compared"
             }
             if state.jobs == 0 { return "no image was found in the inputs, as if a disk were missing" }
+            if let argument = state.emptyArgument {
+                return "no image was found in \(TextColumns.oneLine(argument)), as if a disk were missing"
+            }
             if state.unreadable > 0 {
                 return "\(Counted.of(state.unreadable, "directory", "directories")) of the inputs could not be read"
             }
@@ -212,15 +241,17 @@ final class OrphanFinder: Sendable {
         }
     }
 
-    /// Calls the body for each orphan, in the order of the ledger: an output that only earlier runs have made.
+    /// Calls the body for each orphan, in the order of the ledger: an output that only earlier runs have made. Outputs
+    /// of a job that has failed now are none: under another name or size, they are all that is left of its image.
     ///
     /// - Parameter body: returns false to stop.
     /// - Throws: `CLIError` if the saved lines cannot be read.
     func forEachOrphan(_ body: (_ name: String, EarlierLedger.Line.Output) throws -> Bool) throws {
         // After the run, the ledger has the run's own lines.
-        try earlier.readSaved { output, path in
+        try earlier.readSaved { line, output, path in
             let orphan: String? = state.withLock { state in
-                state.root.name(of: path).flatMap { state.index.isOrphan($0) ? $0 : nil }
+                if state.failedSources.contains(OutputIndex.hash(ofSource: line.source)) { return nil }
+                return state.root.name(of: path).flatMap { state.index.isOrphan($0) ? $0 : nil }
             }
             guard let name = orphan else { return true }
             return try body(name, output)

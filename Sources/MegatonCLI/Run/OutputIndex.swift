@@ -118,7 +118,7 @@ struct OutputIndex: Sendable {
     /// The first 32 bits of hex digits, and never 0, which stands for none.
     private static func word(_ digits: String) -> UInt32 { max(UInt32(digits.prefix(8), radix: 16) ?? 1, 1) }
 
-    private static func hash(ofSource source: String) -> UInt32 {
+    static func hash(ofSource source: String) -> UInt32 {
         let shown = String(source.prefix(JobOutcome.maximumSource))
         return UInt32(truncatingIfNeeded: OutcomeHistory.identity(of: Data(shown.utf8)).low)
     }
@@ -155,13 +155,18 @@ struct OutputRoot: Sendable {
         if resolved[directory] == nil {
             if resolved.count >= Self.resolvedLimit { resolved = [:] }
             let real = Self.real(directory)
-            resolved[directory] = .some(real == directory ? nil : real)
+            // A directory that is not there yet may become a link. Names are bytes, which equal strings may not share.
+            if real == nil { return names }
+            resolved[directory] = .some(real?.utf8.elementsEqual(directory.utf8) == true ? nil : real)
         }
         guard let real = resolved[directory] ?? nil, let other = Self.name(of: real + file, beneath: realPrefix) else {
             return names
         }
-        return names.contains(other) ? names : names + [other]
+        return names.contains { $0.utf8.elementsEqual(other.utf8) } ? names : names + [other]
     }
+
+    /// The name of the file to which a path leads; nil if it is elsewhere, or there is none. Asks the file system.
+    func target(of path: String) -> String? { Self.real(path).flatMap { Self.name(of: $0, beneath: realPrefix) } }
 
     private static func name(of path: String, beneath prefix: String) -> String? {
         guard path.utf8.starts(with: prefix.utf8) else { return nil }

@@ -130,7 +130,10 @@ struct Plan: Codable, Sendable {
     private func row(_ name: String, _ count: Int) -> String { "  \(name.padded) \(Counted.of(count, "output"))" }
 
     private var orphanLine: String {
-        guard let orphaned else { return "  \("orphaned".padded) not known, as no earlier ledger is compared" }
+        guard let orphaned else {
+            let reason = ledger == nil ? "no earlier ledger is compared" : "the names of all outputs are not known"
+            return "  \("orphaned".padded) not known, as \(reason)"
+        }
         let others = changed.map { $0 > 0 ? "; \($0) more were changed since, and stay" : "" } ?? ""
         if orphaned == 0 { return "  \("orphaned".padded) none\(others)" }
         return "  \("orphaned".padded) \(Counted.files(orphaned)) (\(Counted.bytes(orphanedBytes ?? 0))) that only an "

@@ -173,8 +173,8 @@ struct PlanComparison: Sendable {
         if figures.lines > 0 {
             var estimate = Plan.Estimate(lines: figures.lines)
             let isIdle = plan.renders == 0
-            if known.output || isIdle { estimate.outputBytes = Int(cost.output) }
-            if known.source || isIdle { estimate.sourceBytes = Int(cost.source) }
+            if known.output || isIdle { estimate.outputBytes = Int(exactly: cost.output.rounded()) }
+            if known.source || isIdle { estimate.sourceBytes = Int(exactly: cost.source.rounded()) }
             if known.render || isIdle { estimate.renderSeconds = (cost.render * 1000).rounded() / 1000 }
             if known.fetch || isIdle { estimate.fetchSeconds = (cost.fetch * 1000).rounded() / 1000 }
             plan.estimate = estimate

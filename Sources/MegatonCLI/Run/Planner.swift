@@ -99,13 +99,15 @@ struct Planner: Sendable {
         }
         let leftOut = reader.leftOut
         // A retry has only the failed jobs: the outputs of all others are no orphans.
-        let isComplete = isWhole && options.retryFailed == nil && reader.unreadable == 0
+        // An argument without inputs may be a disk that is missing: run deletes no orphans then.
+        let isComplete =
+            isWhole && options.retryFailed == nil && reader.unreadable == 0 && reader.emptyArguments.isEmpty
         try await ledgers.run {
             try state.withLock { state in
                 var comparison = state.comparison
                 state.comparison = Self.placeholder
                 defer { state.comparison = comparison }
-                let isComplete = isComplete && comparison.plan.invalid == 0
+                let isComplete = isComplete && comparison.plan.invalid == 0 && comparison.plan.jobs > 0
                 try comparison.finish(excluded: leftOut.excluded, isComplete: isComplete) { path, category in
                     show("\(Self.word(category)) \(TextColumns.oneLine(path))", &state)
                 }

@@ -35,7 +35,8 @@ final class ReadingThread: Sendable {
         return try await thread.run {
             try self.state.withLock { state in
                 let inputs = try state.reader.next(limit)
-                state.builder.earlier?.note(unreadable: state.reader.unreadable)
+                let empty = state.reader.emptyArguments
+                state.builder.earlier?.note(unreadable: state.reader.unreadable, empty: empty)
                 if inputs.isEmpty && state.reader.isAtEnd { return nil }
                 return try body(state.builder.build(inputs))
             }
@@ -47,6 +48,9 @@ final class ReadingThread: Sendable {
 
     /// Number of directories so far that could not be read.
     var unreadable: Int { state.withLock { $0.reader.unreadable } }
+
+    /// Arguments so far in which no input was found.
+    var emptyArguments: [String] { state.withLock { $0.reader.emptyArguments } }
 
     /// Jobs of a retried ledger that were left out so far.
     var notRetried: RetryLedger.NotRetried { state.withLock { $0.reader.notRetried } }

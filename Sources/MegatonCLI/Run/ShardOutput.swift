@@ -136,6 +136,9 @@ final class ShardOutput: Sendable {
         }
     }
 
+    /// Largest entry that workers store in the shared cache, bytes.
+    private static let largest = RedisDataCache.Configuration().maximumEntrySize
+
     /// The name of the first rendition whose bytes are not those of the outcome; nil if all are.
     private static func lack(_ outcome: JobOutcome, _ data: ArraySlice<Data?>) -> String? {
         zip(outcome.outputs, data).first { output, data in
@@ -144,14 +147,18 @@ final class ShardOutput: Sendable {
     }
 
     private static func failed(_ outcome: JobOutcome, _ name: String) -> JobOutcome {
+        let isTooLarge = outcome.outputs.contains { $0.name == name && $0.bytes > largest }
         var failed = outcome
         failed.status = .failed
         failed.outputs = []
         failed.error = JobOutcome.Failure(
             code: "not_in_cache",
-            message: "The rendition \(FieldProblem.quoted(name)) was made, but the cache has it no longer, so that it "
-                + "is in no shard: it was evicted, or its origin forbids to store it. The same command again makes it.",
-            retryable: true
+            message: isTooLarge
+                ? "The rendition \(FieldProblem.quoted(name)) is larger than \(Counted.bytes(Self.largest)), the limit of an "
+                    + "entry of the cache, so that it is in no shard. Make it smaller, or write files."
+                : "The rendition \(FieldProblem.quoted(name)) was made, but the cache has it no longer, so that it "
+                    + "is in no shard: it was evicted, or its origin forbids to store it. The same command again makes it.",
+            retryable: !isTooLarge
         )
         return failed
     }

@@ -25,6 +25,17 @@ struct ShardIndex: Codable, Equatable {
     var shard: String
     var samples: [Sample]
     var version = 1
+
+    /// Whether this can be the index of an archive: its name is right, and the archive ends behind its last sample.
+    ///
+    /// - Parameter size: of the archive, bytes.
+    func fits(_ number: Int, size: Int) -> Bool {
+        let members = samples.flatMap(\.members)
+        guard version == 1, shard == ShardNames.archive(number), let last = members.last,
+            members.allSatisfy({ $0.offset >= 0 && $0.size >= 0 && $0.offset <= size && $0.size <= size - $0.offset })
+        else { return false }
+        return TarHeader.padded(last.offset + last.size) + ShardScan.endBlocks * TarHeader.block == size
+    }
 }
 
 /// Names of a directory's files.
@@ -37,6 +48,9 @@ enum ShardNames {
     /// The file that says with which renditions the shards were made; locked by their writer.
     static let manifest = ".megaton-shards.json"
 
+    /// Maximum number of digits in a name.
+    private static let longestNumber = 9
+
     private static func digits(_ number: Int) -> String {
         String(repeating: "0", count: max(0, 6 - String(number).count)) + String(number)
     }
@@ -45,7 +59,9 @@ enum ShardNames {
     static func number(_ name: String) -> (number: Int, isPartial: Bool)? {
         let isPartial = name.hasSuffix(".tar.partial")
         let digits = name.drop { $0 == "." }.dropFirst("shard-".count).prefix { $0.isNumber }
-        guard let number = Int(digits), name == (isPartial ? partial(number) : archive(number)) else { return nil }
+        guard digits.count <= longestNumber, let number = Int(digits),
+            name == (isPartial ? partial(number) : archive(number))
+        else { return nil }
         return (number, isPartial)
     }
 }

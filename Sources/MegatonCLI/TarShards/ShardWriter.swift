@@ -77,6 +77,8 @@ struct ShardWriter {
         }
         try file.write(Data(count: ShardScan.endBlocks * TarHeader.block), at: size)
         try file.sync()
+        // One that an archive of this number has left, and that a crash would leave beside the new one.
+        unlink("\(directory)/\(ShardNames.index(number))")
         try ShardFile.rename(partial, to: "\(directory)/\(ShardNames.archive(number))")
         try Self.write(samples, number: number, in: directory)
     }

@@ -109,18 +109,20 @@ struct TarShards {
 
     /// The samples of a whole shard. A missing index is written.
     private func finished(_ number: Int, hasIndex: Bool) throws -> [ShardIndex.Sample] {
+        let archive = try ShardFile("\(path)/\(ShardNames.archive(number))", flags: O_RDONLY)
+        defer { archive.close() }
         if hasIndex {
             let file = try ShardFile("\(path)/\(ShardNames.index(number))", flags: O_RDONLY)
             defer { file.close() }
             let text = try file.read(min(try file.size(), Self.largestIndex), at: 0)
-            if let index = try? JSONDecoder().decode(ShardIndex.self, from: text) { return index.samples }
+            // An index that is not of this archive, which was moved or replaced, is written anew.
+            let index = try? JSONDecoder().decode(ShardIndex.self, from: text)
+            if let index, index.fits(number, size: try archive.size()) { return index.samples }
         }
-        let file = try ShardFile("\(path)/\(ShardNames.archive(number))", flags: O_RDONLY)
-        defer { file.close() }
-        let scan = try ShardScan(file)
+        let scan = try ShardScan(archive)
         if scan.isTorn {
             throw CLIError.output(
-                "the shard \(file.path) is damaged behind \(Counted.of(scan.samples.count, "sample")), at byte "
+                "the shard \(archive.path) is damaged behind \(Counted.of(scan.samples.count, "sample")), at byte "
                     + "\(scan.end). Move it to another directory; the same command again makes its samples anew."
             )
         }

@@ -3,7 +3,8 @@ package import Logging
 internal import MegatonPipeline
 package import MegatonRedis
 
-/// Deletes originals and renditions from a shared cache, and refuses the results of work that has begun before.
+/// Deletes originals and renditions from a shared cache, and refuses the results of work on these entries that has
+/// begun before. Work on an entry that is not stored yet goes on.
 package struct CachePurge: Sendable {
     /// Numbers of what was deleted, or would be.
     package struct Result: Sendable, Codable, Equatable {

@@ -126,7 +126,7 @@ extension Explanation {
     ///
     /// - Parameters:
     ///   - request: the source, with its credential.
-    ///   - engine: the engine that the workers are told to use; part of the keys.
+    ///   - engine: the engine that `--engine` of the workers names; part of the keys.
     ///   - caches: the servers of the cache, all of them.
     package static func read(
         _ request: ImageRequest,

@@ -17,6 +17,9 @@ struct ClaimedWebhook: Sendable, Equatable {
     let url: String
     /// The key of its job.
     let job: JobKey
+    /// The same for each attempt, and another for each outcome of the job: a duplicate and a repeated dead letter have
+    /// outcomes of their own.
+    let idempotencyKey: String
     /// JSON.
     let outcome: Data
 
@@ -32,6 +35,7 @@ struct ClaimedWebhook: Sendable, Equatable {
         url = isSound ? String(decoding: parts[0], as: UTF8.self) : ""
         job = JobKey(isSound ? String(decoding: parts[1], as: UTF8.self) : "")
         outcome = isSound ? Data(parts[2]) : Data()
+        idempotencyKey = "\(job.text).\(fields[2]).\(fields[4])"
     }
 }
 

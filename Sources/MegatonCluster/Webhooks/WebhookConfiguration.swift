@@ -52,8 +52,9 @@ package struct WebhookRules: Sendable, Equatable, Codable {
     /// The reason why jobs may not name a webhook, as the rest of a sentence that begins with the field; nil if they
     /// may.
     func problem(ofWebhook text: String) -> String? {
-        let name = "is \(FieldProblem.quoted(text))"
-        guard let url = URL(string: text) else { return "\(name), which is no URL" }
+        guard let url = URL(string: text) else { return "is no URL" }
+        // Without the path, which may be a secret: the message goes into ledgers.
+        let name = "is a URL of \(FieldProblem.quoted(url.host() ?? ""))"
         if url.scheme?.lowercased() == "http", !allowsHTTP {
             return "\(name); allowed are https: URLs, unless the coordinator has --webhook-allow-http"
         }

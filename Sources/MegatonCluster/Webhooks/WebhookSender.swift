@@ -67,15 +67,26 @@ struct WebhookSender: Sendable {
         do throws(ImageError) {
             // The rules may have changed since the job was admitted.
             try policy.check(url)
+        } catch {
+            return .refused(reason: Self.plain(error, url, webhook).message, hasAnswered: nil)
+        }
+        do throws(ImageError) {
             _ = try await loader.data(for: request(webhook, to: url), limit: Self.maximumBody)
             // Every response is an error, see `init`.
             return .failed(reason: "the answer has no status", retryAfter: nil, hasAnswered: true)
         } catch {
-            var error = error
-            // The path of a webhook may be its secret, and reasons are logged.
-            error.message = error.message.replacing(url.redacted, with: webhook.host)
-            return Self.answer(error)
+            return Self.answer(Self.plain(error, url, webhook))
         }
+    }
+
+    /// The error without the path of the webhook, which may be its secret, as reasons are logged; and with the options
+    /// of the coordinator in the place of settings.
+    private static func plain(_ error: ImageError, _ url: URL, _ webhook: ClaimedWebhook) -> ImageError {
+        var error = error
+        error.message = error.message.replacing(url.redacted, with: webhook.host)
+            .replacing("AddressPolicy.allowsPrivate", with: "--webhook-allow-private")
+            .replacing("add it to AddressPolicy.ports", with: "give it with --webhook-port")
+        return error
     }
 
     /// The request, signed for this moment.
@@ -85,7 +96,7 @@ struct WebhookSender: Sendable {
         request.httpBody = webhook.outcome
         let fields = [
             "Content-Type": "application/json",
-            "Idempotency-Key": webhook.job.text,
+            "Idempotency-Key": webhook.idempotencyKey,
             "Megaton-Attempt": "\(webhook.attempt)",
             "Megaton-Job": webhook.job.id,
             "Megaton-Signature": signature.field(of: webhook.outcome, at: Int(time.timeIntervalSince1970)),
@@ -99,10 +110,11 @@ struct WebhookSender: Sendable {
         guard let status = error.status else {
             switch error.code {
             case .cancelled: return .cancelled
-            case .forbidden, .invalidURL: return .refused(reason: error.message, hasAnswered: nil)
+            case .invalidURL: return .refused(reason: error.message, hasAnswered: nil)
             case .tooManyRedirects:
                 let reason = "the host answered with a redirect, which is not followed; name its target in the jobs"
                 return .failed(reason: reason, retryAfter: nil, hasAnswered: true)
+            // Also a forbidden address: a name may have another one later.
             default: return .failed(reason: error.message, retryAfter: nil, hasAnswered: false)
             }
         }

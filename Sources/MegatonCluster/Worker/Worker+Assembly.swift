@@ -114,7 +114,8 @@ extension Worker {
         loader.s3 = configuration.s3
         loader.timeout = max(configuration.fetchTimeout, uploadTimeout)
         loader.connectTimeout = configuration.connectTimeout
-        loader.lowSpeedTime = configuration.stallTimeout
+        // A store that puts the parts of an object together answers nothing meanwhile.
+        loader.lowSpeedTime = max(configuration.stallTimeout, uploadTimeout)
         loader.maximumHostConnections = max(loader.maximumHostConnections, configuration.concurrency)
         // A job's next attempt would have to render again.
         var retries = RetryingDataLoader.Policy()

@@ -27,6 +27,12 @@ package struct InputReader {
     package private(set) var excluded = 0
     /// Directories that were left out because they could not be read.
     package private(set) var unreadable = 0
+    /// Arguments in which no input was found: an empty directory may be a disk that is missing.
+    package private(set) var emptyArguments: [String] = []
+    /// The argument that is being read, and the number of inputs found before it.
+    private var opened: (argument: String, found: Int)?
+    /// Number of inputs that were returned.
+    private var returned = 0
     /// Jobs of the ledger that are not repeated.
     package private(set) var notRetried = RetryLedger.NotRetried()
     /// Reports lines of the ledger that are left out.
@@ -87,10 +93,15 @@ package struct InputReader {
     /// - Throws: `CLIError` if an argument or a list cannot be read.
     package mutating func next(_ limit: Int) throws -> [Input] {
         var inputs: [Input] = []
+        defer { returned += inputs.count }
         while inputs.count < limit, let source = stack.popLast() {
             switch source {
             case .arguments(var arguments):
+                let found = returned + inputs.count + excluded
+                if let opened, opened.found == found { emptyArguments.append(opened.argument) }
+                opened = nil
                 guard let argument = arguments.popFirst() else { continue }
+                opened = (argument, found)
                 stack.append(.arguments(arguments))
                 try open(argument, &inputs)
             case .directory(var listing):

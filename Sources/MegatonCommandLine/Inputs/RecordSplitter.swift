@@ -44,6 +44,9 @@ struct RecordSplitter {
     /// Bytes of these lines.
     private var size = 0
     private var position = Position.fieldStart
+    /// Number of records that were given up. Each halves the limits of the next ones: the lines behind it are read
+    /// again, and a list with such a quote in each line would take time without end.
+    private var unterminated = 0
 
     /// Creates a splitter.
     ///
@@ -78,7 +81,10 @@ struct RecordSplitter {
                 let (record, size) = take()
                 return size > Self.sizeLimit ? .tooLong(record) : .whole(record)
             }
-            if size > Self.sizeLimit || count >= Self.lineLimit { return giveUp() }
+            let shift = min(unterminated, 12)
+            if size > max(Self.sizeLimit >> shift, 65_536) || count >= max(Self.lineLimit >> shift, 16) {
+                return giveUp()
+            }
             // The line end is a part of the field.
         }
         return isAtEnd && !lines.isEmpty ? giveUp() : nil
@@ -86,6 +92,7 @@ struct RecordSplitter {
 
     private mutating func giveUp() -> Record {
         count = 1
+        unterminated += 1
         return .unterminated(take().record)
     }
 

@@ -44,6 +44,8 @@ struct Sitemap: Equatable {
             }
         }
         guard data.count <= Self.sizeLimit else { throw Self.tooLarge }
+        // UTF-16, in which the next check would find nothing. XML has no zero byte, and sitemaps are UTF-8.
+        guard !data.contains(0) else { throw Failure(reason: "is not UTF-8") }
         // Entities of a document can grow without limit, and a sitemap has none.
         guard data.range(of: Data("<!DOCTYPE".utf8)) == nil else {
             throw Failure(reason: "has a document type declaration, which a sitemap has not")

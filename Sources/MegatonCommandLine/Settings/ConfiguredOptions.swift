@@ -9,7 +9,7 @@ package struct ConfiguredValue: Equatable, Sendable {
     package var texts: [String]
     /// The variable, or the path of the file with the key behind a colon.
     package var origin: String
-    /// 0 for variables, from 1 for files. A smaller one wins.
+    /// 0 for variables, from 1 for the sections of files. A smaller one wins.
     var rank: Int
     package var isFromFile: Bool { rank > 0 }
 }
@@ -28,28 +28,28 @@ package struct ConfiguredOptions {
         files: [ConfigurationFile]
     ) throws(CLIError) {
         self.options = options
-        var layers = [Layer(name: "variables")]
+        var layers = [Layer()]
         for option in options.options {
             guard let text = environment[option.variable], !text.isEmpty else { continue }
             layers[0].add(option, try Self.texts(ofVariable: text, option), origin: option.variable)
         }
         for file in files {
-            var layer = Layer(name: file.path)
-            for option in options.options {
-                guard let section = options.sections.first(where: { file.sections[$0]?[option.name] != nil }),
-                    let value = file.sections[section]?[option.name]
-                else { continue }
-                let key = section.isEmpty ? option.name : "\(section).\(option.name)"
-                layer.add(option, Self.texts(of: value), origin: "\(file.path):\(key)")
+            // A section ranks above the keys above it, also for options that exclude each other.
+            for section in options.sections {
+                var layer = Layer()
+                for option in options.options {
+                    guard let value = file.sections[section]?[option.name] else { continue }
+                    let key = section.isEmpty ? option.name : "\(section).\(option.name)"
+                    layer.add(option, Self.texts(of: value), origin: "\(file.path):\(key)")
+                }
+                layers.append(layer)
             }
-            layers.append(layer)
         }
         values = Self.resolve(options.options, layers)
     }
 
-    /// Variables, or one file, with the values for one command.
+    /// Variables, or a section of a file, with the values for one command.
     private struct Layer {
-        let name: String
         var content: [AbsoluteConfigKey: ConfigValue] = [:]
         var origins: [String: String] = [:]
 
@@ -83,7 +83,8 @@ package struct ConfiguredOptions {
 
     private static func resolve(_ options: [ConfigurableOption], _ layers: [Layer]) -> [String: ConfiguredValue] {
         let recorder = Recorder()
-        let providers = layers.map { InMemoryProvider(name: $0.name, values: $0.content) }
+        // Named by their ranks: the paths of files are names that users choose.
+        let providers = layers.enumerated().map { InMemoryProvider(name: "\($0.offset)", values: $0.element.content) }
         let reader = ConfigReader(providers: providers, accessReporter: recorder)
         var values: [String: ConfiguredValue] = [:]
         for option in options {
@@ -150,7 +151,9 @@ package struct ConfiguredOptions {
         // The command line ranks highest.
         func rank(_ names: Set<String>) -> Int? {
             if !names.isDisjoint(with: given) { return -1 }
-            return names.compactMap { values[$0]?.rank }.min()
+            // A flag that is off does not contradict anything.
+            return names.filter { values[$0]?.texts != ["false"] || options.option($0)?.kind != .flag }
+                .compactMap { values[$0]?.rank }.min()
         }
         func remove(_ names: Set<String>, below best: Int) {
             for name in names { if let value = values[name], value.rank > best { values[name] = nil } }

@@ -106,7 +106,8 @@ private final class S3PageParser: NSObject, XMLParserDelegate {
     /// Nil if the data is not such an answer.
     static func page(_ data: Data) -> S3Listing.Page? {
         // Entities of a document can grow without limit, and a listing has none.
-        guard data.range(of: Data("<!DOCTYPE".utf8)) == nil else { return nil }
+        // In UTF-16, which has zero bytes, the search would find nothing.
+        guard !data.contains(0), data.range(of: Data("<!DOCTYPE".utf8)) == nil else { return nil }
         let (parser, reader) = (XMLParser(data: data), S3PageParser())
         parser.shouldResolveExternalEntities = false
         parser.delegate = reader

@@ -142,7 +142,7 @@ import Testing
         #expect(late == .failed(reason: "late", retryAfter: nil, hasAnswered: false))
         #expect(WebhookSender.answer(ImageError(.cancelled, "x")) == .cancelled)
         let refused = WebhookSender.answer(ImageError(.forbidden, "private"))
-        #expect(refused == .refused(reason: "private", hasAnswered: nil))
+        #expect(refused == .failed(reason: "private", retryAfter: nil, hasAnswered: false))
     }
 
     @Test func aRequestNamesItsJobAndAttempt() throws {
@@ -158,7 +158,7 @@ import Testing
         let request = sender.request(webhook, to: url, at: Date(timeIntervalSince1970: 1_700_000_000.9))
         #expect(request.httpMethod == "POST" && request.httpBody == Data(#"{"id":"a"}"#.utf8))
         let fields = request.allHTTPHeaderFields ?? [:]
-        #expect(fields["Content-Type"] == "application/json" && fields["Idempotency-Key"] == "b/a")
+        #expect(fields["Content-Type"] == "application/json" && fields["Idempotency-Key"] == "b/a.1700000000000.9")
         #expect(fields["Megaton-Job"] == "a" && fields["Megaton-Attempt"] == "3")
         let signature = WebhookSignature(keys: Self.keys).field(of: webhook.outcome, at: 1_700_000_000)
         #expect(fields["Megaton-Signature"] == signature)

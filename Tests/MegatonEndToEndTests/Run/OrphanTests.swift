@@ -42,7 +42,7 @@ import Testing
         #expect(summary["orphans_kept"] as? Int == 0)
         #expect(home.outputs == Self.outputs("a") + ["notes.txt"])
         #expect(!exists("sub", in: home), "an empty directory is removed")
-        #expect(!exists("megaton-ledger.earlier.jsonl", in: home))
+        #expect(!exists("megaton-ledger.jsonl.earlier", in: home))
         #expect(try await orphans(home) == 0)
         let again = await (try home.megaton(["run", "-o", home.output, "--yes"] + Self.deletion)).ending()
         #expect(again.code == 0 && !again.errors.contains("orphan"), "\(again.errors)")
@@ -129,12 +129,57 @@ import Testing
         #expect(home.outputs == Self.outputs("a", "b"))
     }
 
+    /// Fault: after a change of the size, a run whose origin was away deleted all thumbnails that were left.
+    @Test func failedJobsKeepOutputsOfOtherSizes() async throws {
+        let home = try await home()
+        try home.directory.write(Data("no image".utf8), to: "in/b.png")
+        let run = ["run", "-o", home.output, "--yes", "--size", "16"] + Self.deletion
+        let ending = await (try home.megaton(run)).ending()
+        #expect(ending.code == 2 && ending.errors.contains("; 2 orphans deleted"), "\(ending.errors)")
+        #expect(exists("b-256x256.jpg", in: home) && !exists("a-256x256.jpg", in: home))
+        // It goes once the job is done.
+        try home.writeImages("in/b.png")
+        let again = await (try home.megaton(run)).ending()
+        #expect(again.code == 0 && again.errors.contains("; 1 orphan deleted"), "\(again.errors)")
+        #expect(home.outputs == ["a-16x16.jpg", "b-16x16.jpg", "sub/c-16x16.jpg"])
+    }
+
+    /// Fault: of several inputs, one on a disk that was not mounted lost its outputs.
+    @Test func anEmptyInputAmongOthersKeepsAll() async throws {
+        let home = try await home()
+        try home.writeImages("other/d.png")
+        let both = ["in", "other", "-j1", "--delete-orphans", "--yes"]
+        #expect(try await home.run(both).code == 0)
+        try FileManager.default.removeItem(atPath: home.directory.path + "/other/d.png")
+        let ending = try await home.run(both)
+        #expect(ending.code == 0 && ending.errors.contains("no image was found in other, as if"), "\(ending.errors)")
+        #expect(exists("d-256x256.jpg", in: home))
+    }
+
+    @Test func aFileOfTheUserIsNotReplacedByTheSavedLines() async throws {
+        let home = try await home()
+        try home.directory.write(Data("mine\n".utf8), to: "out/megaton-ledger.jsonl.earlier")
+        let ending = try await home.run(Self.deletion + ["--yes"])
+        #expect(ending.code == 64 && ending.errors.contains("has something else"), "\(ending.errors)")
+        #expect(exists("megaton-ledger.jsonl.earlier", in: home))
+    }
+
+    /// An input that links to the output of another image.
+    @Test func theTargetOfAnInputIsKept() async throws {
+        let home = try await home()
+        try remove("b.png", in: home)
+        let link = home.directory.path + "/in/picked.jpg"
+        try #require(symlink(home.output + "/b-256x256.jpg", link) == 0)
+        let ending = try await home.run(Self.deletion + ["--yes"])
+        #expect(ending.code == 0 && exists("b-256x256.jpg", in: home), "\(ending.errors)")
+    }
+
     /// A killed run has replaced the ledger, and left the lines of the earlier run beside it.
     @Test func aRepetitionDeletesTheRest() async throws {
         let home = try await home()
         try remove("b.png", "sub/c.png", in: home)
         let ledger = home.output + "/megaton-ledger.jsonl"
-        try #require(rename(ledger, home.output + "/megaton-ledger.earlier.jsonl") == 0)
+        try #require(rename(ledger, home.output + "/megaton-ledger.jsonl.earlier") == 0)
         try home.directory.write(Data(), to: "out/megaton-ledger.jsonl")
         try FileManager.default.removeItem(atPath: home.output + "/b-256x256.jpg")
         #expect(try await orphans(home) == 1)

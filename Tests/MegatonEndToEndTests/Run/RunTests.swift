@@ -41,7 +41,7 @@ import Testing
             return all.filter { name in
                 var isDirectory: ObjCBool = false
                 let isThere = FileManager.default.fileExists(atPath: "\(output)/\(name)", isDirectory: &isDirectory)
-                return isThere && !isDirectory.boolValue && !name.hasSuffix(".jsonl")
+                return isThere && !isDirectory.boolValue && !name.hasSuffix(".jsonl") && !name.hasSuffix(".earlier")
             }.sorted()
         }
     }

@@ -110,6 +110,19 @@ import Testing
         #expect(try arguments(["run", "--preset", "web"], [:], toml) == ["run", "--preset", "web"])
         #expect(try arguments(["run"], ["MEGATON_PRESET": "web"], toml) == ["run", "--preset=web"])
         #expect(try arguments(["run", "--fit", "cover"], ["MEGATON_PRESET": "web"]) == ["run", "--fit", "cover"])
+        // A section ranks above the keys above it.
+        #expect(try arguments(["run"], [:], toml + "[run]\npreset = \"web\"\n") == ["run", "--preset=web"])
+    }
+
+    @Test func aFlagThatIsOffExcludesNothing() throws {
+        #expect(try arguments(["run"], ["MEGATON_FORCE": "false"], "refresh = true\n") == ["run", "--refresh"])
+        #expect(try arguments(["run"], ["MEGATON_FORCE": "true"], "refresh = true\n") == ["run", "--force"])
+    }
+
+    @Test func aPlanTakesTheOptionsOfTheRun() throws {
+        let toml = "[run]\nsize = \"1x1\"\nquality = 50\n[plan]\nquality = 60\n"
+        #expect(try arguments(["plan"], [:], toml) == ["plan", "--size=1x1", "--quality=60"])
+        #expect(try arguments(["submit"], [:], toml) == ["submit"])
     }
 
     /// Names of jobs, batches and entries, and permission to delete, are typed.

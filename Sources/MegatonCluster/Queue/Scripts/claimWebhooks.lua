@@ -34,7 +34,8 @@ local function claim(host, member, since, attempts, id, text)
   reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = leased, t - since, text
   bytes = bytes + #text
 end
-for _, host in ipairs(redis.call('ZRANGEBYSCORE', hostsKey, '-inf', t, 'LIMIT', 0, examinedHosts)) do
+local hosts = redis.call('ZRANGEBYSCORE', hostsKey, '-inf', t, 'LIMIT', 0, examinedHosts)
+for _, host in ipairs(hosts) do
   if places <= 0 or isCut then break end
   local isFailing = webhookCircuit(stateKey, host) > 0
   local free = math.min((isFailing and 1 or perHost) - (inFlight[host] or 0), places)
@@ -70,5 +71,7 @@ for _, host in ipairs(redis.call('ZRANGEBYSCORE', hostsKey, '-inf', t, 'LIMIT', 
   end
 end
 local following = redis.call('ZRANGEBYSCORE', hostsKey, '(' .. t, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+-- Further hosts may be due. Those of this call have had their turns or were put off.
+if #hosts == examinedHosts and places > 0 then isCut = true end
 reply[1] = isCut and 0 or following and tonumber(following) - t or -1
 return reply

@@ -434,14 +434,15 @@ local function webhookCircuit(stateKey, host)
   return tonumber(failures) or 0, tonumber(opened) or 0
 end
 
--- Sets the time of a host's next request: that of its first webhook, and not before its circuit breaker lets one pass.
+-- Sets the time of a host's next request: that of its first webhook, and not before its circuit breaker lets one pass,
+-- nor before now: a host with many old webhooks takes its turn behind the hosts that are due already.
 -- A host without webhooks is forgotten.
 local function setWebhookTurn(queueKey, hostsKey, stateKey, host)
   local first = redis.call('ZRANGEBYLEX', queueKey, '[' .. host .. '\0', '(' .. host .. '\1', 'LIMIT', 0, 1)[1]
   if first then
     local _, due = unpackWebhook(first)
     local _, opened = webhookCircuit(stateKey, host)
-    redis.call('ZADD', hostsKey, string.format('%d', math.max(due or 0, opened)), host)
+    redis.call('ZADD', hostsKey, string.format('%d', math.max(due or 0, opened, now())), host)
     return
   end
   redis.call('ZREM', hostsKey, host)

@@ -21,8 +21,10 @@ if not e[2] and not began then return {0, forgotten} end
 local t = redis.call('TIME')
 local last = math.max(tonumber(e[2] or '0'), tonumber(began or '0'))
 redis.call('UNLINK', entryKey)
-redis.call('HSET', entryKey, 't', string.format('%.0f', math.max(t[1] * 1000000 + t[2], last + 1)), 'v',
-           fetched ~= '' and fetched or '0', 'x', '0', 's', '0')
+-- Without a valid version, also a caller that has asked the origin before now brings nothing back.
+local valid = fetched ~= '' and fetched or string.format('%.6f', t[1] + t[2] / 1000000)
+redis.call('HSET', entryKey, 't', string.format('%.0f', math.max(t[1] * 1000000 + t[2], last + 1)), 'v', valid,
+           'x', '0', 's', '0')
 redis.call('PEXPIRE', entryKey, refusalTime)
 if not e[1] then return {0, forgotten} end
 redis.call('PUBLISH', deletions, message)
