@@ -82,8 +82,9 @@ extension S3Store {
     private func abort(_ location: S3Location, _ upload: String) async {
         let request = request("DELETE", location, query: "uploadId=\(upload)")
         // Not a child of this task, which may be cancelled: the parts would stay, and be paid for. It has a time limit
-        // of its own, so that a worker can end, and is awaited. If it fails, a rule of the bucket has to delete the parts.
-        await Task {
+        // of its own, so that a worker can end, and is awaited. If it fails, a rule of the bucket has to delete the
+        // parts.
+        _ = await Task {
             await TimeLimit.wait(atMost: .seconds(5)) {
                 (try? await loader.data(for: request, limit: Self.answerLimit)) != nil
             }

@@ -52,7 +52,7 @@ import Testing
             let outcome = try JSONDecoder().decode(JobOutcome.self, from: request.body)
             #expect(outcome.id == "j0" && outcome.status == .done)
             #expect(request.headers["megaton-job"] == "j0" && request.headers["megaton-attempt"] == "1")
-            #expect(request.headers["idempotency-key"] == "j0")
+            #expect(request.headers["idempotency-key"]?.hasPrefix("j0.") == true)
             #expect(request.headers["content-type"] == "application/json")
             #expect(request.headers["user-agent"] == "megaton/\(Megaton.version)")
             let field = request.headers["megaton-signature"] ?? ""
@@ -74,7 +74,7 @@ import Testing
             )
             #expect(receiver.requests.map { $0.headers["megaton-attempt"] } == ["1", "2", "3"])
             #expect(Set(receiver.requests.map(\.body)).count == 1)
-            #expect(Set(receiver.requests.map { $0.headers["idempotency-key"] }) == ["j0"])
+            #expect(receiver.idempotencyKeys.count == 1)
             #expect(receiver.log.count { $0.contains("will be retried") && $0.contains("500") } == 2)
             try await expectNothing(in: fixture)
         }
@@ -159,7 +159,7 @@ import Testing
                 until: Self.isEmpty(fixture)
             )
             #expect(receiver.requests.map { $0.headers["megaton-attempt"] } == ["1", "2"])
-            #expect(Set(receiver.requests.map { $0.headers["idempotency-key"] }) == ["j0"])
+            #expect(receiver.idempotencyKeys.count == 1)
             #expect(receiver.requests[0].body == receiver.requests[1].body)
             let isOwn = try await fixture.queue.settle(webhook, .delivered, hasAnswered: true, configuration.circuit)
             #expect(!isOwn, "the claim of the dead process has no effect")

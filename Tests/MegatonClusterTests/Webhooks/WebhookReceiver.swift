@@ -16,6 +16,8 @@ final class WebhookReceiver: Sendable {
     static let key = Data("0123456789abcdef".utf8)
 
     var requests: [OriginServer.Request] { received.withLock { $0 } }
+    /// One for each outcome, whatever the number of its requests.
+    var idempotencyKeys: Set<String> { Set(requests.map { $0.headers["idempotency-key"] ?? "" }) }
     var log: [String] { lines.withLock { $0 } }
 
     /// Records the request, and answers with a status: that of its number, or the last one.
