@@ -93,14 +93,19 @@ import Testing
 }
 
 @Suite(.timeLimit(.minutes(3))) struct S3Tests {
-    private func loader(_ moto: MotoServer, secret: String? = nil, isSigned: Bool = true) throws -> DataLoader {
+    private func loader(
+        _ moto: MotoServer,
+        bucket: String = MotoServer.bucket,
+        secret: String? = nil,
+        isSigned: Bool = true
+    ) throws -> DataLoader {
         var configuration = DataLoader.Configuration()
         configuration.urlPolicy.schemes.insert("s3")
         configuration.s3 = S3Endpoint(url: moto.url)
         if isSigned {
             configuration.credentials = Credentials([
                 Credential(
-                    sources: [try SourceRule("s3://\(MotoServer.bucket)")],
+                    sources: [try SourceRule("s3://\(bucket)")],
                     method: .s3(keyID: moto.keyID, secret: Secret(secret ?? moto.secret), sessionToken: nil)
                 )
             ])
@@ -192,8 +197,9 @@ import Testing
         try await store.write(object(Data("x".utf8)), if: .unchanged(tag))
         #expect(await LoadProbe.load(location.url, with: loader).data == Data("x".utf8))
         let nowhere = try S3Location(bucket: "no-such-bucket", key: "k")
+        let stranger = S3Store(try self.loader(moto, bucket: nowhere.bucket))
         let error = await #expect(throws: ImagePipeline.Error.self) {
-            try await store.write(S3Store.Object(Data("x".utf8), at: nowhere, contentType: "a/b"), if: .always)
+            try await stranger.write(S3Store.Object(Data("x".utf8), at: nowhere, contentType: "a/b"), if: .always)
         }
         let explained = S3Store.explained(try #require(error), nowhere)
         #expect(explained.code == .outputFailed && !explained.isRetryable, "\(explained)")
