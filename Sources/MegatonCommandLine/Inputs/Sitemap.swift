@@ -1,5 +1,4 @@
 import Foundation
-import FoundationXML
 import MegatonPipeline
 
 /// A sitemap or an index of sitemaps, as sitemaps.org defines them, with Google's extension for images.
@@ -44,98 +43,50 @@ struct Sitemap: Equatable {
             }
         }
         guard data.count <= Self.sizeLimit else { throw Self.tooLarge }
-        // UTF-16, in which the next check would find nothing. XML has no zero byte, and sitemaps are UTF-8.
-        guard !data.contains(0) else { throw Failure(reason: "is not UTF-8") }
-        // Entities of a document can grow without limit, and a sitemap has none.
-        guard data.range(of: Data("<!DOCTYPE".utf8)) == nil else {
-            throw Failure(reason: "has a document type declaration, which a sitemap has not")
+        self.init()
+        do throws(XMLElements.Failure) {
+            self = try Self.read(data, fileExtensions)
+        } catch {
+            throw switch error {
+            case .notUTF8: Failure(reason: "is not UTF-8")
+            case .documentType: Failure(reason: "has a document type declaration, which a sitemap has not")
+            case .tooDeep: Failure(reason: "is not a sitemap: its elements are nested too deeply")
+            case .invalid(let line): Failure(reason: "is not valid XML, line \(line)")
+            case .ended(let reason): Failure(reason: reason)
+            }
         }
-        let parser = XMLParser(data: data)
-        let reader = Reader(fileExtensions: fileExtensions)
-        parser.shouldResolveExternalEntities = false
-        parser.delegate = reader
-        let isValid = parser.parse()
-        if let failure = reader.failure { throw failure }
-        // The parser of Linux can return true for a document that ends early.
-        guard isValid, parser.parserError == nil, reader.isWhole else {
-            throw Failure(reason: "is not valid XML, line \(parser.lineNumber)")
-        }
-        self = reader.sitemap
     }
 
     private static let tooLarge = Failure(reason: "is larger than \(sizeLimit) bytes, the limit of sitemaps")
 
-    /// Collects the URLs of one document.
-    private final class Reader: NSObject, XMLParserDelegate {
-        private let fileExtensions: Set<String>
-        private(set) var sitemap = Sitemap()
-        private(set) var failure: Failure?
-        /// Whether the document has been read to its end.
-        private(set) var isWhole = false
-        /// Names of the open elements, without namespace prefixes.
-        private var path: [String] = []
-        private var text = ""
+    /// Maximum length of a URL, bytes; longer ones are cut, and fail.
+    private static let urlLimit = 16 * 1024
 
-        /// Maximum number of open elements; a sitemap has four.
-        private static let depthLimit = 32
-        /// Maximum length of a URL, bytes; longer ones are cut, and fail.
-        private static let urlLimit = 16 * 1024
-
-        init(fileExtensions: Set<String>) { self.fileExtensions = fileExtensions }
-
-        private func end(_ parser: XMLParser, _ reason: String) {
-            failure = failure ?? Failure(reason: reason)
-            parser.abortParsing()
-        }
-
-        func parser(
-            _ parser: XMLParser,
-            didStartElement elementName: String,
-            namespaceURI: String?,
-            qualifiedName: String?,
-            attributes: [String: String]
-        ) {
-            path.append(elementName.split(separator: ":").last.map(String.init) ?? elementName)
-            text = ""
-            isWhole = false
-            if path.count == 1 && !["urlset", "sitemapindex"].contains(path[0]) {
-                end(parser, "is XML, but not a sitemap: its first element is \(elementName.prefix(64))")
-            }
-            if path.count > Reader.depthLimit { end(parser, "is not a sitemap: its elements are nested too deeply") }
-        }
-
-        func parser(_ parser: XMLParser, foundCharacters string: String) {
-            if path.last == "loc" && text.utf8.count < Reader.urlLimit { text += string }
-        }
-
-        func parser(_ parser: XMLParser, foundCDATA data: Data) {
-            self.parser(parser, foundCharacters: String(decoding: data, as: UTF8.self))
-        }
-
-        func parser(
-            _ parser: XMLParser,
-            didEndElement elementName: String,
-            namespaceURI: String?,
-            qualifiedName: String?
-        ) {
-            let entry = Entry(url: text.trimmingCharacters(in: .whitespacesAndNewlines), line: parser.lineNumber)
-            switch path {
-            case ["urlset", "url", "image", "loc"]: sitemap.images.append(entry)
-            case ["urlset", "url", "loc"] where isImage(entry.url): sitemap.images.append(entry)
-            case ["sitemapindex", "sitemap", "loc"]:
-                sitemap.sitemaps.append(entry)
-                if sitemap.sitemaps.count > Sitemap.indexLimit {
-                    end(parser, "names more than \(Sitemap.indexLimit) sitemaps, the limit of an index")
-                }
-            default: break
-            }
-            path.removeLast()
-            isWhole = path.isEmpty
-            text = ""
-        }
-
-        private func isImage(_ text: String) -> Bool {
+    private static func read(_ data: Data, _ fileExtensions: Set<String>) throws(XMLElements.Failure) -> Sitemap {
+        var sitemap = Sitemap()
+        func isImage(_ text: String) -> Bool {
             URL(string: text).map { fileExtensions.contains($0.pathExtension.lowercased()) } ?? false
         }
+        try XMLElements.read(
+            data,
+            textLimit: urlLimit,
+            began: { path in
+                if path.count > 1 || ["urlset", "sitemapindex"].contains(path[0]) { return nil }
+                return "is XML, but not a sitemap: its first element is \(path[0].prefix(64))"
+            },
+            ended: { path, text, line in
+                guard path.last == "loc" else { return nil }
+                let entry = Entry(url: text.trimmingCharacters(in: .whitespacesAndNewlines), line: line)
+                switch path {
+                case ["urlset", "url", "image", "loc"]: sitemap.images.append(entry)
+                case ["urlset", "url", "loc"] where isImage(entry.url): sitemap.images.append(entry)
+                case ["sitemapindex", "sitemap", "loc"]: sitemap.sitemaps.append(entry)
+                default: break
+                }
+                let isTooLong = sitemap.sitemaps.count > indexLimit
+                return isTooLong ? "names more than \(indexLimit) sitemaps, the limit of an index" : nil
+            }
+        )
+        return sitemap
     }
 }

@@ -1,6 +1,5 @@
 internal import Foundation
 internal import FoundationNetworking
-internal import FoundationXML
 
 /// Lists the keys of a bucket with ListObjectsV2, page by page.
 package struct S3Listing: Sendable {
@@ -54,7 +53,7 @@ package struct S3Listing: Sendable {
         } catch {
             throw Self.explained(error, prefix)
         }
-        guard let page = S3PageParser.page(data) else {
+        guard let page = Page(answer: data) else {
             throw ImageError(
                 .badResponse,
                 "\(prefix) cannot be listed: the answer is not a page of ListObjectsV2. Check that --s3-endpoint is "
@@ -93,63 +92,35 @@ extension URLRequest {
     }
 }
 
-/// Reads one answer of ListObjectsV2.
-private final class S3PageParser: NSObject, XMLParserDelegate {
-    private var page = S3Listing.Page(keys: [], next: nil)
-    /// Names of the open elements, without namespace prefixes.
-    private var path: [String] = []
-    private var text = ""
-    private var isEncoded = false
-    /// Whether the document is a listing, and has been read to its end.
-    private var isWhole = false
+extension S3Listing.Page {
+    /// Maximum length of a key or a token, bytes: keys have 1 KiB, and three times as much percent-encoded.
+    private static let textLimit = 64 * 1024
 
-    /// Nil if the data is not such an answer.
-    static func page(_ data: Data) -> S3Listing.Page? {
-        // Entities of a document can grow without limit, and a listing has none.
-        // In UTF-16, which has zero bytes, the search would find nothing.
-        guard !data.contains(0), data.range(of: Data("<!DOCTYPE".utf8)) == nil else { return nil }
-        let (parser, reader) = (XMLParser(data: data), S3PageParser())
-        parser.shouldResolveExternalEntities = false
-        parser.delegate = reader
-        // The parser of Linux can return true for a document that ends early.
-        guard parser.parse(), parser.parserError == nil, reader.isWhole, reader.path.isEmpty else { return nil }
-        if reader.isEncoded { reader.page.keys = reader.page.keys.map(decoded) }
-        return reader.page
+    /// Reads one answer of ListObjectsV2; nil if the data is none.
+    fileprivate init?(answer data: Data) {
+        var page = S3Listing.Page(keys: [], next: nil)
+        var (isEncoded, isListing) = (false, false)
+        do throws(XMLElements.Failure) {
+            try XMLElements.read(data, textLimit: Self.textLimit) { path, text, _ in
+                switch path {
+                case ["ListBucketResult", "Contents", "Key"]: page.keys.append(text)
+                case ["ListBucketResult", "NextContinuationToken"]: page.next = text.isEmpty ? nil : text
+                case ["ListBucketResult", "EncodingType"]: isEncoded = text == "url"
+                case ["ListBucketResult"]: isListing = true
+                default: break
+                }
+                return nil
+            }
+        } catch {
+            return nil
+        }
+        guard isListing else { return nil }
+        if isEncoded { page.keys = page.keys.map(Self.decoded) }
+        self = page
     }
 
     /// As forms are encoded: a space may be a plus sign, and a plus sign never is itself.
     private static func decoded(_ key: String) -> String {
         key.replacing("+", with: " ").removingPercentEncoding ?? key
-    }
-
-    func parser(
-        _ parser: XMLParser,
-        didStartElement elementName: String,
-        namespaceURI: String?,
-        qualifiedName: String?,
-        attributes: [String: String]
-    ) {
-        path.append(elementName.split(separator: ":").last.map(String.init) ?? elementName)
-        if path.count > 16 { parser.abortParsing() }
-        text = ""
-    }
-
-    func parser(_ parser: XMLParser, foundCharacters string: String) { text += string }
-
-    func parser(
-        _ parser: XMLParser,
-        didEndElement elementName: String,
-        namespaceURI: String?,
-        qualifiedName: String?
-    ) {
-        switch path {
-        case ["ListBucketResult", "Contents", "Key"]: page.keys.append(text)
-        case ["ListBucketResult", "NextContinuationToken"]: page.next = text.isEmpty ? nil : text
-        case ["ListBucketResult", "EncodingType"]: isEncoded = text == "url"
-        case ["ListBucketResult"]: isWhole = true
-        default: break
-        }
-        path.removeLast()
-        text = ""
     }
 }
