@@ -18,14 +18,7 @@ struct CachePurgeCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(help: ArgumentHelp("URLs of sources.", valueName: "url"))
-    var urls: [String] = []
-
-    @Option(
-        name: .long,
-        help: ArgumentHelp("All sources of a host, with or without a port. Repeatable.", valueName: "host")
-    )
-    var host: [String] = []
+    @OptionGroup var sources: SourceArguments
 
     @Option(
         name: .long,
@@ -57,11 +50,9 @@ struct CachePurgeCommand: AsyncParsableCommand {
     @OptionGroup var redis: RedisOptions
 
     mutating func validate() throws {
-        if urls.isEmpty && host.isEmpty && prefix.isEmpty && rendition.isEmpty {
+        if sources.isEmpty && prefix.isEmpty && rendition.isEmpty {
             throw ValidationError("Name URLs, --host, --prefix or --rendition.")
         }
-        try SourceChecks.check(urls: urls)
-        try SourceChecks.check(hosts: host)
         for prefix in prefix where !prefix.contains("://") || prefix.contains("?") {
             throw ValidationError("--prefix must look like https://example.org/2026/, not \"\(prefix)\".")
         }
@@ -74,12 +65,12 @@ struct CachePurgeCommand: AsyncParsableCommand {
                 let logger = LogOptions.logger("megaton", level: .error)
                 let purge = CachePurge(caches: caches, queue: queue, logger: logger)
                 let selection = CacheSelection(
-                    urls: urls.compactMap { URL(string: $0) },
-                    hosts: host,
+                    urls: sources.parsedURLs,
+                    hosts: sources.host,
                     prefixes: prefix,
                     renditions: rendition
                 )
-                if !dryRun, !yes, !(host.isEmpty && prefix.isEmpty && rendition.isEmpty) {
+                if !dryRun, !yes, !(sources.host.isEmpty && prefix.isEmpty && rendition.isEmpty) {
                     try confirm(try await run(purge, selection, isDryRun: true))
                 }
                 let result = try await run(purge, selection, isDryRun: dryRun)
