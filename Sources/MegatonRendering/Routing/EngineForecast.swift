@@ -11,7 +11,7 @@ package struct EngineForecast: Sendable, Codable, Equatable {
 
     /// - Parameters:
     ///   - beginning: the first bytes of the source, with its header; nil if they are not known.
-    ///   - choice: the engine that the workers are told to use.
+    ///   - choice: the engine that `--engine` of the workers names.
     package init(_ rendition: Rendition, of beginning: Data?, choice: RenderEngineChoice = .auto) {
         if choice == .vips {
             self.init("libvips", "the workers use it for everything (--engine vips)")
