@@ -186,14 +186,12 @@ import Testing
     }
 
     @Test func anErrorThatLastsIsOneWarning() {
-        let lines = Mutex<[String]>([])
-        let logger = Logger(label: "test") { _ in LevelLog { line in lines.withLock { $0.append(line) } } }
-        var failures = RetentionFailures(logger: logger)
+        let lines = LogLines()
+        var failures = RetentionFailures(logger: lines.logger())
         let error = RedisError(reply: "WRONGTYPE x")
         for _ in 1..<RetentionFailures.limit { failures.note(error, of: .batches) }
         failures.note(nil, of: .batches)
-        let early = lines.withLock { $0 }
-        #expect(early.isEmpty, "a failover is none")
+        #expect(lines.all.isEmpty, "a failover is none")
         for _ in 0..<2 {
             for _ in 0..<10 {
                 failures.note(error, of: .batches)
@@ -202,8 +200,7 @@ import Testing
             #expect(failures.contains(.batches) && !failures.contains(.outcomes))
             failures.note(nil, of: .batches)
         }
-        let levels = lines.withLock { $0 }
-        #expect(levels == ["warning", "info", "warning", "info"])
+        #expect(lines.levels == ["warning", "info", "warning", "info"])
     }
 
     @Test func theLimitsFitIntoASmallRedis() {
@@ -215,20 +212,4 @@ import Testing
         (own.deadLetterBytes, own.outcomeBytes) = (1 << 20, 2 << 20)
         #expect(own.limits(memory: 1 << 40) == .init(deadLetters: 1 << 20, outcomes: 2 << 20))
     }
-}
-
-/// Passes the levels of a log's lines to a closure, from `info` on.
-private struct LevelLog: LogHandler {
-    let onLine: @Sendable (String) -> Void
-    var metadata: Logger.Metadata = [:]
-    var logLevel = Logger.Level.info
-
-    init(_ onLine: @escaping @Sendable (String) -> Void) { self.onLine = onLine }
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { metadata[key] }
-        set { metadata[key] = newValue }
-    }
-
-    func log(event: LogEvent) { onLine("\(event.level)") }
 }

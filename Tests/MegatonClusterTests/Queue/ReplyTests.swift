@@ -29,35 +29,9 @@ import Testing
         }
     }
 
-    /// Delivers what the outbox has, as the leader does.
-    private func deliver(_ fixture: QueueFixture) async throws {
-        let delivery = ReplyDelivery(
-            queue: fixture.queue,
-            name: "leader",
-            epoch: fixture.epoch,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        )
-        await withTaskGroup(of: Void.self) { group in
-            let isEmpty = AsyncStream<Void>.makeStream()
-            group.addTask {
-                await delivery.run {
-                    isEmpty.continuation.yield()
-                    // Until the task is cancelled.
-                    for await _ in AsyncStream<Void>.makeStream().stream {}
-                }
-            }
-            for await _ in isEmpty.stream { break }
-            group.cancelAll()
-        }
-    }
-
     private func outcomes(_ fixture: QueueFixture) async throws -> [JobOutcome] {
         let lines = try await fixture.redis.send(["LRANGE", .string(Self.list), "0", "-1"]).array ?? []
         return try lines.compactMap(\.string).map { try JSONDecoder().decode(JobOutcome.self, from: Data($0.utf8)) }
-    }
-
-    private func stat(_ field: String, _ fixture: QueueFixture) async throws -> Int {
-        try await fixture.redis.send(["HGET", .string(fixture.keys.stat), .string(field)]).int ?? 0
     }
 
     @Test func eachEndHasAnOutcomeInTheList() async throws {
@@ -69,16 +43,16 @@ import Testing
             try await fixture.admitAll(1)
             try await end(fixture, .failed)
             #expect(try await outcomes(fixture).isEmpty, "only the leader writes the list")
-            try await deliver(fixture)
+            try await fixture.moveOutcomes()
             let all = try await outcomes(fixture)
             #expect(Set(all.prefix(2).map(\.id)) == ["a", "b"] && all.last?.id == "c", "in the order of their ends")
             #expect(all.map(\.status) == [.done, .done, .failed] && all.last?.error?.code == "x")
             #expect(try await fixture.count("EXISTS", fixture.keys.replies) == 0)
-            #expect(try await stat("reply_bytes", fixture) == 0)
-            #expect(try await stat("outcome_bytes", fixture) == 0)
+            #expect(try await fixture.statistic("reply_bytes") == 0)
+            #expect(try await fixture.statistic("outcome_bytes") == 0)
             let ttl = try await fixture.count("TTL", Self.list)
             #expect((3000...3600).contains(ttl), "\(ttl)")
-            try await deliver(fixture)
+            try await fixture.moveOutcomes()
             #expect(try await outcomes(fixture).count == 3, "nothing is delivered twice")
         }
     }
@@ -96,13 +70,13 @@ import Testing
             try await fixture.redis.send(["SADD", .string(fixture.keys.cancelled), "gone"])
             try await fixture.push(job("late", batch: "gone"))
             while case .admitted = try await fixture.admit() {}
-            try await deliver(fixture)
+            try await fixture.moveOutcomes()
             let all = try await outcomes(fixture)
             let statuses = Dictionary(all.map { ($0.id ?? "", $0.status) }) { first, _ in first }
             #expect(statuses == ["a": .deduplicated, "bad": .failed, "late": .cancelled])
             #expect(all.first { $0.id == "bad" }?.error?.code == "invalid_job")
             try await end(fixture)
-            try await deliver(fixture)
+            try await fixture.moveOutcomes()
             #expect(try await outcomes(fixture).last?.status == .done, "the first job ends when it has run")
         }
     }
@@ -120,7 +94,7 @@ import Testing
             let settlement = run.nextSettlement(isLast: true)
             let known = pack.sources.count
             #expect(try await fixture.queue.settle(settlement, of: active, known: known, worker: "w1") == .ok)
-            try await deliver(fixture)
+            try await fixture.moveOutcomes()
             let all = try await outcomes(fixture)
             #expect(Set(all.map(\.id)) == ["p.1", "p.2", "x"] && all.count { $0.status == .failed } == 1, "\(all)")
         }
@@ -150,9 +124,9 @@ import Testing
             try await fixture.push(job("a", list: "client:text"), job("b"))
             try await fixture.admitAll(2)
             try await end(fixture)
-            try await deliver(fixture)
+            try await fixture.moveOutcomes()
             #expect(try await outcomes(fixture).map(\.id) == ["b"])
-            #expect(try await stat("replies_dropped", fixture) == 1)
+            #expect(try await fixture.statistic("replies_dropped") == 1)
         }
     }
 
@@ -163,8 +137,8 @@ import Testing
             try await fixture.admitAll(1)
             try await end(fixture)
             #expect(try await fixture.count("EXISTS", fixture.keys.replies) == 0)
-            #expect(try await stat("replies_dropped", fixture) == 1)
-            #expect(try await stat("done", fixture) == 1, "the job has ended")
+            #expect(try await fixture.statistic("replies_dropped") == 1)
+            #expect(try await fixture.statistic("done") == 1, "the job has ended")
         }
     }
 

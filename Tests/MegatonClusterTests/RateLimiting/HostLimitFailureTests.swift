@@ -14,36 +14,8 @@ import Testing
     private let url = URL(string: "https://example.org/a.jpg")!
     private let other = URL(string: "https://example.com/a.jpg")!
 
-    /// The lines of a log from `notice` on.
-    private final class Lines: Sendable {
-        private let lines = Mutex<[String]>([])
-
-        var all: [String] { lines.withLock { $0 } }
-        var warnings: [String] { all.filter { $0.hasPrefix("warning ") } }
-
-        func add(_ line: String) { lines.withLock { $0.append(line) } }
-    }
-
-    private struct LineLog: LogHandler {
-        let lines: Lines
-        var metadata: Logger.Metadata = [:]
-        var logLevel = Logger.Level.notice
-
-        init(_ lines: Lines) { self.lines = lines }
-
-        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-            get { metadata[key] }
-            set { metadata[key] = newValue }
-        }
-
-        func log(event: LogEvent) {
-            let fields = (event.metadata ?? [:]).map { "\($0.key)=\($0.value)" }.sorted()
-            lines.add("\(event.level) \(event.message) \(fields.joined(separator: " "))")
-        }
-    }
-
-    private func limiter(_ redis: RedisClient, _ keys: QueueKeys, _ lines: Lines) -> HostRateLimiter {
-        let logger = Logger(label: "test") { _ in LineLog(lines) }
+    private func limiter(_ redis: RedisClient, _ keys: QueueKeys, _ lines: LogLines) -> HostRateLimiter {
+        let logger = lines.logger(from: .notice)
         return HostRateLimiter(redis: redis, keys: keys, limits: HostLimits(), logger: logger)
     }
 
@@ -57,7 +29,7 @@ import Testing
     /// Fault: a key of another type lifted the limits of all hosts, and only a debug line said that Redis was away.
     @Test func aKeyOfAnotherTypeIsReportedOnceUntilTheLimitsWork() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            let lines = Lines()
+            let lines = LogLines()
             let limiter = limiter(fixture.redis, fixture.keys, lines)
             let rate = RedisArgument.string(fixture.keys.rate)
             for round in 1...2 {
@@ -81,7 +53,7 @@ import Testing
     /// A host whose own key cannot be used is reported once, whatever the requests to other hosts do.
     @Test func anotherHostDoesNotRepeatTheReport() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            let lines = Lines()
+            let lines = LogLines()
             let limiter = limiter(fixture.redis, fixture.keys, lines)
             try await fixture.redis.send(["SET", .string(fixture.keys.fetching("example.org:443")), "no set"])
             for _ in 0..<3 {
@@ -95,7 +67,7 @@ import Testing
     /// Fault: after the failure of one host, that of all hosts was not reported.
     @Test func aFailureOfAllHostsIsReportedAfterThatOfOne() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            let lines = Lines()
+            let lines = LogLines()
             let redis = fixture.server.client()
             let limiter = limiter(redis, fixture.keys, lines)
             try await fixture.redis.send(["SET", .string(fixture.keys.fetching("example.org:443")), "no set"])
@@ -121,7 +93,7 @@ import Testing
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             )
             defer { redis.close() }
-            let lines = Lines()
+            let lines = LogLines()
             let limiter = limiter(redis, fixture.keys, lines)
             for _ in 0..<3 {
                 let isLimited = try await getsPermit(limiter, url)

@@ -1,3 +1,4 @@
+import Foundation
 import Logging
 import MegatonRedis
 import MegatonTestSupport
@@ -367,13 +368,6 @@ import Testing
         }
     }
 
-    /// How often the layout, or another string, was read: once for each look of a client.
-    private func gets(_ redis: RedisClient) async throws -> Int {
-        let text = try await redis.send(["INFO", "commandstats"]).string ?? ""
-        let calls = text.firstMatch(of: #/cmdstat_get:calls=(\d+)/#)?.1
-        return calls.flatMap { Int($0) } ?? 0
-    }
-
     /// Fault: a call during a change threw `invalid_configuration`, which no caller retries.
     @Test func aClientWaitsForTheEndOfAChange() async throws {
         try await RedisServerProcess.run { (server) async throws in
@@ -385,10 +379,17 @@ import Testing
                 try await redis.send(["SET", key, .string(layout.text(of: 0))])
                 let client = try ClusterClient(redis: server.url, queue: "q", idleTimeout: .seconds(30), logger: logger)
                 defer { client.close() }
-                let before = try await gets(redis)
+                let monitor = try ProgramUnderTest(
+                    program: RedisPrograms.client,
+                    arguments: ["-s", server.socket, "monitor"]
+                )
+                defer { monitor.send(SIGTERM) }
+                try await monitor.waitForOutput { $0.hasPrefix("OK") }
                 // Safe without a parent: the test awaits it, and the client ends its waits when it is closed.
                 let running = Task { try await client.batch("b").counters() }
-                while try await gets(redis) < before + 2 { try await Task.sleep(for: .milliseconds(10)) }
+                // The client reads the layout, and again.
+                let look = "\"GET\" \"\(setup.shards[0].keys.layout)\""
+                try await monitor.waitForOutput { $0.components(separatedBy: look).count > 2 }
                 #expect(try await setup.resharding.change(to: 3) == 2)
                 #expect(try await !running.value.isKnown)
                 // A change that died ends the call after the idle time-out.

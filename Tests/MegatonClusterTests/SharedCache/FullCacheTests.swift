@@ -78,10 +78,9 @@ import Testing
 
     @Test func oneWriteIsTriedAfterEachPause() {
         let time = Mutex<Duration>(.zero)
-        let records = Mutex<[String]>([])
+        let records = LogLines()
         let counters = StatisticsRecorder()
-        var logger = Logger(label: "test") { _ in MessageLog { line in records.withLock { $0.append(line) } } }
-        logger.logLevel = .info
+        let logger = records.logger()
         let capacity = CacheCapacity(of: "redis://a", logger: logger, statistics: counters) { time.withLock { $0 } }
         func pass(_ duration: Duration) { time.withLock { $0 += duration } }
         #expect(capacity.admitsWrite() && !capacity.isFull)
@@ -98,23 +97,7 @@ import Testing
         #expect(capacity.admitsWrite())
         capacity.noteSuccess()
         #expect(capacity.admitsWrite() && capacity.admitsWrite() && !capacity.isFull)
-        let lines = records.withLock { $0 }
+        let lines = records.all
         #expect(lines.count == 2 && lines[0].contains("maxmemory-policy") && lines[1].contains("again"), "\(lines)")
     }
-}
-
-/// Passes the messages of a log to a closure.
-private struct MessageLog: LogHandler {
-    let onMessage: @Sendable (String) -> Void
-    var metadata: Logger.Metadata = [:]
-    var logLevel = Logger.Level.info
-
-    init(_ onMessage: @escaping @Sendable (String) -> Void) { self.onMessage = onMessage }
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { metadata[key] }
-        set { metadata[key] = newValue }
-    }
-
-    func log(event: LogEvent) { onMessage("\(event.message)") }
 }

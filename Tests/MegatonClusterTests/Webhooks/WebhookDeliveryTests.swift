@@ -32,6 +32,15 @@ import Testing
         #expect(try await fixture.statistic("outcome_bytes") == 0)
     }
 
+    /// Delivers until no webhook is left.
+    private func deliver(
+        _ fixture: QueueFixture,
+        _ receiver: WebhookReceiver,
+        _ configuration: WebhookConfiguration
+    ) async throws {
+        try await fixture.deliverWebhooks(configuration, logger: receiver.logger, until: Self.isEmpty(fixture))
+    }
+
     private static func isEmpty(_ fixture: QueueFixture) -> @Sendable (RedisClient) async throws -> Bool {
         let key = fixture.keys.webhooks
         return { client in try await client.send(["HLEN", .string(key)]).int == 0 }
@@ -42,11 +51,7 @@ import Testing
             try await fixture.endJobs(for: [server.url("/hook?token=1")])
             #expect(receiver.requests.isEmpty, "only the deliverer sends it")
             #expect(try await fixture.statistic("outcome_bytes") > 0, "it counts in the limit on outcomes")
-            try await fixture.deliverWebhooks(
-                WebhookReceiver.configuration(),
-                logger: receiver.logger,
-                until: Self.isEmpty(fixture)
-            )
+            try await deliver(fixture, receiver, WebhookReceiver.configuration())
             let request = try #require(receiver.requests.first)
             #expect(receiver.requests.count == 1 && request.method == "POST" && request.path == "/hook?token=1")
             let outcome = try JSONDecoder().decode(JobOutcome.self, from: request.body)
@@ -67,11 +72,7 @@ import Testing
     @Test func aFailedRequestIsRepeated() async throws {
         try await run([500, 500, 200]) { (fixture, receiver, server) async throws in
             try await fixture.endJobs(for: [server.url("/")])
-            try await fixture.deliverWebhooks(
-                WebhookReceiver.configuration(),
-                logger: receiver.logger,
-                until: Self.isEmpty(fixture)
-            )
+            try await deliver(fixture, receiver, WebhookReceiver.configuration())
             #expect(receiver.requests.map { $0.headers["megaton-attempt"] } == ["1", "2", "3"])
             #expect(Set(receiver.requests.map(\.body)).count == 1)
             #expect(receiver.idempotencyKeys.count == 1)
@@ -179,11 +180,7 @@ import Testing
             try await fixture.endJobs(for: [server.url("/")])
             var configuration = WebhookReceiver.configuration()
             configuration.addressPolicy = AddressPolicy()
-            try await fixture.deliverWebhooks(
-                configuration,
-                logger: receiver.logger,
-                until: Self.isEmpty(fixture)
-            )
+            try await deliver(fixture, receiver, configuration)
             #expect(receiver.requests.isEmpty)
             #expect(try await fixture.statistic("webhooks_dropped") == 1)
             let line = try #require(receiver.log.first { $0.hasPrefix("error ") })
@@ -198,11 +195,7 @@ import Testing
             try await fixture.endJobs(for: [server.url("/")])
             var configuration = WebhookReceiver.configuration()
             configuration.rules.hosts = ["example.com"]
-            try await fixture.deliverWebhooks(
-                configuration,
-                logger: receiver.logger,
-                until: Self.isEmpty(fixture)
-            )
+            try await deliver(fixture, receiver, configuration)
             #expect(receiver.requests.isEmpty)
             #expect(try await fixture.statistic("webhooks_dropped") == 1)
         }
@@ -211,11 +204,7 @@ import Testing
     @Test func aReceiverThatIsGoneEndsTheAttempts() async throws {
         try await run([410]) { (fixture, receiver, server) async throws in
             try await fixture.endJobs(for: [server.url("/")])
-            try await fixture.deliverWebhooks(
-                WebhookReceiver.configuration(),
-                logger: receiver.logger,
-                until: Self.isEmpty(fixture)
-            )
+            try await deliver(fixture, receiver, WebhookReceiver.configuration())
             #expect(receiver.requests.count == 1)
             #expect(try await fixture.statistic("webhooks_dropped") == 1)
             #expect(receiver.log.contains { $0.hasPrefix("error ") && $0.contains("410") })
@@ -227,11 +216,7 @@ import Testing
             try await fixture.endJobs(for: [server.url("/")])
             var configuration = WebhookReceiver.configuration()
             configuration.schedule.attempts = 3
-            try await fixture.deliverWebhooks(
-                configuration,
-                logger: receiver.logger,
-                until: Self.isEmpty(fixture)
-            )
+            try await deliver(fixture, receiver, configuration)
             #expect(receiver.requests.map { $0.headers["megaton-attempt"] } == ["1", "2", "3"])
             #expect(try await fixture.statistic("webhooks_dropped") == 1)
             #expect(receiver.log.contains { $0.hasPrefix("error ") && $0.contains("the last attempt failed") })
@@ -244,11 +229,7 @@ import Testing
             try await fixture.endJobs(for: Array(repeating: server.url("/"), count: 40))
             var configuration = WebhookReceiver.configuration()
             configuration.schedule.age = .milliseconds(-1)
-            try await fixture.deliverWebhooks(
-                configuration,
-                logger: receiver.logger,
-                until: Self.isEmpty(fixture)
-            )
+            try await deliver(fixture, receiver, configuration)
             #expect(receiver.requests.isEmpty)
             #expect(try await fixture.statistic("webhooks_dropped") == 40)
             try await expectNothing(in: fixture)
@@ -265,11 +246,7 @@ import Testing
                 try await fixture.endJobs(for: [moved.url("/")])
                 var configuration = WebhookReceiver.configuration()
                 configuration.schedule.attempts = 1
-                try await fixture.deliverWebhooks(
-                    configuration,
-                    logger: receiver.logger,
-                    until: Self.isEmpty(fixture)
-                )
+                try await deliver(fixture, receiver, configuration)
                 #expect(moved.total == 1 && receiver.requests.isEmpty)
                 #expect(receiver.log.contains { $0.contains("redirect") })
             }
@@ -311,11 +288,7 @@ import Testing
             }
             try await OriginServer.run(answer: answer) { (server) async throws in
                 try await fixture.endJobs(for: [server.url("/")])
-                try await fixture.deliverWebhooks(
-                    WebhookReceiver.configuration(),
-                    logger: receiver.logger,
-                    until: Self.isEmpty(fixture)
-                )
+                try await deliver(fixture, receiver, WebhookReceiver.configuration())
                 #expect(server.total == 1)
                 #expect(try await fixture.statistic("webhooks_delivered") == 1)
             }

@@ -11,14 +11,15 @@ import Testing
 /// Requests that a local server has received as a webhook, and the lines that the deliverer has logged.
 final class WebhookReceiver: Sendable {
     private let received = Mutex<[OriginServer.Request]>([])
-    private let lines = Mutex<[String]>([])
+    private let lines = LogLines()
 
     static let key = Data("0123456789abcdef".utf8)
 
     var requests: [OriginServer.Request] { received.withLock { $0 } }
     /// One for each outcome, whatever the number of its requests.
     var idempotencyKeys: Set<String> { Set(requests.map { $0.headers["idempotency-key"] ?? "" }) }
-    var log: [String] { lines.withLock { $0 } }
+    var log: [String] { lines.all }
+    var logger: Logger { lines.logger() }
 
     /// Records the request, and answers with a status: that of its number, or the last one.
     func answer(_ request: OriginServer.Request, _ statuses: [Int]) -> OriginServer.Answer {
@@ -27,10 +28,6 @@ final class WebhookReceiver: Sendable {
             return received.count
         }
         return .init(status: statuses[min(number, statuses.count) - 1])
-    }
-
-    var logger: Logger {
-        Logger(label: "test") { [self] _ in LineLog { line in self.lines.withLock { $0.append(line) } } }
     }
 
     /// A configuration for servers on this machine, with delays that no test notices.
@@ -44,24 +41,6 @@ final class WebhookReceiver: Sendable {
         configuration.circuit.longest = .milliseconds(5)
         configuration.shutdownGrace = .zero
         return configuration
-    }
-
-    private struct LineLog: LogHandler {
-        let onLine: @Sendable (String) -> Void
-        var metadata: Logger.Metadata = [:]
-        var logLevel = Logger.Level.info
-
-        init(_ onLine: @escaping @Sendable (String) -> Void) { self.onLine = onLine }
-
-        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-            get { metadata[key] }
-            set { metadata[key] = newValue }
-        }
-
-        func log(event: LogEvent) {
-            let fields = (event.metadata ?? [:]).map { "\($0.key)=\($0.value)" }.sorted()
-            onLine("\(event.level) \(event.message) \(fields.joined(separator: " "))")
-        }
     }
 }
 
@@ -93,25 +72,7 @@ extension QueueFixture {
             let end = JobCompletion(job: job, outcome: outcome, of: parsed, replyingTo: parsed.reply)
             #expect(try await queue.settle([end], worker: "w1") == [.ok])
         }
-        try await moveOutcomes(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-    }
-
-    /// Empties the outbox, as the leader does.
-    func moveOutcomes(logger: Logger) async throws {
-        let delivery = ReplyDelivery(queue: queue, name: "leader", epoch: epoch, logger: logger)
-        await withTaskGroup(of: Void.self) { group in
-            let isEmpty = AsyncStream<Void>.makeStream()
-            group.addTask {
-                await delivery.run {
-                    isEmpty.continuation.yield()
-                    // Until the task is cancelled.
-                    for await _ in AsyncStream<Void>.makeStream().stream {}
-                }
-            }
-            for await _ in isEmpty.stream { break }
-            group.cancelAll()
-        }
-        #expect(try await count("EXISTS", keys.replies) == 0)
+        try await moveOutcomes()
     }
 
     /// Sends webhooks as the leader does, until a condition holds that changes with their number.
@@ -143,8 +104,4 @@ extension QueueFixture {
 
     /// Number of webhooks in the queue.
     func waitingWebhooks() async throws -> Int { try await queue.webhookCount() }
-
-    func statistic(_ field: String) async throws -> Int {
-        try await redis.send(["HGET", .string(keys.stat), .string(field)]).int ?? 0
-    }
 }

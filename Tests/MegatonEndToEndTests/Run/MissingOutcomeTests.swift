@@ -75,8 +75,8 @@ import Testing
                 server.url,
             ])
             let key = RedisArgument.string("megaton:{default}:2:batch:b")
-            while try await client.send(["HGET", key, "closed"]).int != 1 {
-                try await Task.sleep(for: .milliseconds(20))
+            try await server.wait(forChangesOf: ["megaton:{default}:2:batch:b"]) { client in
+                try await client.send(["HGET", key, "closed"]).int == 1
             }
             // The jobs end, and from then on Redis answers questions, but refuses scripts that may write.
             let lines = (0..<3).map { RedisArgument.buffer(ByteBuffer(bytes: line("\($0)"))) }
@@ -88,9 +88,7 @@ import Testing
                 ["EXEC"],
             ])
             #expect(replies.last?.array?.count == 3)
-            while submit.isRunning, submit.errors.components(separatedBy: "waiting for Redis").count < 4 {
-                try await Task.sleep(for: .milliseconds(50))
-            }
+            try await submit.waitForErrors { $0.components(separatedBy: "waiting for Redis").count >= 4 }
             try await client.send(["CONFIG", "SET", "min-replicas-to-write", "0"])
             let ending = await submit.ending()
             #expect(ending.code == 0, "\(ending.errors)")

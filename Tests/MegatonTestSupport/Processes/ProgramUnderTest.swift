@@ -142,6 +142,16 @@ public final class ProgramUnderTest: Sendable {
         return Ending(code: code, output: output, errors: errors)
     }
 
+    /// Returns once standard output fulfils a condition, or the process and its children have closed it.
+    public func waitForOutput(until condition: @escaping @Sendable (String) -> Bool) async throws {
+        try await TestDirectory.waitForContent(of: files.path + "/out", until: condition)
+    }
+
+    /// Returns once standard error fulfils a condition, or the process and its children have closed it.
+    public func waitForErrors(until condition: @escaping @Sendable (String) -> Bool) async throws {
+        try await TestDirectory.waitForContent(of: files.path + "/err", until: condition)
+    }
+
     /// Standard output so far.
     public var output: String { (try? String(contentsOfFile: files.path + "/out", encoding: .utf8)) ?? "" }
     /// Standard error so far.
