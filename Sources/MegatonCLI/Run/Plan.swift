@@ -123,11 +123,15 @@ struct Plan: Codable, Sendable {
         if unknown > 0 { lines.append(row("unknown", unknown) + ": their paths are known when they are made") }
         lines.append(row("work", renders) + " to be rendered, from sources of which \(sources)")
         lines.append(orphanLine)
-        lines.append("  \("estimate".padded) " + (estimate?.text ?? "no earlier ledger, no estimate"))
+        lines.append("  \("estimate".padded) " + (estimate?.text ?? noEstimate))
         return lines
     }
 
     private func row(_ name: String, _ count: Int) -> String { "  \(name.padded) \(Counted.of(count, "output"))" }
+
+    private var noEstimate: String {
+        ledger == nil ? "no earlier ledger, no estimate" : "the earlier ledger has no finished job, no estimate"
+    }
 
     private var orphanLine: String {
         guard let orphaned else {

@@ -179,7 +179,9 @@ struct PlanComparison: Sendable {
             if known.fetch || isIdle { estimate.fetchSeconds = (cost.fetch * 1000).rounded() / 1000 }
             plan.estimate = estimate
         }
-        guard let earlier, root != nil, index.count > 0, !index.isOverfull, isComplete, !lacksPaths else { return }
+        guard let earlier, root != nil, plan.ledger != nil || index.count > 0, !index.isOverfull, isComplete,
+            !lacksPaths
+        else { return }
         (plan.orphaned, plan.orphanedBytes, plan.changed) = (0, 0, 0)
         try earlier.readOutputs { _, _, path in
             guard let name = root?.name(of: path), index.isOrphan(name) else { return true }

@@ -31,6 +31,17 @@ import Testing
         #expect(home.directory.files == before, "neither the output directory nor a cache was made")
     }
 
+    /// Fault: a ledger of failed jobs counted as none.
+    @Test func aLedgerWithoutOutputsIsALedger() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(Data("no image".utf8), to: "in/a.png")
+        #expect(try await home.run(["in", "-j1"]).code == 2)
+        let plan = try await plan(home, [])
+        #expect(counts(plan) == [1, 0, 0, 0], "\(plan)")
+        let text = await (try home.megaton(["plan", "in", "-o", home.output])).ending()
+        #expect(text.output.contains("the earlier ledger has no finished job, no estimate"), "\(text.output)")
+    }
+
     @Test func outputsHaveTheirCategories() async throws {
         let home = try RunTests.Home()
         try home.writeImages("in/same.png", "in/source.png", "in/file.png", "in/gone.png")
