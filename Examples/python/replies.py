@@ -3,8 +3,6 @@
 
     replies.py REDIS-URL OUTPUT < sources.txt
 """
-
-import collections
 import json
 import sys
 import uuid
@@ -18,24 +16,24 @@ TIMEOUT = 60  # Seconds without an outcome.
 def main(url, output):
     client = redis.Redis.from_url(url)
     reply = {"list": f"replies:{uuid.uuid4().hex}", "ttl": 3600}
-    sources = dict(enumerate(sys.stdin.read().split()))
-    waiting = {str(id) for id in sources}
-    for id, source in sources.items():
+    sources = sys.stdin.read().split()
+    for id, source in enumerate(sources):
         client.lpush(JOBS, json.dumps({"id": f"{id}", "source": source, "output": output, "batch": reply["list"],
                                        "batchSize": len(sources), "reply": reply}))
-    done, reasons = 0, collections.Counter()
-    while waiting:
+    outcomes = {}  # By id: an outcome may come twice.
+    while len(outcomes) < len(sources):
         entry = client.blpop(reply["list"], timeout=TIMEOUT)
         if entry is None:
-            sys.exit(f"{len(waiting)} outcomes are missing after {TIMEOUT} s: is a worker running?")
+            sys.exit(f"{len(sources) - len(outcomes)} outcomes are missing after {TIMEOUT} s: is a worker running?")
         outcome = json.loads(entry[1])
-        if outcome["id"] in waiting:  # An outcome may come twice.
-            waiting.remove(outcome["id"])
-            done += outcome["status"] == "done"
-            if outcome["status"] != "done":
-                reasons[outcome.get("error", {}).get("code", outcome["status"])] += 1
-    print(f"{done} of {len(sources)} done", *(f"{count} {code}" for code, count in reasons.items()), sep=", ")
-    return 2 if reasons else 0
+        outcomes[outcome["id"]] = outcome
+    facts = [outcome.get("facts", {}) for outcome in outcomes.values() if outcome["status"] == "done"]
+    print(f"{len(facts)} of {len(sources)} done, {sum(each.get('bytes', 0) for each in facts)} bytes,",
+          f"{max((each.get('width', 0) for each in facts), default=0)} pixels wide at most")
+    failed = sorted((o for o in outcomes.values() if o["status"] != "done"), key=lambda o: int(o["id"]))
+    for outcome in failed:
+        print(outcome["id"], outcome.get("error", {}).get("message", outcome["status"]))
+    return 2 if failed else 0
 
 
 if __name__ == "__main__":

@@ -135,7 +135,8 @@ struct WorkerOptions: ParsableArguments {
     @Option(
         name: .customLong("host-patience"),
         help: ArgumentHelp(
-            "Fail the jobs of a host once its circuit breaker has been open for this time; until then they wait.",
+            "Fail the jobs of a host once its circuit breaker has been open for this time, or for a sixth of it if the "
+                + "host has never answered; until then they wait.",
             valueName: "seconds"
         )
     )

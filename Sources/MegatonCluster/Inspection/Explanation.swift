@@ -170,7 +170,7 @@ extension Explanation {
         let busy = try await shard.redis.send([
             "ZCOUNT", .string(shard.keys.fetching(name)), .string("\(Int(now))"), "+inf",
         ])
-        // The eleven numbers of `hostPrelude`.
+        // The twelve numbers of `hostPrelude`.
         let state = (replies[1].string ?? "").split(separator: " ").compactMap { Double($0) }
         guard state.count >= 6 else { return nil }
         return Host(

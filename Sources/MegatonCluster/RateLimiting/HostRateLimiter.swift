@@ -161,7 +161,8 @@ package final class HostRateLimiter: FetchLimiting {
             statistics?.add("broken_off", 1)
             // A short outage costs no attempt. The jobs of a host that stays away fail, or they would never end.
             let down = Double(fields.dropFirst(3).first?.int ?? 0) / 1000
-            let isGivenUp = down > limits.patience.inSeconds
+            let hasAnswered = fields.dropFirst(4).first?.int != 0
+            let isGivenUp = down > limits.patience(ofHostThatAnswered: hasAnswered).inSeconds
             var error = ImagePipeline.Error(
                 isGivenUp ? .unreachable : .throttled,
                 "The circuit breaker of host \(host) has been open for \(Self.seconds(down)) s, after at least "
@@ -418,10 +419,14 @@ public struct HostLimits: Sendable, Equatable {
     /// Time for which the circuit stays open at first; doubled each time a probe fails.
     public var openInterval: Duration = .seconds(5)
     /// Time after the circuit opened from which the jobs of the host fail as `unreachable` instead of waiting for it.
+    /// A sixth of it holds for a host that has never answered: lists from the web have many that are gone for good, and
+    /// few that are about to come back.
     public var patience: Duration = .seconds(60)
     /// Maximum time between two probes.
     public var maximumOpenInterval: Duration = .seconds(300)
 
     /// Creates the default limits.
     public init() {}
+
+    func patience(ofHostThatAnswered hasAnswered: Bool) -> Duration { hasAnswered ? patience : patience / 6 }
 }

@@ -35,7 +35,7 @@ import Testing
     }
 
     /// Changes one of the numbers of the host's state: 0 tat, 1 since, 2 factor, 3 blocked, 4 failures, 5 open, 6
-    /// halved, 7 mean, 8 path, 9 counts.
+    /// halved, 7 mean, 8 path, 9 counts, 10 others, 11 heard.
     private func set(_ index: Int, _ value: String, _ fixture: QueueFixture) async throws {
         let state = try await fixture.redis.send(["HGET", .string(fixture.keys.rate), .string(host)]).string ?? ""
         var numbers = state.split(separator: " ").map(String.init)
@@ -222,6 +222,37 @@ import Testing
             await limiter.release(try await limiter.acquire(for: url), outcome: .answered)
             #expect(try await number(1, fixture) == 0)
             for _ in 0..<2 { #expect(await refusal(limiter) == nil, "the circuit is closed") }
+        }
+    }
+
+    /// Fault: the last jobs of a run with a dead host waited for four probes of it, more than a minute.
+    @Test(arguments: [false, true]) func aHostThatNeverAnsweredIsGivenUpSooner(answers: Bool) async throws {
+        var limits = HostLimits()
+        (limits.failureThreshold, limits.patience) = (2, .seconds(60))
+        try await run(limits) { limiter, fixture in
+            if answers { await limiter.release(try await limiter.acquire(for: url), outcome: .answered) }
+            for _ in 0..<2 { await limiter.release(try await limiter.acquire(for: url), outcome: .failed) }
+            #expect(await refusal(limiter)?.hostTurn?.isGivenUp == false, "a short outage costs nothing")
+            let now = try await fixture.queue.now()
+            try await set(1, String(Int(now - 15_000)), fixture)
+            #expect(await refusal(limiter)?.hostTurn?.isGivenUp == !answers)
+            try await set(1, String(Int(now - 90_000)), fixture)
+            #expect(await refusal(limiter)?.hostTurn?.isGivenUp == true)
+        }
+    }
+
+    @Test func aHostOfAnEarlierVersionMayHaveAnswered() async throws {
+        var limits = HostLimits()
+        limits.failureThreshold = 2
+        try await run(limits) { limiter, fixture in
+            for _ in 0..<2 { await limiter.release(try await limiter.acquire(for: url), outcome: .failed) }
+            try await set(1, String(Int(try await fixture.queue.now() - 15_000)), fixture)
+            let (rate, field) = (RedisArgument.string(fixture.keys.rate), RedisArgument.string(host))
+            let state = try #require(try await fixture.redis.send(["HGET", rate, field]).string)
+            let numbers = state.split(separator: " ")
+            #expect(numbers.count == 12)
+            try await fixture.redis.send(["HSET", rate, field, .string(numbers.dropLast().joined(separator: " "))])
+            #expect(await refusal(limiter)?.hostTurn?.isGivenUp == false)
         }
     }
 

@@ -8,7 +8,8 @@ import Testing
 /// Shards stay whole and exact while workers, and the client that writes the shards, are killed.
 @Suite(.serialized, .timeLimit(.minutes(20))) struct TarShardFaultTests {
     private static let count = LongTests.areOn ? 20_000 : 360
-    private static let deaths = 12
+    /// In the long test about one in five seconds.
+    private static let deaths = LongTests.areOn ? 60 : 12
     private static let images = (0..<250).map { TestImage.quarters(width: 60, height: 40, seed: UInt8($0)) }
 
     /// Reads all shards of a directory with the package `webdataset`, and prints the key and the SHA-256 of each image.

@@ -6,7 +6,8 @@
 --      circuit · 7 ms after which a permit expires · 8 `1` if jobs of another shard than that of the host's state wait
 -- Returns {`go`, `1` if the host is healthy and fewer than half of its slots are taken} · {`wait`, ms until the host
 --      takes the next request, µs from one request to the next, ms for which the host still asks for no requests} ·
---      {`open`, ms until the next probe, µs from one request to the next, ms since the circuit opened}.
+--      {`open`, ms until the next probe, µs from one request to the next, ms since the circuit opened, `1` if the host
+--      has ever answered}.
 -- After `go`: the token is in `fetching`, and the rate has counted it. A refusal changes nothing: the queue holds the
 -- jobs of the host, and gives them their turns. Both note that jobs of another shard wait (`releasePermit`). Once its
 -- open time is over, a host with an open circuit gets one request at a time: the probe.
@@ -26,7 +27,9 @@ local rate = requestsPerSecond * state.factor
 local interval = rate > 0 and 1000000 / rate or 0
 local early = rate > 0 and state.tat - burst * interval > us
 local step = math.ceil(math.max(interval, state.mean / limit, 1000))
-if state.open > ms then return {'open', state.open - ms, step, ms - (state.since > 0 and state.since or ms)} end
+if state.open > ms then
+  return {'open', state.open - ms, step, ms - (state.since > 0 and state.since or ms), state.heard}
+end
 local isNoted = othersWait and state.others % 2 == 0
 if isNoted then state.others = state.others + 1 end
 if state.blocked > ms or busy >= limit or early then

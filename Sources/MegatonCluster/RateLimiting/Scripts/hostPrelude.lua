@@ -1,13 +1,14 @@
 -- hostPrelude: functions that the scripts of host limits and of the circuit breaker share, prepended to the source of
 -- each. It reads no KEYS and ARGV of its own.
 --
--- A host's state is one field of the hash `rate`, eleven numbers: `tat` µs, when the next request is due by the rate
+-- A host's state is one field of the hash `rate`, twelve numbers: `tat` µs, when the next request is due by the rate
 -- (GCRA, the leaky bucket as a meter: ATM Forum TM 4.1, appendix I) · `since` ms, when the circuit opened,
 -- 0 while it is closed · `factor` 1/64 to 1, remaining fraction of the limits · `blocked` ms, no request before that
 -- time · `failures` consecutive ones · `open` ms, circuit open until then · `halved` ms, when the factor was last
 -- halved · `mean` µs, mean duration of a request · `path` of the last 429 or 503, as a number, 0 for none · `counts`
 -- ms, time until which one from another path concerns the whole host · `others` whose turn it is if jobs of several
--- shards wait: 1 if some of another shard do, 2 if the jobs of this shard have left the last turn to them, 3 for both.
+-- shards wait: 1 if some of another shard do, 2 if the jobs of this shard have left the last turn to them, 3 for both ·
+-- `heard` 1 if it has ever answered, also with 429 or 503. Earlier versions write eleven numbers: it may have answered.
 
 -- The time in microseconds and in milliseconds.
 local function now()
@@ -23,7 +24,7 @@ local function parseHost(text)
   return {
     isNew = #s == 0, tat = s[1] or 0, since = s[2] or 0, factor = s[3] or 1, blocked = s[4] or 0, failures = s[5] or 0,
     open = s[6] or 0, halved = s[7] or 0, mean = s[8] or 200000, path = s[9] or 0, counts = s[10] or 0,
-    others = s[11] or 0
+    others = s[11] or 0, heard = s[12] or (#s == 0 and 0 or 1)
   }
 end
 
@@ -52,6 +53,6 @@ local function storeHost(rateKey, host, s)
     end
     redis.call('HDEL', rateKey, victim)
   end
-  redis.call('HSET', rateKey, host, string.format('%.0f %.0f %.6f %.0f %d %.0f %.0f %.0f %.0f %.0f %d', s.tat,
-             s.since, s.factor, s.blocked, s.failures, s.open, s.halved, s.mean, s.path, s.counts, s.others))
+  redis.call('HSET', rateKey, host, string.format('%.0f %.0f %.6f %.0f %d %.0f %.0f %.0f %.0f %.0f %d %d', s.tat,
+             s.since, s.factor, s.blocked, s.failures, s.open, s.halved, s.mean, s.path, s.counts, s.others, s.heard))
 end

@@ -26,6 +26,7 @@ local concurrency = tonumber(ARGV[10])
 local us, ms = now()
 local state = readHost(rateKey, host)
 local known = redis.call('ZREM', fetchingKey, token)
+if outcome == 'answered' or outcome == 'earlier' or outcome == 'throttled' then state.heard = 1 end
 if outcome == 'answered' then
   state.failures, state.open, state.since = 0, 0, 0
   state.factor = math.min(1, state.factor + 0.05)
