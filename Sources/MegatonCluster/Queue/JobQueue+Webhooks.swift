@@ -64,6 +64,15 @@ extension JobQueue {
         case retry(after: Duration)
     }
 
+    /// A webhook that was dropped, as it has waited too long.
+    struct ExpiredWebhook: Sendable, Equatable {
+        /// `host:port`.
+        let host: String
+        let attempts: Int
+        /// The text of the job's key.
+        let job: String
+    }
+
     /// When the circuit breaker of a host opens.
     struct WebhookCircuit: Sendable {
         /// Number of failures in a row.
@@ -138,6 +147,39 @@ extension JobQueue {
             ]
         )
         return reply.int == 1
+    }
+
+    /// Maximum number of webhooks that one step of the expiry drops.
+    private static let expiredAtOnce = 64
+
+    /// Drops webhooks that have waited too long; see the script `expireWebhooks`.
+    ///
+    /// - Parameters:
+    ///   - limit: maximum number of webhooks to examine.
+    ///   - place: where the last call has ended; nil to begin.
+    /// - Returns: the webhooks that were dropped, and the place for the next call, which is nil if all were examined.
+    func expireWebhooks(
+        olderThan age: Duration,
+        limit: Int,
+        after place: String? = nil
+    ) async throws(RedisError) -> (expired: [ExpiredWebhook], place: String?) {
+        let reply = try await redis.run(
+            QueueScripts.expireWebhooks,
+            keys: [keys.webhooks, keys.webhookQueue, keys.webhookHosts, keys.webhookState, keys.stat],
+            arguments: [
+                .int(age.wholeMilliseconds), .int(limit), .int(Self.expiredAtOnce), .string(place ?? ""),
+            ]
+        )
+        guard let fields = reply.array, fields.count % 3 == 1, let last = fields[0].string else {
+            throw Self.unexpected("expireWebhooks")
+        }
+        var expired: [ExpiredWebhook] = []
+        for at in stride(from: 1, to: fields.count, by: 3) {
+            guard let host = fields[at].string, let attempts = fields[at + 1].int, let job = fields[at + 2].string
+            else { throw Self.unexpected("expireWebhooks") }
+            expired.append(ExpiredWebhook(host: host, attempts: attempts, job: job))
+        }
+        return (expired, last.isEmpty ? nil : last)
     }
 
     /// Number of webhooks that wait or are being sent.

@@ -236,6 +236,66 @@ import Testing
         }
     }
 
+    /// Fault: without a coordinator that has a key, outcomes were never dropped, and filled the limit on outcomes.
+    @Test func outcomesExpireAlthoughNoneAreSent() async throws {
+        try await run([200]) { (fixture, receiver, server) async throws in
+            let other = try #require(URL(string: "https://example.com/hook"))
+            try await fixture.endJobs(for: Array(repeating: server.url("/"), count: 70) + [other])
+            var keeper = RetentionKeeper(
+                queue: fixture.queue,
+                batches: .seconds(60),
+                retention: Retention(),
+                logger: receiver.logger
+            )
+            #expect(try await keeper.expireWebhooks() == nil)
+            #expect(try await fixture.waitingWebhooks() == 71, "they are young")
+            keeper.webhooks = .milliseconds(-1)
+            #expect(try await keeper.expireWebhooks() == nil)
+            #expect(receiver.requests.isEmpty)
+            #expect(try await fixture.statistic("webhooks_dropped") == 71)
+            let errors = receiver.log.filter { $0.hasPrefix("error ") }
+            #expect(errors.count == 71 && errors.allSatisfy { $0.contains("waited for more than") }, "\(errors)")
+            #expect(errors.contains { $0.contains("job.id=j70") && $0.contains("webhook.host=example.com:443") })
+            try await expectNothing(in: fixture)
+        }
+    }
+
+    @Test func theExpiryContinuesWhereItEnded() async throws {
+        try await run([200]) { (fixture, receiver, server) async throws in
+            let hosts = try ["a", "b", "c"].map { try #require(URL(string: "https://\($0).example/")) }
+            try await fixture.endJobs(for: hosts + hosts)
+            let limits = JobQueue.WebhookLimits(
+                count: 1,
+                failing: 1,
+                perHost: 1,
+                lease: .seconds(60),
+                age: .seconds(60)
+            )
+            let claim = try await fixture.queue.claimWebhooks(
+                limits,
+                inFlight: [:],
+                name: "leader",
+                epoch: fixture.epoch
+            )
+            let sent = try #require(claim?.webhooks.first)
+            var (place, dropped, calls): (String?, [JobQueue.ExpiredWebhook], Int) = (nil, [], 0)
+            repeat {
+                let page = try await fixture.queue.expireWebhooks(olderThan: .milliseconds(-1), limit: 2, after: place)
+                dropped += page.expired
+                place = page.place
+                calls += 1
+            } while place != nil && calls < 10
+            #expect(calls == 4, "three pages of two, and one that is empty")
+            #expect(dropped.count == 5 && Set(dropped.map(\.job)).count == 5 && dropped.allSatisfy { $0.attempts == 0 })
+            #expect(!dropped.contains { $0.job == sent.job.text }, "it is being sent")
+            #expect(
+                try await fixture.queue.settle(sent, .delivered, hasAnswered: true, .init()),
+                "the claim is still valid"
+            )
+            try await expectNothing(in: fixture)
+        }
+    }
+
     @Test func aRedirectIsNotFollowed() async throws {
         try await run([200]) { (fixture, receiver, server) async throws in
             let target = server.url("/target").absoluteString

@@ -451,6 +451,17 @@ local function setWebhookTurn(queueKey, hostsKey, stateKey, host)
   if redis.call('EXISTS', queueKey) == 0 then redis.call('DEL', stateKey) end
 end
 
+-- Deletes a webhook whose member the caller has removed from the queue: its bytes no longer count, and `stat` counts it
+-- as `delivered` or `dropped`.
+local function endWebhook(webhooksKey, stateKey, statKey, host, id, result)
+  local size = redis.call('HSTRLEN', webhooksKey, id)
+  redis.call('HDEL', webhooksKey, id)
+  addToGauge(stateKey, host, -size)
+  addToGauge(stateKey, '', -size)
+  addToGauge(statKey, 'outcome_bytes', -size)
+  redis.call('HINCRBY', statKey, 'webhooks_' .. result, 1)
+end
+
 -- The same outcome for a duplicate of that job.
 local function asDuplicate(outcome)
   return (string.gsub(outcome, '^(.*)"status":"%a+"', '%1"status":"deduplicated"'))

@@ -19,12 +19,7 @@ local t = now()
 if result == 'retry' then
   redis.call('ZADD', queueKey, 0, webhookMember(host, t + delay, since, attempts, id))
 else
-  local size = redis.call('HSTRLEN', webhooksKey, id)
-  redis.call('HDEL', webhooksKey, id)
-  addToGauge(stateKey, host, -size)
-  addToGauge(stateKey, '', -size)
-  addToGauge(statKey, 'outcome_bytes', -size)
-  redis.call('HINCRBY', statKey, 'webhooks_' .. result, 1)
+  endWebhook(webhooksKey, stateKey, statKey, host, id, result)
 end
 if answer == '1' then
   redis.call('HDEL', stateKey, host .. '\0')
