@@ -141,7 +141,7 @@ public final class Coordinator: Sendable {
             queue: queue,
             batches: configuration.batchRetention,
             retention: retention,
-            webhooks: (configuration.webhooks?.schedule ?? WebhookSchedule()).age,
+            webhooks: configuration.webhooks?.schedule ?? WebhookSchedule(),
             isFallback: isFallback,
             logger: logger
         )

@@ -11,9 +11,8 @@ struct RetentionKeeper: Sendable {
     /// How long a batch is remembered after its end.
     var batches: Duration
     var retention: Retention
-    /// Age after which a webhook is dropped, also without a key to send it: it would count in the limit on outcomes for
-    /// ever.
-    var webhooks: Duration = WebhookSchedule().age
+    /// When a webhook is dropped, also without a key to send it: it would count in the limit on outcomes for ever.
+    var webhooks = WebhookSchedule()
     /// Whether to prefer the settings of the last leader: a worker that takes over has no options for this, and must
     /// not delete what a coordinator keeps.
     var isFallback = false
@@ -164,13 +163,13 @@ struct RetentionKeeper: Sendable {
     func expireWebhooks(from start: String? = nil) async throws(RedisError) -> String? {
         var place = start
         for _ in 0..<Self.webhookPages {
-            let page = try await queue.expireWebhooks(olderThan: webhooks, limit: Self.webhooksAtOnce, after: place)
+            let page = try await queue.expireWebhooks(olderThan: webhooks.age, limit: Self.webhooksAtOnce, after: place)
             for webhook in page.expired {
                 WebhookDelivery.logDropped(
                     job: webhook.job,
                     host: webhook.host,
                     attempts: webhook.attempts,
-                    reason: WebhookDelivery.expiry(webhooks),
+                    reason: webhooks.expiry,
                     logger: logger
                 )
             }

@@ -84,6 +84,11 @@ struct WebhookSchedule: Sendable {
     /// A longer Retry-After is shortened to this.
     var longestRetryAfter: Duration = .seconds(3600)
 
+    /// The whole hours of `age`, for messages.
+    var hours: Int { Int(age.inSeconds / 3600) }
+    /// Why an outcome that is older is dropped.
+    var expiry: String { "it has waited for more than \(hours) h" }
+
     /// The pause after a failed attempt; nil if it was the last.
     ///
     /// - Parameters:

@@ -117,7 +117,7 @@ struct WebhookDelivery: Sendable {
 
     private func handle(_ webhook: ClaimedWebhook) async {
         if webhook.age > configuration.schedule.age {
-            return await drop(webhook, Self.expiry(configuration.schedule.age), hasAnswered: nil)
+            return await drop(webhook, configuration.schedule.expiry, hasAnswered: nil)
         }
         switch await send(webhook) {
         case .delivered: await settle(webhook, .delivered, hasAnswered: true)
@@ -166,9 +166,6 @@ struct WebhookDelivery: Sendable {
             logger: logger
         )
     }
-
-    /// Why an outcome of more than this age is dropped.
-    static func expiry(_ age: Duration) -> String { "it has waited for more than \(Int(age.inSeconds / 3600)) h" }
 
     /// Logs that an outcome will not reach its webhook.
     static func logDropped(job: String, host: String, attempts: Int, reason: String, logger: Logger) {

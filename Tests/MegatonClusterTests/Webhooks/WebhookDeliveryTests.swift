@@ -249,7 +249,7 @@ import Testing
             )
             #expect(try await keeper.expireWebhooks() == nil)
             #expect(try await fixture.waitingWebhooks() == 71, "they are young")
-            keeper.webhooks = .milliseconds(-1)
+            keeper.webhooks.age = .milliseconds(-1)
             #expect(try await keeper.expireWebhooks() == nil)
             #expect(receiver.requests.isEmpty)
             #expect(try await fixture.statistic("webhooks_dropped") == 71)
