@@ -186,4 +186,9 @@ extension JobQueue {
     package func webhookCount() async throws(RedisError) -> Int {
         try await redis.send(["HLEN", .string(keys.webhooks)]).int ?? 0
     }
+
+    /// Bytes of the webhooks, a part of `outcomeBytes`.
+    func webhookBytes() async throws(RedisError) -> Int {
+        try await redis.send(["HGET", .string(keys.webhookState), ""]).int ?? 0
+    }
 }
