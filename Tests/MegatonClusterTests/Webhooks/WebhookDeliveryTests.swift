@@ -355,6 +355,28 @@ import Testing
         }
     }
 
+    /// Fault: an outcome that was accepted was sent again if no byte of the body came.
+    @Test func aBodyThatDoesNotComeIsNotNeeded() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let receiver = WebhookReceiver()
+            let fixture = fixture.allowing(WebhookReceiver.configuration().rules)
+            let never = OriginStream(piece: Data(count: 1), interval: .hours(1))
+            let answer: @Sendable (String) -> OriginServer.Answer = { path in
+                .init(status: 202, announcedLength: 10, stream: path == "/stalled" ? never : nil)
+            }
+            try await OriginServer.run(answer: answer) { (server) async throws in
+                try await fixture.endJobs(for: [server.url("/stalled"), server.url("/cut")])
+                var configuration = WebhookReceiver.configuration()
+                configuration.requestTimeout = .seconds(2)
+                try await deliver(fixture, receiver, configuration)
+                #expect(server.count("/stalled") == 1 && server.count("/cut") == 1)
+                #expect(try await fixture.statistic("webhooks_delivered") == 2)
+                #expect(receiver.log.isEmpty, "\(receiver.log)")
+                try await expectNothing(in: fixture)
+            }
+        }
+    }
+
     @Test func anOutcomeWithoutRoomIsDroppedAndLogged() async throws {
         try await run([200]) { (fixture, receiver, server) async throws in
             var job = Job(id: "a", source: "https://example.org/a.jpg")
