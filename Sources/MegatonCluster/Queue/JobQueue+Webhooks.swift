@@ -62,6 +62,8 @@ extension JobQueue {
         case delivered
         case dropped
         case retry(after: Duration)
+        /// This process has ended the attempt, which does not count.
+        case cancelled
     }
 
     /// A webhook that was dropped, as it has waited too long.
@@ -136,6 +138,7 @@ extension JobQueue {
             case .delivered: ("delivered", .zero)
             case .dropped: ("dropped", .zero)
             case .retry(let delay): ("retry", delay)
+            case .cancelled: ("cancelled", .zero)
             }
         let reply = try await redis.run(
             QueueScripts.settleWebhook,

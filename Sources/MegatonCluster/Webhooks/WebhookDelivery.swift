@@ -121,8 +121,8 @@ struct WebhookDelivery: Sendable {
         }
         switch await send(webhook) {
         case .delivered: await settle(webhook, .delivered, hasAnswered: true)
-        // The next leader has the place of this attempt.
-        case .cancelled: await settle(webhook, .retry(after: .zero), hasAnswered: nil)
+        // The next leader makes this attempt.
+        case .cancelled: await settle(webhook, .cancelled, hasAnswered: nil)
         case .refused(let reason, let hasAnswered): await drop(webhook, reason, hasAnswered: hasAnswered)
         case .failed(let reason, let retryAfter, let hasAnswered):
             guard let delay = configuration.schedule.delay(after: webhook.attempt, retryAfter: retryAfter) else {

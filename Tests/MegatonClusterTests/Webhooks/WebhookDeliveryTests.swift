@@ -224,6 +224,25 @@ import Testing
         }
     }
 
+    /// Fault: each end of a coordinator used up an attempt of the requests under way.
+    @Test func anAttemptThatIsCancelledDoesNotCount() async throws {
+        try await run([200]) { (fixture, receiver, server) async throws in
+            try await fixture.endJobs(for: [server.url("/")])
+            server.hold()
+            try await fixture.deliverWebhooks(WebhookReceiver.configuration(), logger: receiver.logger) { _ in
+                await server.waitForRequests("/", count: 1)
+                return true
+            }
+            #expect(receiver.requests.map { $0.headers["megaton-attempt"] } == ["1"])
+            #expect(try await fixture.waitingWebhooks() == 1)
+            server.release()
+            try await deliver(fixture, receiver, WebhookReceiver.configuration())
+            #expect(receiver.requests.map { $0.headers["megaton-attempt"] } == ["1", "1"])
+            #expect(receiver.idempotencyKeys.count == 1)
+            try await expectNothing(in: fixture)
+        }
+    }
+
     @Test func anOutcomeThatIsTooOldIsNotSent() async throws {
         try await run([200]) { (fixture, receiver, server) async throws in
             try await fixture.endJobs(for: Array(repeating: server.url("/"), count: 40))
