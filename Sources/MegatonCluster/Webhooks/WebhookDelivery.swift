@@ -11,9 +11,9 @@ import Synchronization
 /// outcomes by a lease, sends them, and deletes each after a status 2xx. If the leader dies in between, even by `kill
 /// -9` after the request, the lease ends and the next leader sends the outcome again: at least once.
 ///
-/// The queue has its order by host and due time. A host gets few requests at a time, and one at a time after a failure;
-/// after several in a row its circuit breaker opens for a while, and its outcomes wait without using attempts. Hosts
-/// that fail have at most half of the places together. An outcome that is too old, was tried too often or is not wanted
+/// The queue has its order by host and due time. A host gets few requests at a time, and one at a time before its first
+/// answer and after a failure; after several failures in a row its circuit breaker opens for a while, and its outcomes
+/// wait without using attempts. Hosts that fail have at most half of the places together. An outcome that is too old, was tried too often or is not wanted
 /// (410) is dropped, counted, and logged as an error.
 struct WebhookDelivery: Sendable {
     let queue: JobQueue

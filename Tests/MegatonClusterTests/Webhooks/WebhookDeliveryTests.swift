@@ -102,6 +102,40 @@ import Testing
         }
     }
 
+    /// Fault: a host that does not answer held four places before that was known.
+    @Test func aHostGetsOneRequestBeforeItsFirstAnswer() async throws {
+        try await run([200]) { (fixture, _, server) async throws in
+            try await fixture.endJobs(for: Array(repeating: server.url("/"), count: 8))
+            let limits = JobQueue.WebhookLimits(
+                count: 9,
+                failing: 9,
+                perHost: 4,
+                lease: .seconds(60),
+                age: .seconds(60)
+            )
+            let host = "127.0.0.1:\(server.port)"
+            func claim(inFlight: Int = 0) async throws -> [ClaimedWebhook] {
+                let claimed = try await fixture.queue.claimWebhooks(
+                    limits,
+                    inFlight: inFlight > 0 ? [host: inFlight] : [:],
+                    name: "leader",
+                    epoch: fixture.epoch
+                )
+                return try #require(claimed?.webhooks)
+            }
+            let first = try await claim()
+            #expect(first.count == 1)
+            #expect(try await claim(inFlight: 1).isEmpty, "it has not answered yet")
+            _ = try await fixture.queue.settle(first[0], .delivered, hasAnswered: true, .init())
+            let next = try await claim()
+            #expect(next.count == 4)
+            _ = try await fixture.queue.settle(next[0], .retry(after: .seconds(60)), hasAnswered: false, .init())
+            #expect(try await claim(inFlight: 3).isEmpty, "it has failed")
+            _ = try await fixture.queue.settle(next[1], .delivered, hasAnswered: true, .init())
+            #expect(try await claim(inFlight: 2).count == 2)
+        }
+    }
+
     /// Nothing listens on the port: after three failures the host is left alone.
     @Test func theCircuitBreakerOfAHostOpens() async throws {
         try await run([200]) { (fixture, receiver, server) async throws in

@@ -24,7 +24,7 @@ else
   endWebhook(webhooksKey, stateKey, statKey, host, id, result)
 end
 if answer == '1' then
-  redis.call('HDEL', stateKey, host .. '\0')
+  redis.call('HSET', stateKey, host .. '\0', '0 0')
 elseif answer == '0' then
   local failures, opened = webhookCircuit(stateKey, host) + 1, 0
   if failures >= threshold then
