@@ -3,8 +3,8 @@ internal import MegatonRedis
 
 /// Leader election: a lease in Redis, with an epoch that grows with each new leader.
 ///
-/// The lease only keeps two leaders from doing the same work. It is safe because `stage`, `replay` and `admit` check
-/// the epoch.
+/// The lease only keeps two leaders from doing the same work. It is safe because `publish`, `stage`, `replay` and
+/// `admit` check the epoch.
 struct Leadership: Sendable {
     let queue: JobQueue
     let name: String
