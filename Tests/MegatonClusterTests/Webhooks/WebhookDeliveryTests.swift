@@ -315,7 +315,7 @@ import Testing
 
     @Test func theExpiryContinuesWhereItEnded() async throws {
         try await run([200]) { (fixture, receiver, server) async throws in
-            let hosts = try ["a", "b", "c"].map { try #require(URL(string: "https://\($0).example/")) }
+            let hosts = try ["a", "b", "c"].map { name in try #require(URL(string: "https://\(name).example/")) }
             try await fixture.endJobs(for: hosts + hosts)
             let limits = JobQueue.WebhookLimits(
                 count: 1,
