@@ -14,7 +14,7 @@ files["Sources/MegatonCluster/Queue/Scripts"] = {
         "finishOrFlagDamaged", "addToGauge", "onceKey", "readOnce", "endOnce", "onceOutcome", "storedOutcomes",
         "noteStored", "hostName", "openFrontier", "holdingEntry", "nextTurn", "countHeldBytes", "hold", "tick",
         "sourceCount", "refusedOutcomes", "countPlaces", "placesOfShard", "addReply",
-        "webhookMember", "unpackWebhook", "webhookCircuit", "setWebhookTurn",
+        "webhookMember", "unpackWebhook", "webhookCircuit", "setWebhookTurn", "endWebhook",
     },
 }
 files["Sources/MegatonCluster/RateLimiting/Scripts"] = {read_globals = {"now", "readHost", "storeHost"}}

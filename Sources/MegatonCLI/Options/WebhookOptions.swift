@@ -21,7 +21,7 @@ struct WebhookOptions: ParsableArguments {
         name: .customLong("webhook-host"),
         help: ArgumentHelp(
             "Send outcomes to these hosts only: [scheme://]host[:port][/path], *.host for all subdomains, host:* for "
-                + "any port. Repeatable; by default all hosts are allowed.",
+                + "any port. A port of a rule needs no --webhook-port. Repeatable; by default all hosts are allowed.",
             valueName: "rule"
         )
     )
@@ -30,7 +30,7 @@ struct WebhookOptions: ParsableArguments {
     @Option(
         name: .customLong("webhook-port"),
         help: ArgumentHelp(
-            "Send outcomes to this port of public addresses too, beside 80 and 443. Repeatable.",
+            "Without --webhook-host, send outcomes to this port of public addresses too, beside 80 and 443. Repeatable.",
             valueName: "port"
         )
     )
@@ -54,10 +54,21 @@ struct WebhookOptions: ParsableArguments {
         for host in hosts where ["s3://", "ftp://"].contains(where: host.lowercased().hasPrefix) {
             throw ValidationError("--webhook-host: \"\(host)\" allows nothing: a webhook is an https or http URL.")
         }
+        let sources: [SourceRule]
         do {
-            _ = try rules.urlPolicy()
+            sources = try rules.sourceRules()
         } catch {
             throw ValidationError("--webhook-host: \(error.message)")
+        }
+        let named = sources.compactMap(\.namedPorts)
+        let unnamed = ports.first { port in
+            !Self.usualPorts.contains(port) && !named.contains { $0.contains(port) }
+        }
+        if let unnamed, !sources.isEmpty {
+            throw ValidationError(
+                "--webhook-port \(unnamed) has no effect, as no --webhook-host has this port; write it behind the host, "
+                    + "as in --webhook-host example.com:\(unnamed)."
+            )
         }
         let others: [(name: String, isGiven: Bool)] = [
             ("--webhook-host", !hosts.isEmpty), ("--webhook-port", !ports.isEmpty),
@@ -72,8 +83,13 @@ struct WebhookOptions: ParsableArguments {
         var rules = WebhookRules()
         rules.hosts = hosts
         rules.allowsHTTP = allowHTTP
+        rules.ports = allowPrivate ? nil : allPorts.sorted()
         return rules
     }
+
+    private static let usualPorts: Set<Int> = [80, 443]
+
+    private var allPorts: Set<Int> { Self.usualPorts.union(ports) }
 
     /// The configuration of a coordinator; nil without a key.
     ///
@@ -90,7 +106,7 @@ struct WebhookOptions: ParsableArguments {
         if file.isExposed { logger.warning("the file of --webhook-key is readable by others; run chmod 600 on it") }
         var configuration = WebhookConfiguration(keys: keys)
         configuration.rules = rules
-        configuration.addressPolicy = AddressPolicy(allowsPrivate: allowPrivate, ports: Set(ports).union([80, 443]))
+        configuration.addressPolicy = AddressPolicy(allowsPrivate: allowPrivate, ports: allPorts)
         return configuration
     }
 }

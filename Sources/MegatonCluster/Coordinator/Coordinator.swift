@@ -141,6 +141,7 @@ public final class Coordinator: Sendable {
             queue: queue,
             batches: configuration.batchRetention,
             retention: retention,
+            webhooks: configuration.webhooks?.schedule ?? WebhookSchedule(),
             isFallback: isFallback,
             logger: logger
         )
@@ -343,49 +344,23 @@ public final class Coordinator: Sendable {
         return since.map { $0.duration(to: .now) >= delay } ?? false
     }
 
-    /// The presets to lead with: a coordinator publishes its own, a fallback reads those of the last leader.
-    private func presets() async throws -> [String: [Rendition]] {
-        let key = configuration.keys.presets
-        guard isFallback else {
-            // A script, as a full Redis refuses SET, and could not be worked off then.
-            try await queue.redis.run(
-                QueueScripts.publish,
-                keys: [key],
-                arguments: [.string(WireJSON.text(configuration.presets))]
-            )
-            return configuration.presets
-        }
-        guard let json = try await queue.redis.send(["GET", .string(key)]).string else { return [:] }
-        return try JSONDecoder().decode([String: [Rendition]].self, from: Data(json.utf8))
-    }
-
-    /// The webhooks that jobs may name, with which to lead; nil for none. As with presets, a fallback reads them: it
-    /// admits such jobs, and their outcomes wait for a coordinator.
-    private func webhookRules() async throws -> WebhookRules? {
-        let key = RedisArgument.string(configuration.keys.webhookRules)
-        guard isFallback else {
-            if let rules = configuration.webhooks?.rules {
-                try await queue.redis.run(
-                    QueueScripts.publish,
-                    keys: [configuration.keys.webhookRules],
-                    arguments: [.string(WireJSON.text(rules))]
-                )
-            } else {
-                try await queue.redis.send(["UNLINK", key])
-            }
-            return configuration.webhooks?.rules
-        }
-        guard let json = try await queue.redis.send(["GET", key]).string else { return nil }
-        return try JSONDecoder().decode(WebhookRules.self, from: Data(json.utf8))
+    /// The settings to lead with: a coordinator publishes its own, and a fallback reads those of the last one. So it
+    /// admits jobs that name a webhook, whose outcomes wait for a coordinator.
+    private func settings(_ epoch: Int) async throws -> LeaderSettings {
+        if isFallback { return try await queue.publishedSettings() }
+        let own = LeaderSettings(presets: configuration.presets, webhooks: configuration.webhooks?.rules)
+        try await queue.publish(own, name: leadership.holder, epoch: epoch)
+        return own
     }
 
     /// Leads for as long as this process is the leader of the epoch.
     private func lead(_ epoch: Int) async throws {
         logger.info("this coordinator leads", metadata: [LogKey.epoch: "\(epoch)"])
+        let settings = try await settings(epoch)
         let intake = Intake(
             queue: queue,
             name: leadership.holder,
-            validator: JobValidator(presets: try await presets(), webhooks: try await webhookRules()),
+            validator: JobValidator(presets: settings.presets, webhooks: settings.webhooks),
             repeats: repeats
         )
         try await intake.replay(epoch: epoch)

@@ -3,8 +3,8 @@ internal import MegatonRedis
 
 /// Leader election: a lease in Redis, with an epoch that grows with each new leader.
 ///
-/// The lease only keeps two leaders from doing the same work. It is safe because `stage`, `replay` and `admit` check
-/// the epoch.
+/// The lease only keeps two leaders from doing the same work. It is safe because `publish`, `stage`, `replay` and
+/// `admit` check the epoch.
 struct Leadership: Sendable {
     let queue: JobQueue
     let name: String
@@ -12,8 +12,15 @@ struct Leadership: Sendable {
     /// Whether it is a fallback, which yields to any regular coordinator.
     var isFallback = false
 
+    /// Begins the names of fallbacks in the lease; the script `lead` has it too.
+    private static let fallbackPrefix = "reserve:"
+
     /// The name in the lease.
-    var holder: String { isFallback ? "reserve:\(name)" : name }
+    var holder: String { isFallback ? Self.fallbackPrefix + name : name }
+
+    /// Whether a name in the lease is that of a fallback, a worker that leads for want of a coordinator.
+    static func isFallback(_ holder: String) -> Bool { holder.hasPrefix(fallbackPrefix) }
+
     /// The name in the lease of protocol 1, which keeps coordinators of 0.1 and 0.2 from leading.
     private var formerHolder: String { "protocol-\(QueueKeys.version):\(holder)" }
     /// The lease of protocol 1 outlasts the leader's, so that a successor of this protocol, which may be a fallback

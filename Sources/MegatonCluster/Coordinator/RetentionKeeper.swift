@@ -1,8 +1,8 @@
 internal import Logging
 internal import MegatonRedis
 
-/// Deletes ended batches, outcomes and dead letters whose time is over, or for which there is no room, and the request
-/// counts of rare hosts, until its task is cancelled.
+/// Deletes ended batches, outcomes and dead letters whose time is over, or for which there is no room, webhooks that
+/// have waited too long, and the request counts of rare hosts, until its task is cancelled.
 ///
 /// It works in small steps beside the leader's rounds, and repeats them while there is more to delete, so that it keeps
 /// up with any rate and no job waits for it.
@@ -11,6 +11,8 @@ struct RetentionKeeper: Sendable {
     /// How long a batch is remembered after its end.
     var batches: Duration
     var retention: Retention
+    /// When a webhook is dropped, also without a key to send it: it would count in the limit on outcomes for ever.
+    var webhooks = WebhookSchedule()
     /// Whether to prefer the settings of the last leader: a worker that takes over has no options for this, and must
     /// not delete what a coordinator keeps.
     var isFallback = false
@@ -23,6 +25,7 @@ struct RetentionKeeper: Sendable {
         case deadLetters = "dead letters"
         case batches = "ended batches"
         case outcomes
+        case webhooks
         case hosts = "request counts"
     }
 
@@ -38,6 +41,10 @@ struct RetentionKeeper: Sendable {
     private static let hostsInterval: Duration = .seconds(60)
     /// Interval at which the settings are read again.
     private static let settingsInterval: Duration = .seconds(10)
+    private static let webhooksInterval: Duration = .seconds(60)
+    private static let webhooksAtOnce = 512
+    /// Pages of webhooks that one step examines; the next step continues.
+    private static let webhookPages = 64
     /// Number of hosts whose requests are counted individually.
     private static let hostsKept = 10_000
     private static let lettersAtOnce = 256
@@ -52,7 +59,8 @@ struct RetentionKeeper: Sendable {
         var keeper: (RetentionKeeper, Retention.Limits)?
         var offset = 0
         var failures = RetentionFailures(logger: logger)
-        var (hostsDue, settingsDue) = (ContinuousClock.now, ContinuousClock.now)
+        var (hostsDue, settingsDue, webhooksDue) = (ContinuousClock.now, ContinuousClock.now, ContinuousClock.now)
+        var webhook: String?
         await repeating {
             if ContinuousClock.now >= hostsDue || failures.contains(.hosts) {
                 hostsDue = .now + Self.hostsInterval
@@ -61,6 +69,14 @@ struct RetentionKeeper: Sendable {
                 }
                 if Task.isCancelled { return nil }
                 failures.note(error, of: .hosts)
+            }
+            if ContinuousClock.now >= webhooksDue || webhook != nil || failures.contains(.webhooks) {
+                webhooksDue = .now + Self.webhooksInterval
+                let error = await attempt { () async throws(RedisError) in
+                    webhook = try await expireWebhooks(from: webhook)
+                }
+                if Task.isCancelled { return nil }
+                failures.note(error, of: .webhooks)
             }
             // Operators change maxmemory while a coordinator leads: the limits of a moment must not last.
             if ContinuousClock.now >= settingsDue || failures.contains(.settings) {
@@ -138,6 +154,29 @@ struct RetentionKeeper: Sendable {
                 batches: batches
             )
         } while letters == Self.lettersAtOnce && !Task.isCancelled
+    }
+
+    /// Drops webhooks that have waited too long, and logs each.
+    ///
+    /// - Parameter start: where the last step has ended; nil to begin.
+    /// - Returns: where the next step continues; nil if all were examined.
+    func expireWebhooks(from start: String? = nil) async throws(RedisError) -> String? {
+        var place = start
+        for _ in 0..<Self.webhookPages {
+            let page = try await queue.expireWebhooks(olderThan: webhooks.age, limit: Self.webhooksAtOnce, after: place)
+            for webhook in page.expired {
+                WebhookDelivery.logDropped(
+                    job: webhook.job,
+                    host: webhook.host,
+                    attempts: webhook.attempts,
+                    reason: webhooks.expiry,
+                    logger: logger
+                )
+            }
+            place = page.place
+            if place == nil || Task.isCancelled { break }
+        }
+        return place
     }
 
     private func forgetBatches() async throws(RedisError) {

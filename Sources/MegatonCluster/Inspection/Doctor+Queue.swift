@@ -15,7 +15,7 @@ extension Doctor {
             findings += versions(status)
             findings.append(try await damagedBatches())
             findings.append(try await droppedReplies())
-            findings.append(try await webhooks())
+            findings.append(try await webhooks(leader: status.leader))
             findings += try await pauses()
             findings.append(try await openCircuits())
             return findings
@@ -136,30 +136,46 @@ extension Doctor {
     }
 
     /// Waiting webhooks are usual for a moment, and dropped ones are lost for their clients.
-    private func webhooks() async throws(RedisError) -> Finding {
+    private func webhooks(leader: String?) async throws(RedisError) -> Finding {
         let counter = "webhooks_dropped"
         let waiting = try await JobQueue(control, keys: keys).webhookCount()
         let hosts = try await control.send(["ZCARD", .string(keys.webhookHosts)]).int ?? 0
         let dropped = try await control.send(["HGET", .string(keys.stat), .string(counter)]).int ?? 0
         let hasRules = try await control.send(["EXISTS", .string(keys.webhookRules)]).int == 1
+        var sentences: [String] = []
+        let obstacle = waiting == 0 ? nil : Self.reasonUnsent(leader: leader, hasRules: hasRules)
+        if let obstacle {
+            sentences.append(
+                "\(obstacle). Start megaton coordinator with --webhook-key, with which they are sent; otherwise each is "
+                    + "dropped after \(WebhookSchedule().hours) h."
+            )
+        }
+        if dropped > 0 {
+            sentences.append(
+                "\(dropped) \(dropped == 1 ? "was" : "were") dropped, as their hosts did not accept them in time, no "
+                    + "coordinator sent them, or too many waited. The log of the coordinator, or of the worker that led "
+                    + "in its place, names job and host of each. To clear this warning, run HDEL \(keys.stat) "
+                    + "\(counter) in the control Redis."
+            )
+        }
         let state =
             waiting == 0
             ? "no outcome waits"
             : "\(waiting) \(waiting == 1 ? "outcome waits" : "outcomes wait") for \(hosts) "
                 + "\(hosts == 1 ? "host" : "hosts")"
-        if waiting > 0 && !hasRules {
-            let message = state + ", and the coordinator has no key to sign requests with: start it with --webhook-key."
-            return Finding(level: .warning, subject: "webhooks", message: message)
-        }
         return Finding(
-            level: dropped == 0 ? .ok : .warning,
+            level: sentences.isEmpty ? .ok : .warning,
             subject: "webhooks",
-            message: dropped == 0
-                ? state
-                : "\(state); \(dropped) \(dropped == 1 ? "was" : "were") dropped, as their hosts did not accept them in "
-                    + "time, or too many waited. The log of the coordinator names job and host of each. To clear this "
-                    + "warning, run HDEL \(keys.stat) \(counter) in the control Redis."
+            message: sentences.isEmpty
+                ? state : state + (obstacle == nil ? "; " : ", and ") + sentences.joined(separator: " ")
         )
+    }
+
+    /// Why no process sends the webhooks that wait; nil if the leader does.
+    private static func reasonUnsent(leader: String?, hasRules: Bool) -> String? {
+        guard let leader else { return "no coordinator leads" }
+        if Leadership.isFallback(leader) { return "a worker leads, which has no key to sign requests with" }
+        return hasRules ? nil : "the coordinator has no key to sign requests with"
     }
 
     /// A queue that was paused for a moment and forgotten looks like one that hangs.

@@ -62,6 +62,17 @@ extension JobQueue {
         case delivered
         case dropped
         case retry(after: Duration)
+        /// This process has ended the attempt, which does not count.
+        case cancelled
+    }
+
+    /// A webhook that was dropped, as it has waited too long.
+    struct ExpiredWebhook: Sendable, Equatable {
+        /// `host:port`.
+        let host: String
+        let attempts: Int
+        /// The text of the job's key.
+        let job: String
     }
 
     /// When the circuit breaker of a host opens.
@@ -127,6 +138,7 @@ extension JobQueue {
             case .delivered: ("delivered", .zero)
             case .dropped: ("dropped", .zero)
             case .retry(let delay): ("retry", delay)
+            case .cancelled: ("cancelled", .zero)
             }
         let reply = try await redis.run(
             QueueScripts.settleWebhook,
@@ -140,8 +152,46 @@ extension JobQueue {
         return reply.int == 1
     }
 
+    /// Maximum number of webhooks that one step of the expiry drops.
+    private static let expiredAtOnce = 64
+
+    /// Drops webhooks that have waited too long; see the script `expireWebhooks`.
+    ///
+    /// - Parameters:
+    ///   - limit: maximum number of webhooks to examine.
+    ///   - place: where the last call has ended; nil to begin.
+    /// - Returns: the webhooks that were dropped, and the place for the next call, which is nil if all were examined.
+    func expireWebhooks(
+        olderThan age: Duration,
+        limit: Int,
+        after place: String? = nil
+    ) async throws(RedisError) -> (expired: [ExpiredWebhook], place: String?) {
+        let reply = try await redis.run(
+            QueueScripts.expireWebhooks,
+            keys: [keys.webhooks, keys.webhookQueue, keys.webhookHosts, keys.webhookState, keys.stat],
+            arguments: [
+                .int(age.wholeMilliseconds), .int(limit), .int(Self.expiredAtOnce), .string(place ?? ""),
+            ]
+        )
+        guard let fields = reply.array, fields.count % 3 == 1, let last = fields[0].string else {
+            throw Self.unexpected("expireWebhooks")
+        }
+        var expired: [ExpiredWebhook] = []
+        for at in stride(from: 1, to: fields.count, by: 3) {
+            guard let host = fields[at].string, let attempts = fields[at + 1].int, let job = fields[at + 2].string
+            else { throw Self.unexpected("expireWebhooks") }
+            expired.append(ExpiredWebhook(host: host, attempts: attempts, job: job))
+        }
+        return (expired, last.isEmpty ? nil : last)
+    }
+
     /// Number of webhooks that wait or are being sent.
     package func webhookCount() async throws(RedisError) -> Int {
         try await redis.send(["HLEN", .string(keys.webhooks)]).int ?? 0
+    }
+
+    /// Bytes of the webhooks, a part of `outcomeBytes`.
+    func webhookBytes() async throws(RedisError) -> Int {
+        try await redis.send(["HGET", .string(keys.webhookState), ""]).int ?? 0
     }
 }

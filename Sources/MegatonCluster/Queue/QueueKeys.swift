@@ -126,7 +126,8 @@ package struct QueueKeys: Sendable, Hashable {
     /// ZSET, host with webhooks to the time of its next request, ms.
     var webhookHosts: String { prefix + "webhookhosts" }
     /// HASH, host with webhooks to their bytes; the host with a NUL behind it to the number of its failures in a row
-    /// and the time until which its circuit breaker is open, ms; the empty name to the bytes of all.
+    /// and the time until which its circuit breaker is open, ms, `0 0` after an answer; the empty name to the bytes of
+    /// all.
     var webhookState: String { prefix + "webhookstate" }
     /// STRING: the last coordinator's rules for webhooks, JSON; missing if it has no key to sign them with.
     var webhookRules: String { prefix + "webhookrules" }

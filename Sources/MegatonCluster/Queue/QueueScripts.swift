@@ -18,6 +18,7 @@ enum QueueScripts {
     static let removeReplies = script("removeReplies", PackageResources.removeReplies_lua)
     static let claimWebhooks = script("claimWebhooks", PackageResources.claimWebhooks_lua)
     static let settleWebhook = script("settleWebhook", PackageResources.settleWebhook_lua)
+    static let expireWebhooks = script("expireWebhooks", PackageResources.expireWebhooks_lua)
 
     // The leader: intake and lease
     static let stage = script("stage", PackageResources.stage_lua)
@@ -53,9 +54,9 @@ enum QueueScripts {
 
     static let all = [
         submit, cancelBatch, closeBatch, results, dropOutcomes, promoteDelayed, forgetBatch, deliverReplies,
-        removeReplies, claimWebhooks, settleWebhook, stage, replay, admit, lead, publish, resign, joinProtocol, claim,
-        renew, release, settle, settlePack, retry, hold, giveUp, sweep, changeLayout, control, requeue, drop,
-        expireDead, findJob, audit, auditBodies, auditStage, auditIntake,
+        removeReplies, claimWebhooks, settleWebhook, expireWebhooks, stage, replay, admit, lead, publish, resign,
+        joinProtocol, claim, renew, release, settle, settlePack, retry, hold, giveUp, sweep, changeLayout, control,
+        requeue, drop, expireDead, findJob, audit, auditBodies, auditStage, auditIntake,
     ]
 
     private static func script(_ name: String, _ file: [UInt8]) -> RedisScript {

@@ -365,14 +365,22 @@ package struct Resharding: Sendable {
         if open > 0 { left.append("\(open) \(open == 1 ? "batch that has" : "batches that have") not ended") }
         dead = max(dead, try await shard.deadCount())
         if dead > 0 { left.append("\(dead) dead \(dead == 1 ? "job" : "jobs")") }
+        // Before the webhooks: an outcome moves from the outbox to them.
         let bytes = try await shard.outcomeBytes()
-        if bytes > 0 { left.append("outcomes that no reader has acknowledged") }
+        let webhooks = try await shard.webhookCount()
+        if webhooks > 0 { left.append("\(webhooks) \(webhooks == 1 ? "outcome" : "outcomes") for webhooks") }
+        if try await bytes > shard.webhookBytes() { left.append("outcomes that no reader has acknowledged") }
         if left.isEmpty { return }
+        let advice =
+            webhooks == 0
+            ? ""
+            : "let a coordinator with --webhook-key send the webhooks, or wait for \(WebhookSchedule().hours) h until "
+                + "the last is dropped (megaton doctor has their number), "
         throw refusal(
             "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" cannot be removed: it has "
                 + "\(left.joined(separator: ", ")). Stop the submitters, wait for the batches (megaton batch wait, "
-                + "megaton batch results --ledger), requeue or drop the dead jobs (megaton dead), and run megaton "
-                + "queue reshard \(count) again."
+                + "megaton batch results --ledger), requeue or drop the dead jobs (megaton dead), \(advice)and "
+                + "run megaton queue reshard \(count) again."
         )
     }
 

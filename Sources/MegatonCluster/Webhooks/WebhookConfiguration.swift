@@ -7,7 +7,7 @@ package struct WebhookConfiguration: Sendable {
     package var rules = WebhookRules()
     /// Keys with which requests are signed.
     let signature: WebhookSignature
-    /// Network addresses that may be connected to.
+    /// Network addresses that may be connected to; see also `connectionPolicy`.
     package var addressPolicy = AddressPolicy()
     /// When a failed request is repeated.
     var schedule = WebhookSchedule()
@@ -28,6 +28,18 @@ package struct WebhookConfiguration: Sendable {
 
     /// - Parameter keys: secrets, one of which the receiver knows.
     package init(keys: [Data]) { signature = WebhookSignature(keys: keys) }
+
+    /// Network addresses that are connected to: `addressPolicy`, with the ports that rules for hosts name. A URL with
+    /// such a port must match a rule, so that the port is open to the hosts of these rules alone.
+    ///
+    /// - Throws: `.invalidURL` for a text that is not a rule.
+    func connectionPolicy() throws(ImageError) -> AddressPolicy {
+        var policy = addressPolicy
+        for rule in try rules.sourceRules() {
+            if let ports = rule.namedPorts { policy.ports.formUnion(ports) }
+        }
+        return policy
+    }
 }
 
 /// The webhooks that jobs may name: rules that all coordinators of a queue share, without secrets. A coordinator
@@ -37,16 +49,26 @@ package struct WebhookRules: Sendable, Equatable, Codable {
     package var hosts: [String] = []
     /// Whether `http:` URLs may be named, too.
     package var allowsHTTP = false
+    /// Ports that may be named if `hosts` is empty: otherwise the rules for hosts have the ports. Nil for any: a name
+    /// may have a private address, whose ports no policy limits.
+    package var ports: [Int]?
 
     package init() {}
+
+    /// The rules for hosts.
+    ///
+    /// - Throws: `.invalidURL` for a text that is not a rule.
+    package func sourceRules() throws(ImageError) -> [SourceRule] {
+        var rules: [SourceRule] = []
+        for host in hosts { rules.append(try SourceRule(host)) }
+        return rules
+    }
 
     /// URLs that may be requested.
     ///
     /// - Throws: `.invalidURL` for a text that is not a rule.
     package func urlPolicy() throws(ImageError) -> URLPolicy {
-        var rules: [SourceRule] = []
-        for host in hosts { rules.append(try SourceRule(host)) }
-        return URLPolicy(schemes: allowsHTTP ? ["http", "https"] : ["https"], sources: rules)
+        URLPolicy(schemes: allowsHTTP ? ["http", "https"] : ["https"], sources: try sourceRules())
     }
 
     /// The reason why jobs may not name a webhook, as the rest of a sentence that begins with the field; nil if they
@@ -59,8 +81,10 @@ package struct WebhookRules: Sendable, Equatable, Codable {
             return "\(name); allowed are https: URLs, unless the coordinator has --webhook-allow-http"
         }
         do throws(ImageError) {
-            try urlPolicy().check(url)
-            return nil
+            let port = try urlPolicy().check(url)?.port
+            guard hosts.isEmpty, let ports, let port, !ports.contains(port) else { return nil }
+            let allowed = ports.map(String.init).joined(separator: ", ")
+            return "\(name) with the port \(port); the coordinator allows \(allowed) (--webhook-port)"
         } catch {
             return hosts.isEmpty
                 ? "\(name), which cannot be used: \(error.message)"
@@ -83,6 +107,11 @@ struct WebhookSchedule: Sendable {
     var longestDelay: Duration = .seconds(2 * 3600)
     /// A longer Retry-After is shortened to this.
     var longestRetryAfter: Duration = .seconds(3600)
+
+    /// The whole hours of `age`, for messages.
+    var hours: Int { Int(age.inSeconds / 3600) }
+    /// Why an outcome that is older is dropped.
+    var expiry: String { "it has waited for more than \(hours) h" }
 
     /// The pause after a failed attempt; nil if it was the last.
     ///

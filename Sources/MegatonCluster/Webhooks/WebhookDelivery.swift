@@ -11,9 +11,9 @@ import Synchronization
 /// outcomes by a lease, sends them, and deletes each after a status 2xx. If the leader dies in between, even by `kill
 /// -9` after the request, the lease ends and the next leader sends the outcome again: at least once.
 ///
-/// The queue has its order by host and due time. A host gets few requests at a time, and one at a time after a failure;
-/// after several in a row its circuit breaker opens for a while, and its outcomes wait without using attempts. Hosts
-/// that fail have at most half of the places together. An outcome that is too old, was tried too often or is not wanted
+/// The queue has its order by host and due time. A host gets few requests at a time, and one at a time before its first
+/// answer and after a failure; after several failures in a row its circuit breaker opens for a while, and its outcomes
+/// wait without using attempts. Hosts that fail have at most half of the places together. An outcome that is too old, was tried too often or is not wanted
 /// (410) is dropped, counted, and logged as an error.
 struct WebhookDelivery: Sendable {
     let queue: JobQueue
@@ -117,13 +117,12 @@ struct WebhookDelivery: Sendable {
 
     private func handle(_ webhook: ClaimedWebhook) async {
         if webhook.age > configuration.schedule.age {
-            let hours = Int(configuration.schedule.age.inSeconds / 3600)
-            return await drop(webhook, "it has waited for more than \(hours) h", hasAnswered: nil)
+            return await drop(webhook, configuration.schedule.expiry, hasAnswered: nil)
         }
         switch await send(webhook) {
         case .delivered: await settle(webhook, .delivered, hasAnswered: true)
-        // The next leader has the place of this attempt.
-        case .cancelled: await settle(webhook, .retry(after: .zero), hasAnswered: nil)
+        // The next leader makes this attempt.
+        case .cancelled: await settle(webhook, .cancelled, hasAnswered: nil)
         case .refused(let reason, let hasAnswered): await drop(webhook, reason, hasAnswered: hasAnswered)
         case .failed(let reason, let retryAfter, let hasAnswered):
             guard let delay = configuration.schedule.delay(after: webhook.attempt, retryAfter: retryAfter) else {

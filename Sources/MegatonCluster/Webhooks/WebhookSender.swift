@@ -35,7 +35,7 @@ struct WebhookSender: Sendable {
         policy = try configuration.rules.urlPolicy()
         var settings = DataLoader.Configuration()
         settings.urlPolicy = policy
-        settings.addressPolicy = configuration.addressPolicy
+        settings.addressPolicy = try configuration.connectionPolicy()
         settings.connectTimeout = configuration.connectTimeout
         settings.timeout = configuration.requestTimeout
         settings.lowSpeedTime = configuration.requestTimeout

@@ -67,6 +67,15 @@ public struct SourceRule: Sendable, Hashable, CustomStringConvertible {
         components = parts.components
     }
 
+    /// Ports that the rule names; nil for the default ones of the schemes.
+    package var namedPorts: ClosedRange<Int>? {
+        switch port {
+        case .usual: nil
+        case .any: 1...65535
+        case .number(let number): number...number
+        }
+    }
+
     /// Whether the rule allows a URL.
     func matches(_ parts: URLParts) -> Bool {
         guard scheme.map({ $0 == parts.scheme }) ?? ["http", "https"].contains(parts.scheme) else { return false }

@@ -57,7 +57,7 @@ package struct URLParts: Sendable, Hashable {
 
     private static let usualPorts = ["http": 80, "ftp": 21]
 
-    var port: Int { explicitPort ?? usualPort }
+    package var port: Int { explicitPort ?? usualPort }
 
     /// Whether two URLs have the same origin (RFC 6454 section 4).
     package func isSameOrigin(as other: URLParts) -> Bool {

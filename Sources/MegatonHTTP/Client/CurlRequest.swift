@@ -15,6 +15,8 @@ final class CurlRequest {
     private(set) var headers: [String: String] = [:]
     private(set) var location: String?
     private(set) var httpVersion: String?
+    /// Whether the header of the response is complete; not that of a 1xx, which another one follows.
+    private(set) var hasWholeHeader = false
     private(set) var failure: ImageError?
     /// Why the last address was refused: curl itself only reports that it could not connect.
     private(set) var refusal: String?
@@ -243,6 +245,8 @@ final class CurlRequest {
             location = nil
             status = text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
             httpVersion = text.split(separator: " ").first.map { String($0.dropFirst("HTTP/".count)) }
+        } else if text.isEmpty {
+            hasWholeHeader = status >= 200
         } else if let colon = text.firstIndex(of: ":") {
             let name = text[..<colon].lowercased()
             let value = String(Self.trimmed(text[text.index(after: colon)...]))

@@ -161,13 +161,20 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
                 )
             )
         }
-        if curlRequest.status > 0, result == CURLE_OK || discardedBytes > 0 { evaluateResponse(curlRequest) }
+        // The header is enough to know an invalid response, even if its body stalls or is cut off. A redirect would have
+        // been followed with its body: its error is that of the body.
+        let isKnown = curlRequest.hasWholeHeader && !isRedirect(curlRequest)
+        if curlRequest.status > 0, result == CURLE_OK || discardedBytes > 0 || isKnown { evaluateResponse(curlRequest) }
         if let validationError { return .finished(validationError) }
         guard result == CURLE_OK else { return .finished(error(result, curlRequest)) }
         // An empty body (a 304, for example) causes no write callback: the caller receives empty data with the
         // response.
         if timings.bytes == 0, let response { gate.call { listener.didReceiveData(Data(), response) } }
         return .finished(nil)
+    }
+
+    private func isRedirect(_ curlRequest: CurlRequest) -> Bool {
+        Redirects.isRedirect(curlRequest.status) && curlRequest.location != nil
     }
 
     /// Whether the response is a redirect to follow; `hop` is then the next request.
@@ -190,8 +197,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         if response == nil {
             // The body of a redirect or an error is discarded. It is read, up to a limit, so that the connection can be
             // reused. A redirect of S3 is an error, whose body has the reason.
-            let isRedirect = Redirects.isRedirect(curlRequest.status) && curlRequest.location != nil
-            if isRedirect && !isS3 { return discard(bytes) }
+            if isRedirect(curlRequest) && !isS3 { return discard(bytes) }
             evaluateResponse(curlRequest)
             if validationError != nil { return discard(bytes) }
             let length = curlRequest.announcedLength ?? 0

@@ -32,6 +32,34 @@ import Testing
         }
     }
 
+    /// Fault: a coordinator that was paused before it published its settings replaced those of its successor.
+    @Test func aLeaderOfThePastPublishesNoSettings() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let queue = fixture.queue
+            let presets = ["web": [Rendition(name: "small", width: 10)]]
+            var rules = WebhookRules()
+            rules.hosts = ["example.com"]
+            try await fixture.leadership.resign()
+            let other = Leadership(queue: queue, name: "other", lease: .seconds(60))
+            let epoch = try await other.tryToLead() ?? -1
+            let own = LeaderSettings(presets: presets, webhooks: rules)
+            try await queue.publish(own, name: "other", epoch: epoch)
+            // The former leader under its own name, and one that leads again under an epoch of the past.
+            for (name, former) in [("leader", fixture.epoch), ("other", fixture.epoch), ("leader", epoch)] {
+                await #expect {
+                    try await queue.publish(LeaderSettings(), name: name, epoch: former)
+                } throws: {
+                    "\($0)".contains("NOTLEADER")
+                }
+            }
+            let published = try await queue.publishedSettings()
+            #expect(published.presets == presets && published.webhooks == rules)
+            try await queue.publish(LeaderSettings(presets: presets), name: "other", epoch: epoch)
+            #expect(try await queue.publishedSettings().webhooks == nil, "it has no key")
+            #expect(try await fixture.count("EXISTS", fixture.keys.webhookRules) == 0)
+        }
+    }
+
     @Test func jobsStagedByADeadLeaderAreAdmittedOnceByTheNext() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a", batch: "b"), QueueFixture.job("c"))

@@ -68,7 +68,27 @@ import Testing
             #expect(try await finding("webhooks", examine(fixture)).level == .ok)
             try await fixture.redis.send(["HSET", .string(fixture.keys.stat), "webhooks_dropped", "1"])
             let dropped = try await finding("webhooks", examine(fixture))
-            #expect(dropped.level == .warning && dropped.message.contains("1 was dropped"), "\(dropped)")
+            #expect(dropped.level == .warning && dropped.message.contains("; 1 was dropped"), "\(dropped)")
+        }
+    }
+
+    /// Fault: the rules of the last coordinator hid that no coordinator was left.
+    @Test func webhooksThatNoCoordinatorSendsAreWorthAWarning() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let fixture = fixture.allowing(WebhookRules())
+            try await fixture.endJobs(for: [try #require(URL(string: "https://example.com/hook"))])
+            try await fixture.redis.send(["SET", .string(fixture.keys.webhookRules), "{}"])
+            #expect(try await finding("webhooks", examine(fixture)).level == .ok)
+            try await fixture.leadership.resign()
+            let none = try await finding("webhooks", examine(fixture))
+            #expect(none.level == .warning && none.message.contains("and no coordinator leads. Start"), "\(none)")
+            #expect(none.message.contains("--webhook-key") && none.message.contains("after 24 h"), "\(none)")
+            let worker = Leadership(queue: fixture.queue, name: "w", lease: .seconds(60), isFallback: true)
+            _ = try await worker.tryToLead()
+            try await fixture.redis.send(["HSET", .string(fixture.keys.stat), "webhooks_dropped", "2"])
+            let led = try await finding("webhooks", examine(fixture))
+            #expect(led.level == .warning && led.message.contains("a worker leads, which has no key"), "\(led)")
+            #expect(led.message.contains("2 were dropped"), "\(led)")
         }
     }
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import MegatonCluster
 
-/// Errors of Redis during a change of the number of shards.
+/// Errors of Redis during a change of the number of shards, and what a refusal says.
 @Suite(.timeLimit(.minutes(2))) struct ReshardingErrorTests {
     /// A queue on one server, with a connection to each of its possible shards.
     private struct Setup: Sendable {
@@ -96,6 +96,27 @@ import Testing
             for index in [1200, 2499] { try await shard.redis.send(["HSET", keys[index], "submitted", "1"]) }
             await expect(.shardMismatch, "2 batches that have not ended") { try await setup.change(to: 1) }
             for index in [1200, 2499] { try await shard.redis.send(["HSET", keys[index], "finished", "1"]) }
+            try await setup.change(to: 1)
+        }
+    }
+
+    /// Fault: webhooks that waited were called outcomes without a reader, and the advice was to read them.
+    @Test func webhooksThatWaitAreNamed() async throws {
+        try await withQueue { (setup) async throws in
+            try await setup.change(to: 2)
+            let (redis, keys) = (setup.shards[1].redis, setup.shards[1].keys)
+            try await redis.send(["HSET", .string(keys.webhooks), "1", "text 1", "2", "text 2"])
+            try await redis.send(["HSET", .string(keys.webhookState), "h:443", "12", "", "12"])
+            try await redis.send(["HSET", .string(keys.stat), "outcome_bytes", "12"])
+            await expect(.shardMismatch, "it has 2 outcomes for webhooks. Stop", "--webhook-key", "for 24 h") {
+                try await setup.change(to: 1)
+            }
+            try await redis.send(["HSET", .string(keys.stat), "outcome_bytes", "13"])
+            await expect(.shardMismatch, "2 outcomes for webhooks, outcomes that no reader") {
+                try await setup.change(to: 1)
+            }
+            let own: [RedisArgument] = [keys.webhooks, keys.webhookState, keys.stat].map { .string($0) }
+            try await redis.send(RedisCommand(["DEL"] + own))
             try await setup.change(to: 1)
         }
     }

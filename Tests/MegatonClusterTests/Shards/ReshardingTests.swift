@@ -93,6 +93,7 @@ import Testing
                     (["HSET", .string(shard.keys.body), "a", "{}"], "1 job that has not ended"),
                     (["ZADD", .string(shard.keys.dead), "1", "a"], "1 dead job"),
                     (["HSET", .string(shard.keys.stat), "outcome_bytes", "7"], "no reader"),
+                    (["HSET", .string(shard.keys.webhooks), "1", "text"], "1 outcome for webhooks"),
                 ]
                 for (command, part) in works {
                     try await shard.redis.send(command)

@@ -102,6 +102,40 @@ import Testing
         }
     }
 
+    /// Fault: a host that does not answer held four places before that was known.
+    @Test func aHostGetsOneRequestBeforeItsFirstAnswer() async throws {
+        try await run([200]) { (fixture, _, server) async throws in
+            try await fixture.endJobs(for: Array(repeating: server.url("/"), count: 8))
+            let limits = JobQueue.WebhookLimits(
+                count: 9,
+                failing: 9,
+                perHost: 4,
+                lease: .seconds(60),
+                age: .seconds(60)
+            )
+            let host = "127.0.0.1:\(server.port)"
+            func claim(inFlight: Int = 0) async throws -> [ClaimedWebhook] {
+                let claimed = try await fixture.queue.claimWebhooks(
+                    limits,
+                    inFlight: inFlight > 0 ? [host: inFlight] : [:],
+                    name: "leader",
+                    epoch: fixture.epoch
+                )
+                return try #require(claimed?.webhooks)
+            }
+            let first = try await claim()
+            #expect(first.count == 1)
+            #expect(try await claim(inFlight: 1).isEmpty, "it has not answered yet")
+            _ = try await fixture.queue.settle(first[0], .delivered, hasAnswered: true, .init())
+            let next = try await claim()
+            #expect(next.count == 4)
+            _ = try await fixture.queue.settle(next[0], .retry(after: .seconds(60)), hasAnswered: false, .init())
+            #expect(try await claim(inFlight: 3).isEmpty, "it has failed")
+            _ = try await fixture.queue.settle(next[1], .delivered, hasAnswered: true, .init())
+            #expect(try await claim(inFlight: 2).count == 2)
+        }
+    }
+
     /// Nothing listens on the port: after three failures the host is left alone.
     @Test func theCircuitBreakerOfAHostOpens() async throws {
         try await run([200]) { (fixture, receiver, server) async throws in
@@ -224,6 +258,25 @@ import Testing
         }
     }
 
+    /// Fault: each end of a coordinator used up an attempt of the requests under way.
+    @Test func anAttemptThatIsCancelledDoesNotCount() async throws {
+        try await run([200]) { (fixture, receiver, server) async throws in
+            try await fixture.endJobs(for: [server.url("/")])
+            server.hold()
+            try await fixture.deliverWebhooks(WebhookReceiver.configuration(), logger: receiver.logger) { _ in
+                await server.waitForRequests("/", count: 1)
+                return true
+            }
+            #expect(receiver.requests.map { $0.headers["megaton-attempt"] } == ["1"])
+            #expect(try await fixture.waitingWebhooks() == 1)
+            server.release()
+            try await deliver(fixture, receiver, WebhookReceiver.configuration())
+            #expect(receiver.requests.map { $0.headers["megaton-attempt"] } == ["1", "1"])
+            #expect(receiver.idempotencyKeys.count == 1)
+            try await expectNothing(in: fixture)
+        }
+    }
+
     @Test func anOutcomeThatIsTooOldIsNotSent() async throws {
         try await run([200]) { (fixture, receiver, server) async throws in
             try await fixture.endJobs(for: Array(repeating: server.url("/"), count: 40))
@@ -232,6 +285,66 @@ import Testing
             try await deliver(fixture, receiver, configuration)
             #expect(receiver.requests.isEmpty)
             #expect(try await fixture.statistic("webhooks_dropped") == 40)
+            try await expectNothing(in: fixture)
+        }
+    }
+
+    /// Fault: without a coordinator that has a key, outcomes were never dropped, and filled the limit on outcomes.
+    @Test func outcomesExpireAlthoughNoneAreSent() async throws {
+        try await run([200]) { (fixture, receiver, server) async throws in
+            let other = try #require(URL(string: "https://example.com/hook"))
+            try await fixture.endJobs(for: Array(repeating: server.url("/"), count: 70) + [other])
+            var keeper = RetentionKeeper(
+                queue: fixture.queue,
+                batches: .seconds(60),
+                retention: Retention(),
+                logger: receiver.logger
+            )
+            #expect(try await keeper.expireWebhooks() == nil)
+            #expect(try await fixture.waitingWebhooks() == 71, "they are young")
+            keeper.webhooks.age = .milliseconds(-1)
+            #expect(try await keeper.expireWebhooks() == nil)
+            #expect(receiver.requests.isEmpty)
+            #expect(try await fixture.statistic("webhooks_dropped") == 71)
+            let errors = receiver.log.filter { $0.hasPrefix("error ") }
+            #expect(errors.count == 71 && errors.allSatisfy { $0.contains("waited for more than") }, "\(errors)")
+            #expect(errors.contains { $0.contains("job.id=j70") && $0.contains("webhook.host=example.com:443") })
+            try await expectNothing(in: fixture)
+        }
+    }
+
+    @Test func theExpiryContinuesWhereItEnded() async throws {
+        try await run([200]) { (fixture, receiver, server) async throws in
+            let hosts = try ["a", "b", "c"].map { name in try #require(URL(string: "https://\(name).example/")) }
+            try await fixture.endJobs(for: hosts + hosts)
+            let limits = JobQueue.WebhookLimits(
+                count: 1,
+                failing: 1,
+                perHost: 1,
+                lease: .seconds(60),
+                age: .seconds(60)
+            )
+            let claim = try await fixture.queue.claimWebhooks(
+                limits,
+                inFlight: [:],
+                name: "leader",
+                epoch: fixture.epoch
+            )
+            let sent = try #require(claim?.webhooks.first)
+            var (place, dropped, calls): (String?, [JobQueue.ExpiredWebhook], Int) = (nil, [], 0)
+            repeat {
+                let page = try await fixture.queue.expireWebhooks(olderThan: .milliseconds(-1), limit: 2, after: place)
+                dropped += page.expired
+                place = page.place
+                calls += 1
+            } while place != nil && calls < 10
+            #expect(calls == 4, "three pages of two, and one that is empty")
+            #expect(dropped.count == 5 && Set(dropped.map(\.job)).count == 5 && dropped.allSatisfy { $0.attempts == 0 })
+            #expect(!dropped.contains { $0.job == sent.job.text }, "it is being sent")
+            #expect(
+                try await fixture.queue.settle(sent, .delivered, hasAnswered: true, .init()),
+                "the claim is still valid"
+            )
             try await expectNothing(in: fixture)
         }
     }
@@ -291,6 +404,28 @@ import Testing
                 try await deliver(fixture, receiver, WebhookReceiver.configuration())
                 #expect(server.total == 1)
                 #expect(try await fixture.statistic("webhooks_delivered") == 1)
+            }
+        }
+    }
+
+    /// Fault: an outcome that was accepted was sent again if no byte of the body came.
+    @Test func aBodyThatDoesNotComeIsNotNeeded() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let receiver = WebhookReceiver()
+            let fixture = fixture.allowing(WebhookReceiver.configuration().rules)
+            let never = OriginStream(piece: Data(count: 1), interval: .hours(1))
+            let answer: @Sendable (String) -> OriginServer.Answer = { path in
+                .init(status: 202, announcedLength: 10, stream: path == "/stalled" ? never : nil)
+            }
+            try await OriginServer.run(answer: answer) { (server) async throws in
+                try await fixture.endJobs(for: [server.url("/stalled"), server.url("/cut")])
+                var configuration = WebhookReceiver.configuration()
+                configuration.requestTimeout = .seconds(2)
+                try await deliver(fixture, receiver, configuration)
+                #expect(server.count("/stalled") == 1 && server.count("/cut") == 1)
+                #expect(try await fixture.statistic("webhooks_delivered") == 2)
+                #expect(receiver.log.isEmpty, "\(receiver.log)")
+                try await expectNothing(in: fixture)
             }
         }
     }

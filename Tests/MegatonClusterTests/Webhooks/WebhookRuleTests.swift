@@ -85,6 +85,39 @@ import Testing
         #expect(read == rules, "a worker that takes over has the same rules")
     }
 
+    /// Fault: a job was admitted whose webhook has a port to which nothing is sent, and all of its attempts failed.
+    @Test func thePortOfAWebhookMustBeAllowed() throws {
+        var rules = WebhookRules()
+        rules.ports = [80, 443, 8443]
+        #expect(rules.problem(ofWebhook: "https://example.com:8443/hook") == nil)
+        let problem = rules.problem(ofWebhook: "https://example.com:9000/secret") ?? ""
+        #expect(problem.contains("the port 9000; the coordinator allows 80, 443, 8443 (--webhook-port)"), "\(problem)")
+        #expect(!problem.contains("secret"))
+        let read = try JSONDecoder().decode(WebhookRules.self, from: Data(WireJSON.text(rules).utf8))
+        #expect(read == rules, "a worker that takes over has the same ports")
+        rules.ports = nil
+        #expect(rules.problem(ofWebhook: "https://example.com:9000/") == nil, "it may have a private address")
+        let former = try JSONDecoder().decode(WebhookRules.self, from: Data(#"{"hosts":[],"allowsHTTP":true}"#.utf8))
+        #expect(former.ports == nil && former.allowsHTTP)
+    }
+
+    /// Fault: `--webhook-host example.com:8443` without `--webhook-port 8443` allowed jobs that could not be sent.
+    @Test func aRuleForAHostAllowsItsPort() throws {
+        var configuration = WebhookConfiguration(keys: Self.keys)
+        configuration.rules.ports = [80, 443]
+        #expect(try configuration.connectionPolicy() == AddressPolicy())
+        configuration.rules.hosts = ["example.com:8443", "*.example.org:9000/hooks", "example.net"]
+        #expect(configuration.rules.problem(ofWebhook: "https://example.com:8443/") == nil)
+        #expect(configuration.rules.problem(ofWebhook: "https://a.example.org:9000/hooks/1") == nil)
+        for url in ["https://example.com/", "https://example.com:9000/", "https://example.net:8443/"] {
+            #expect(configuration.rules.problem(ofWebhook: url)?.contains("--webhook-host") == true, "\(url)")
+        }
+        #expect(try configuration.connectionPolicy().ports == [80, 443, 8443, 9000])
+        configuration.rules.hosts = ["example.com:*"]
+        #expect(configuration.rules.problem(ofWebhook: "https://example.com:1/") == nil)
+        #expect(try configuration.connectionPolicy().ports.count == 65535)
+    }
+
     @Test func withoutAKeyNoJobMayNameAWebhook() {
         let json = Data(#"{"id":"a","source":"https://h/a","reply":{"webhook":"https://example.com/"}}"#.utf8)
         let pack = Data(#"{"id":"p","sources":["https://h/a"],"reply":{"webhook":"https://example.com/"}}"#.utf8)

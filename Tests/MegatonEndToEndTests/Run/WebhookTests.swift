@@ -105,6 +105,7 @@ import Testing
             (["--webhook-key", good, "--webhook-host", "example.com?a=b"], "--webhook-host"),
             (["--webhook-key", good, "--webhook-host", "s3://bucket"], "--webhook-host"),
             (["--webhook-key", good, "--webhook-port", "0"], "--webhook-port"),
+            (["--webhook-key", good, "--webhook-host", "h", "--webhook-port", "8443"], "example.com:8443"),
             (["--webhook-key", short], "6 bytes"), (["--webhook-key", directory.path + "/none"], "cannot be read"),
         ]
         let coordinator = ["coordinator", "--redis", "redis://127.0.0.1:1"]

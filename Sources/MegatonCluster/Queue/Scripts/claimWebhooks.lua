@@ -9,9 +9,9 @@
 --      which `settleWebhook` needs · ms since it came · its text; nothing if another process leads.
 -- After: each of them is due again when its lease has ended, unless it is settled before, and has one more attempt. The
 -- exception are expired ones, which are to be dropped and not to be sent: at most 16, whatever the limits on requests.
--- A host whose last request failed gets one request at a time. Hosts are looked at in the order of their turns, at most
--- 128, and one for which the limit on such hosts has no room is put off for a second: hosts that fail keep no other
--- from its turn. The reply has at most 1 MiB of texts, or one.
+-- A host that has not answered yet, or whose last request failed, gets one request at a time. Hosts are looked at in
+-- the order of their turns, at most 128, and a failing one for which the limit on such hosts has no room is put off for
+-- a second: hosts that fail keep no other from its turn. The reply has at most 1 MiB of texts, or one.
 
 local leaderKey, epochKey, webhooksKey = KEYS[1], KEYS[2], KEYS[3]
 local queueKey, hostsKey, stateKey = KEYS[4], KEYS[5], KEYS[6]
@@ -37,8 +37,9 @@ end
 local hosts = redis.call('ZRANGEBYSCORE', hostsKey, '-inf', t, 'LIMIT', 0, examinedHosts)
 for _, host in ipairs(hosts) do
   if places <= 0 or isCut then break end
-  local isFailing = webhookCircuit(stateKey, host) > 0
-  local free = math.min((isFailing and 1 or perHost) - (inFlight[host] or 0), places)
+  local failures, _, hasAnswered = webhookCircuit(stateKey, host)
+  local isFailing = failures > 0
+  local free = math.min((hasAnswered and perHost or 1) - (inFlight[host] or 0), places)
   if isFailing and failing <= 0 then
     redis.call('ZADD', hostsKey, t + postponed, host)
   elseif free > 0 then

@@ -5,10 +5,10 @@
 -- ARGV 1 caller's name · 2 lease, ms · 3 caller's name in the lease of protocol 1, which begins with `protocol-` ·
 --      4 that lease, ms · 5 protocol and program version of the caller, empty for a fallback
 -- Returns {1, epoch} to the leader, {0, ms left of the leader's lease} to the others; -1 ms if it does not expire.
--- After: the epoch is one higher if the lease was newly acquired, so that `stage` and `admit` refuse later calls of the
--- previous leader. A leader whose name begins with `reserve:` yields to any caller whose name does not. While one
--- leads, no coordinator or fallback of protocol 1 does, and the reverse. `coordinators` has the last 100 callers of a
--- minute.
+-- After: the epoch is one higher if the lease was newly acquired, so that `publish`, `stage` and `admit` refuse later
+-- calls of the previous leader. A leader whose name begins with `reserve:` yields to any caller whose name does not.
+-- While one leads, no coordinator or fallback of protocol 1 does, and the reverse. `coordinators` has the last 100
+-- callers of a minute.
 
 local leaderKey, epochKey, formerKey, coordinatorsKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local caller, lease, formerName, formerLease, versions = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]

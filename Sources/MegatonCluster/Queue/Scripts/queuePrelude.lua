@@ -414,7 +414,7 @@ end
 -- text of each by its number · `webhookqueue`, a sorted set of members with the score 0, so that those of one host are
 -- in the order in which they are due · `webhookhosts`, a sorted set: host to the ms of its next request ·
 -- `webhookstate`, a hash: host to its bytes, `<host>\0` to its failures in a row and the ms until which its circuit
--- breaker is open, and the empty name to the bytes of all hosts.
+-- breaker is open, `0 0` after an answer, and the empty name to the bytes of all hosts.
 
 -- The member of a webhook in the queue. While it is claimed, it is due when its lease ends.
 local function webhookMember(host, due, since, attempts, id)
@@ -428,10 +428,11 @@ local function unpackWebhook(member)
   return host, tonumber(due), tonumber(since), tonumber(attempts), id
 end
 
--- The failures of a host in a row, and the ms until which its circuit breaker is open.
+-- The failures of a host in a row, the ms until which its circuit breaker is open, and whether it has answered since it
+-- has webhooks, the last time included.
 local function webhookCircuit(stateKey, host)
   local failures, opened = string.match(redis.call('HGET', stateKey, host .. '\0') or '', '^(%d+) (%d+)$')
-  return tonumber(failures) or 0, tonumber(opened) or 0
+  return tonumber(failures) or 0, tonumber(opened) or 0, failures == '0'
 end
 
 -- Sets the time of a host's next request: that of its first webhook, and not before its circuit breaker lets one pass,
@@ -449,6 +450,17 @@ local function setWebhookTurn(queueKey, hostsKey, stateKey, host)
   redis.call('HDEL', stateKey, host, host .. '\0')
   -- No webhooks have no bytes, whatever was counted: an operator may have deleted some.
   if redis.call('EXISTS', queueKey) == 0 then redis.call('DEL', stateKey) end
+end
+
+-- Deletes a webhook whose member the caller has removed from the queue: its bytes no longer count, and `stat` counts it
+-- as `delivered` or `dropped`.
+local function endWebhook(webhooksKey, stateKey, statKey, host, id, result)
+  local size = redis.call('HSTRLEN', webhooksKey, id)
+  redis.call('HDEL', webhooksKey, id)
+  addToGauge(stateKey, host, -size)
+  addToGauge(stateKey, '', -size)
+  addToGauge(statKey, 'outcome_bytes', -size)
+  redis.call('HINCRBY', statKey, 'webhooks_' .. result, 1)
 end
 
 -- The same outcome for a duplicate of that job.

@@ -2,10 +2,10 @@
 -- settleWebhook: ends a claimed webhook, or puts it off for another attempt.
 --
 -- KEYS 1 webhooks · 2 webhookqueue · 3 webhookhosts · 4 webhookstate · 5 stat
--- ARGV 1 its member in the queue · 2 `delivered`, `dropped` or `retry` · 3 ms until the next attempt, after `retry` ·
---      4 `1` if the host answered, `0` if it failed, otherwise `` · 5 number of failures in a row from which the
---      circuit breaker of a host is open · 6 ms for which it is open then, twice as long after each further failure ·
---      7 the longest such time, ms
+-- ARGV 1 its member in the queue · 2 `delivered`, `dropped`, `retry`, or `cancelled`: the caller ended the attempt,
+--      which does not count · 3 ms until the next attempt, after `retry` · 4 `1` if the host answered, `0` if it
+--      failed, otherwise `` · 5 number of failures in a row from which the circuit breaker of a host is open · 6 ms for
+--      which it is open then, twice as long after each further failure · 7 the longest such time, ms
 -- Returns 1, or 0 if the webhook is not claimed under this member any more: nothing has changed then.
 -- After `delivered` and `dropped`: it is nowhere, its bytes no longer count, and `stat` counts it.
 
@@ -18,16 +18,13 @@ if not host or redis.call('ZREM', queueKey, member) == 0 then return 0 end
 local t = now()
 if result == 'retry' then
   redis.call('ZADD', queueKey, 0, webhookMember(host, t + delay, since, attempts, id))
+elseif result == 'cancelled' then
+  redis.call('ZADD', queueKey, 0, webhookMember(host, t, since, math.max(attempts - 1, 0), id))
 else
-  local size = redis.call('HSTRLEN', webhooksKey, id)
-  redis.call('HDEL', webhooksKey, id)
-  addToGauge(stateKey, host, -size)
-  addToGauge(stateKey, '', -size)
-  addToGauge(statKey, 'outcome_bytes', -size)
-  redis.call('HINCRBY', statKey, 'webhooks_' .. result, 1)
+  endWebhook(webhooksKey, stateKey, statKey, host, id, result)
 end
 if answer == '1' then
-  redis.call('HDEL', stateKey, host .. '\0')
+  redis.call('HSET', stateKey, host .. '\0', '0 0')
 elseif answer == '0' then
   local failures, opened = webhookCircuit(stateKey, host) + 1, 0
   if failures >= threshold then

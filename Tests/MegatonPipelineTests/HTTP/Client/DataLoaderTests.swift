@@ -267,6 +267,28 @@ import Testing
         }
     }
 
+    /// Fault: a status was unknown if no byte of the body came.
+    @Test func anInvalidResponseIsKnownByItsHeader() async throws {
+        let never = OriginStream(piece: Data(count: 1), interval: .hours(1))
+        let answer: @Sendable (String) -> OriginServer.Answer = { path in
+            switch path {
+            case "/cut": .init(status: 404, announcedLength: 10)
+            case "/404": .init(status: 404, announcedLength: 10, stream: never)
+            default: .init(announcedLength: 10, stream: never)
+            }
+        }
+        try await OriginServer.run(answer: answer) { (origin) async throws in
+            let loader = DataLoader.local { $0.timeout = .seconds(1) }
+            for path in ["/cut", "/404"] {
+                let probe = await LoadProbe.load(origin.url(path), with: loader)
+                #expect(probe.failure?.code == .notFound && probe.failure?.status == 404, "\(path)")
+                #expect(probe.completions == 1 && probe.chunks == 0)
+            }
+            let valid = await LoadProbe.load(origin.url("/200"), with: loader)
+            #expect(valid.failure?.code == .timedOut, "a valid response needs its body")
+        }
+    }
+
     // MARK: - Connections and names
 
     @Test func aHostHasNoMoreConnectionsThanTheLimit() async throws {
