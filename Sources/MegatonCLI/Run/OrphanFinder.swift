@@ -226,6 +226,9 @@ final class OrphanFinder: Sendable {
             if state.index.isOverfull {
                 return "the ledger has more than \(OutputIndex.limit) outputs, which are not compared"
             }
+            if state.index.variants.isOverfull {
+                return "more than \(NameVariants.limit) outputs have names that differ from earlier ones in case alone"
+            }
             if state.jobs == 0 { return "no image was found in the inputs, as if a disk were missing" }
             if let argument = state.emptyArgument {
                 return "no image was found in \(TextColumns.oneLine(argument)), as if a disk were missing"
@@ -243,18 +246,20 @@ final class OrphanFinder: Sendable {
 
     /// Calls the body for each orphan, in the order of the ledger: an output that only earlier runs have made. Outputs
     /// of a job that has failed now are none: under another name or size, they are all that is left of its image.
+    /// Neither is a file that a present output is too, under its name in another case. Asks the file system.
     ///
     /// - Parameter body: returns false to stop.
     /// - Throws: `CLIError` if the saved lines cannot be read.
     func forEachOrphan(_ body: (_ name: String, EarlierLedger.Line.Output) throws -> Bool) throws {
         // After the run, the ledger has the run's own lines.
         try earlier.readSaved { line, output, path in
-            let orphan: String? = state.withLock { state in
+            let orphan: (name: String, variants: [String], root: OutputRoot)? = state.withLock { state in
                 if state.failedSources.contains(OutputIndex.hash(ofSource: line.source)) { return nil }
-                return state.root.name(of: path).flatMap { state.index.isOrphan($0) ? $0 : nil }
+                guard let name = state.root.name(of: path), state.index.isOrphan(name) else { return nil }
+                return (name, state.index.variants.names(of: name), state.root)
             }
-            guard let name = orphan else { return true }
-            return try body(name, output)
+            guard let orphan, !orphan.root.isSameFile(orphan.name, as: orphan.variants) else { return true }
+            return try body(orphan.name, output)
         }
     }
 }

@@ -48,6 +48,38 @@ import Testing
         #expect(unknown == nil && !index.isOrphan("dir/100.jpg"))
     }
 
+    private static let variants: [(String, String, Bool)] = [
+        ("A.jpg", "a.jpg", true), ("Sub/x.JPG", "sub/X.jpg", true), ("É.jpg", "e\u{301}.jpg", true),
+        ("Straße.jpg", "STRASSE.jpg", true), ("σ.jpg", "ς.jpg", true), ("a\u{ad}b.jpg", "AB.jpg", true),
+        ("a.jpg", "a.jpg", false), ("a.jpg", "b.jpg", false), ("é.jpg", "e.jpg", false),
+    ]
+
+    @Test(arguments: variants)
+    func aPresentOutputMayBeAVariantOfAnEarlierOne(_ earlier: String, _ present: String, _ isVariant: Bool) throws {
+        var index = OutputIndex()
+        let line = try line()
+        for name in [earlier, "other.jpg", earlier] { index.add(name, line.outputs[0], of: line) }
+        index.seal()
+        for name in ["Other.jpg", present, present] { index.mark(name) }
+        #expect(index.variants.names(of: earlier).map { Array($0.utf8) } == (isVariant ? [Array(present.utf8)] : []))
+        #expect(index.variants.names(of: "other.jpg") == ["Other.jpg"] && !index.variants.isOverfull)
+        let (orphan, again) = (index.takeOrphan("other.jpg"), index.takeOrphan("other.jpg"))
+        #expect(orphan != nil && again == nil, "each counts once")
+    }
+
+    /// A hard link in the place of a file system that ignores case.
+    @Test func aFileUnderTwoNamesIsOneFile() throws {
+        let directory = try TestDirectory()
+        try directory.write(Data("image".utf8), to: "A.jpg")
+        try directory.write(Data("image".utf8), to: "B.jpg")
+        try #require(link(directory.path + "/A.jpg", directory.path + "/a.jpg") == 0)
+        let root = OutputRoot(directory.path)
+        #expect(root.isSameFile("A.jpg", as: ["x.jpg", "a.jpg"]))
+        #expect(!root.isSameFile("B.jpg", as: ["a.jpg", "b.jpg"]) && !root.isSameFile("A.jpg", as: []))
+        #expect(!root.isSameFile("x.jpg", as: ["a.jpg"]), "there is no file to lose")
+        #expect(!root.isSameFile("B.jpg", as: ["B.jpg/b.jpg"]), "a file is no directory")
+    }
+
     private static let names: [(String, String?)] = [
         ("/out/a.jpg", "a.jpg"), ("/out//b/./c.jpg", "b/c.jpg"), ("/out", nil), ("/outer/a.jpg", nil),
         ("/out/../etc/a.jpg", nil), ("/a.jpg", nil), ("/out/", nil), ("/out/\u{301}a.jpg", "\u{301}a.jpg"),
