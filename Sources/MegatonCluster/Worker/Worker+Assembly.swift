@@ -123,7 +123,7 @@ extension Worker {
         // 501: the store does not know the request's condition.
         retries.isRetryable = { ($0 as? ImagePipeline.Error)?.status != 501 && isRetryable($0) }
         retries.holdsBody = true
-        let store = S3Store(decorated: RetryingDataLoader(DataLoader(loader), retries))
+        let store = S3Store(DataLoader(loader), retries: retries)
         return ObjectOutput(store: store, buckets: buckets)
     }
 
