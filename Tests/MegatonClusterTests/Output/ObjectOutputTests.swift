@@ -132,9 +132,14 @@ import Testing
         }
     }
 
-    private static func object(_ key: String, _ data: Data, fetched: Double? = nil) throws -> ObjectOutput.Object {
+    private static func object(
+        _ key: String,
+        _ data: Data,
+        in bucket: String = "thumbs",
+        fetched: Double? = nil
+    ) throws -> ObjectOutput.Object {
         ObjectOutput.Object(
-            location: try S3Location(bucket: "thumbs", key: key),
+            location: try S3Location(bucket: bucket, key: key),
             data: data,
             format: .webp,
             sha256: Checksum.sha256(data),
@@ -145,6 +150,7 @@ import Testing
     /// - Parameter attempts: maximum number of attempts of each request.
     private static func run(
         attempts: Int = 1,
+        log: LogLines = LogLines(),
         _ body: (ObjectOutput, Store) async throws -> Void
     ) async throws {
         let store = Store()
@@ -156,7 +162,13 @@ import Testing
             var retries = RetryingDataLoader.Policy()
             (retries.attempts, retries.delay, retries.holdsBody) = (attempts, .milliseconds(1), true)
             let objects = S3Store(DataLoader(configuration), retries: retries)
-            try await body(ObjectOutput(store: objects, buckets: buckets), store)
+            let output = ObjectOutput(
+                store: objects,
+                buckets: buckets,
+                endpoint: configuration.s3.name,
+                logger: log.logger()
+            )
+            try await body(output, store)
         }
     }
 
@@ -237,13 +249,19 @@ import Testing
         }
     }
 
-    @Test func aStoreWithoutConditionsIsWrittenToWithoutThem() async throws {
-        try await Self.run { output, store in
+    @Test func aBucketWithoutConditionsIsWrittenToWithoutThem() async throws {
+        let log = LogLines()
+        try await Self.run(log: log) { output, store in
             store.fail(501, "NotImplemented")
             let objects = [try Self.object("a/1", Data("1".utf8)), try Self.object("a/2", Data("2".utf8))]
             try await output.write(objects, replacing: .images, source: nil)
             #expect(store.conditions == ["", ""] && store.writes == 3)
+            let other = try Self.object("a/1", Data("1".utf8), in: "other")
+            try await output.write([other], replacing: .images, source: nil)
+            #expect(store.conditions == ["", "", "*"], "the store of the other bucket may know them")
         }
+        #expect(log.warnings.count == 1, "\(log.all)")
+        #expect(log.warnings.first?.contains("s3.bucket=thumbs s3.endpoint=http://127.0.0.1:") == true, "\(log.all)")
     }
 
     @Test func anObjectThatCannotBeReadIsNotReplaced() async throws {
