@@ -48,7 +48,10 @@ import Testing
     private func withCache(_ body: (Fixture) async throws -> Void) async throws {
         let image = TestImage.quarters(width: 64, height: 64)
         try await OriginServer.run(
-            answer: { _ in .image(image, headers: [("ETag", "\"1\""), ("Cache-Control", "max-age=86400")]) }
+            answer: { path in
+                if path.hasPrefix("/missing") { return .init(status: 404) }
+                return .image(image, headers: [("ETag", "\"1\""), ("Cache-Control", "max-age=86400")])
+            }
         ) { (origin) async throws in
             try await RedisServerProcess.run { (server) async throws in
                 let coordinator = try ProgramUnderTest.megaton(["coordinator", "--redis", server.url])
@@ -94,6 +97,31 @@ import Testing
             let host = try await cache.purge(["--host", "127.0.0.1:\(cache.origin.port)", "--yes"])
             #expect(host["originals"] as? Int == 1 && host["renditions"] as? Int == 2)
             #expect(try await cache.fill() == 4)
+        }
+    }
+
+    /// Fault: a purge that found no entry forgot the failures of the host, and did not ask.
+    @Test func failuresAreForgottenOnlyAfterAQuestion() async throws {
+        try await withCache { cache in
+            let missing = cache.origin.url("/missing/x.png").absoluteString
+            #expect(try await cache.megaton(["submit", missing, "--wait"]).code == 2)
+            let selection = ["--prefix", cache.origin.url("/missing/").absoluteString]
+            let purge = ["cache", "purge", "--redis", cache.server.url]
+            let home = try RunTests.Home()
+            let terminal = try TestTerminal()
+            terminal.type("n")
+            let refused = try await terminal.megaton(purge + selection, home)
+            let question = terminal.text
+            #expect(refused.code == 1, "\(refused.output)")
+            #expect(question.contains("from the cache, and forget "), "\(question)")
+            let dry = try await cache.purge(selection + ["--dry-run"])
+            let failures = try #require(dry["failures"] as? Int)
+            #expect(failures > 0 && dry["originals"] as? Int == 0, "they are still there")
+            let done = try await cache.purge(selection + ["--yes"])
+            #expect(done["failures"] as? Int == failures)
+            let empty = try await terminal.megaton(purge + selection, home)
+            let text = terminal.text
+            #expect(empty.code == 1 && empty.output.hasPrefix("0 originals") && !text.contains("[y/N]"), "\(text)")
         }
     }
 
