@@ -49,8 +49,10 @@ final class OrphanFinder: Sendable {
     /// Reads the earlier lines, and saves those with outputs. Called while the ledger is locked, and before the run
     /// replaces it.
     ///
-    /// - Throws: `CLIError` if the ledger is that of another output directory, or a file cannot be read or written.
-    func prepare() throws {
+    /// - Parameter isStopped: asked for each line, of which there may be millions; true ends the reading.
+    /// - Throws: `CLIError` if the ledger is that of another output directory, or a file cannot be read or written, or
+    ///   130 if the reading was stopped.
+    func prepare(unless isStopped: () -> Bool) throws {
         if try earlier.savedIsForeign() {
             throw CLIError.usage(
                 "--delete-orphans saves the lines of the ledger as \(earlier.saved), and that file has something else. "
@@ -58,25 +60,40 @@ final class OrphanFinder: Sendable {
             )
         }
         try state.withLock { state in
-            try earlier.readOutputs { line, output, path in
-                guard let name = state.root.name(of: path) else {
-                    if others.contains(where: { $0.name(of: path) != nil }) { return true }
-                    throw CLIError.usage(
-                        "--delete-orphans: the ledger \(earlier.ledger) has an output elsewhere than beneath --output "
-                            + "\(self.output): \(path). Give the same --output as the run that wrote the ledger, or "
-                            + "another --ledger."
-                    )
+            try earlier.read { line, _, _ in
+                try check(isStopped)
+                for output in line.outputs {
+                    guard let path = output.path else { continue }
+                    if let name = state.root.name(of: path) {
+                        state.index.add(name, output, of: line)
+                    } else if !others.contains(where: { $0.name(of: path) != nil }) {
+                        throw elsewhere(path)
+                    }
                 }
-                state.index.add(name, output, of: line)
                 return true
             }
             state.index.seal()
-            try save(state.index, state.root)
+            try save(state.index, state.root, isStopped)
         }
     }
 
+    private func elsewhere(_ path: String) -> CLIError {
+        CLIError.usage(
+            "--delete-orphans: the ledger \(earlier.ledger) has an output elsewhere than beneath --output "
+                + "\(output): \(path). Give the same --output as the run that wrote the ledger, or another --ledger."
+        )
+    }
+
+    private func check(_ isStopped: () -> Bool) throws {
+        guard isStopped() else { return }
+        throw CLIError(
+            code: 130,
+            message: "interrupted while the ledger of earlier runs was read, for --delete-orphans; nothing was begun."
+        )
+    }
+
     /// Writes the lines whose outputs are the last ones of their names, without saved ones whose files are gone.
-    private func save(_ index: OutputIndex, _ root: OutputRoot) throws {
+    private func save(_ index: OutputIndex, _ root: OutputRoot, _ isStopped: () -> Bool) throws {
         guard index.count > 0 else { return try discard() }
         let temporary = earlier.saved + ".tmp"
         do {
@@ -90,6 +107,7 @@ final class OrphanFinder: Sendable {
             var block = Data()
             var number: UInt32 = 0
             try earlier.read { line, text, isSaved in
+                try check(isStopped)
                 var kept: Set<Int> = []
                 var withPaths = 0
                 for (position, output) in line.outputs.enumerated() {

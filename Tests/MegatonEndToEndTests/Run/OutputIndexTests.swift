@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 import MegatonPipeline
 import MegatonTestSupport
 import Testing
@@ -101,6 +102,34 @@ import Testing
             names.append(root.names(of: path))
         }
         #expect(names == [["link/a.jpg", "real/a.jpg"], ["real/a.jpg"], ["away/a.jpg"], []])
+    }
+
+    /// The first reading asks three times, once for each line, and the second one, which saves them, as often.
+    @Test(arguments: [1, 3, 4, 6])
+    func aSignalEndsTheReadingOfALedger(_ stop: Int) throws {
+        let directory = try TestDirectory()
+        let lines = (0..<2).map { number in
+            #"{"source":"file:///in/\#(number).png","status":"done","outputs":[{"name":"s","format":"jpeg","bytes":1,"#
+                + #""sha256":"0a","from":"render","path":"\#(directory.path)/out/\#(number).jpg"}]}"# + "\n"
+        }
+        // A line of a failed job has no output.
+        let failed = #"{"source":"file:///in/x.png","status":"failed","outputs":[]}"# + "\n"
+        let text = [lines[0], failed, lines[1]].joined()
+        let ledger = try directory.write(Data(text.utf8), to: "ledger.jsonl")
+        let before = directory.files
+        func finder() -> OrphanFinder {
+            OrphanFinder(EarlierLedger(ledger: ledger), output: directory.path + "/out", others: [])
+        }
+        var asked = 0
+        let error = #expect(throws: CLIError.self) {
+            try finder().prepare {
+                asked += 1
+                return asked >= stop
+            }
+        }
+        #expect(error?.code == 130 && asked == stop && directory.files == before)
+        try finder().prepare { false }
+        #expect(directory.files.contains("ledger.jsonl.earlier"))
     }
 
     @Test func figuresAreMeans() throws {
