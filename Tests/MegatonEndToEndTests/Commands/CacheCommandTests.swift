@@ -1,4 +1,5 @@
 import Foundation
+import MegatonRedis
 import MegatonTestSupport
 import Testing
 
@@ -145,6 +146,34 @@ import Testing
             #expect(none.code == 1 && none.errors.contains("no entry"), "\(none.errors)")
             let table = try await cache.megaton(["cache", "top"])
             #expect(table.code == 0 && table.output.contains("rendition small 16x16"), "\(table.output)")
+        }
+    }
+
+    /// The copies of one entry stand for those of a source with many queries.
+    @Test func moreEntriesThanAreShownAreMentioned() async throws {
+        try await withCache { cache in
+            let client = cache.server.client()
+            defer { client.close() }
+            let script = """
+                local name
+                for _, key in ipairs(redis.call('KEYS', 'megaton:o:{*')) do
+                  if string.find(redis.call('HGET', key, 'm') or '', '1.png', 1, true) then name = key end
+                end
+                for i = 1, tonumber(ARGV[1]) do
+                  redis.pcall('COPY', name, 'megaton:o:{' .. string.format('%064d', i) .. '}')
+                end
+                return 1
+                """
+            let url = cache.origin.url("/a/1.png").absoluteString
+            // With the original and its two renditions there are as many as are shown.
+            try await client.send(["EVAL", .string(script), "0", "9997"])
+            let all = try await cache.megaton(["cache", "show", url, "--json"])
+            #expect(all.code == 0 && all.output.split(separator: "\n").count == 10_000, "\(all.errors)")
+            #expect(!all.errors.contains("more exist"), "\(all.errors)")
+            try await client.send(["EVAL", .string(script), "0", "9998"])
+            let some = try await cache.megaton(["cache", "show", url, "--json"])
+            #expect(some.code == 0 && some.output.split(separator: "\n").count == 10_000)
+            #expect(some.errors.contains("the 10000 largest entries are shown, and more exist"), "\(some.errors)")
         }
     }
 
