@@ -3,9 +3,13 @@ enum LogKey {
     /// Number of an attempt.
     static let attempts = "attempts"
     static let batch = "batch"
+    /// Bucket of S3.
+    static let bucket = "s3.bucket"
     static let bytes = "bytes"
     static let coordinator = "coordinator.id"
     static let count = "count"
+    /// URL of a store of S3.
+    static let endpoint = "s3.endpoint"
     /// Entries of Redis of one kind.
     static let entries = "retention.entries"
     static let epoch = "leader.epoch"

@@ -8,8 +8,8 @@ struct CacheShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
         abstract: "Show the cache entries of a source. Exits 1 if there are none.",
-        discussion: "The URL stands for its entries with any query. All keys of the cache are read in small steps.\n"
-            + RedisOptions.environmentHelp
+        discussion: "The URL stands for its entries with any query. All keys of the cache are read in small steps. The "
+            + "10,000 largest entries are shown.\n" + RedisOptions.environmentHelp
     )
 
     @Argument(help: ArgumentHelp("URL of the source.", valueName: "url"))
@@ -35,9 +35,16 @@ struct CacheShowCommand: AsyncParsableCommand {
         try await reportingFailures {
             try await InspectorSession.connected(redis, needsCache: true) { _, caches in
                 let selection = CacheSelection(urls: [url].compactMap { URL(string: $0) }, renditions: rendition)
-                let entries = try await CacheRanking(caches: caches).first(Self.limit, by: .bytes, of: selection)
+                // One more than is shown: then there are others.
+                let entries = try await CacheRanking(caches: caches).first(Self.limit + 1, by: .bytes, of: selection)
                 if entries.isEmpty { throw CLIError.notFound("the cache has no entry of \(url).") }
-                try CacheEntryText.print(entries, asJSON: json)
+                try CacheEntryText.print(Array(entries.prefix(Self.limit)), asJSON: json)
+                if entries.count > Self.limit {
+                    Terminal.note(
+                        "megaton: the \(Self.limit) largest entries are shown, and more exist; name one of them with "
+                            + "--rendition, or count all with megaton cache purge --dry-run \(url)"
+                    )
+                }
             }
         }
     }

@@ -61,6 +61,13 @@ struct CachePurgeCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
+            // Before the entries are counted, which may take long.
+            guard !asks || Terminal.canAsk else {
+                throw CLIError.usage(
+                    "this may delete many entries from the cache, and there is no terminal to ask on; add --yes to "
+                        + "confirm. --dry-run counts them. Nothing was deleted."
+                )
+            }
             try await InspectorSession.connected(redis, needsCache: true) { queue, caches in
                 let logger = LogOptions.logger("megaton", level: .error)
                 let purge = CachePurge(caches: caches, queue: queue, logger: logger)
@@ -70,20 +77,29 @@ struct CachePurgeCommand: AsyncParsableCommand {
                     prefixes: prefix,
                     renditions: rendition
                 )
-                if !dryRun, !yes, !(sources.host.isEmpty && prefix.isEmpty && rendition.isEmpty) {
-                    try confirm(try await run(purge, selection, isDryRun: true))
+                if asks {
+                    let count = try await run(purge, selection, isDryRun: true)
+                    // The cache is read again after the answer: without a question, nothing is deleted.
+                    if count.isEmpty { return try report(count) }
+                    try confirm(count)
                 }
-                let result = try await run(purge, selection, isDryRun: dryRun)
-                try Terminal.output(json ? try JSONText.pretty(result) : Self.sentence(result, isDryRun: dryRun))
-                if result.withoutSource > 0 {
-                    let entries = Counted.of(result.withoutSource, "entry has", "entries have")
-                    Terminal.note(
-                        "megaton: \(entries) no URL, as an earlier version stored them; they stay until they expire."
-                    )
-                }
-                if result.isEmpty { throw ExitCode(1) }
+                try report(try await run(purge, selection, isDryRun: dryRun))
             }
         }
+    }
+
+    /// Whether the deletion needs a confirmation: the arguments do not name each source.
+    private var asks: Bool { !dryRun && !yes && !(sources.host.isEmpty && prefix.isEmpty && rendition.isEmpty) }
+
+    private func report(_ result: CachePurge.Result) throws {
+        try Terminal.output(json ? try JSONText.pretty(result) : Self.sentence(result, isDryRun: dryRun))
+        if result.withoutSource > 0 {
+            let entries = Counted.of(result.withoutSource, "entry has", "entries have")
+            Terminal.note(
+                "megaton: \(entries) no URL, as an earlier version stored them; they stay until they expire."
+            )
+        }
+        if result.isEmpty { throw ExitCode(1) }
     }
 
     /// Deletes or counts, with the progress on a terminal.
@@ -99,14 +115,10 @@ struct CachePurgeCommand: AsyncParsableCommand {
         }
     }
 
-    /// Asks for confirmation on a terminal, and refuses without one: a script passes `--yes`.
+    /// Asks for confirmation on the terminal.
     private func confirm(_ result: CachePurge.Result) throws {
-        if result.isEmpty { return }
-        let things = Self.things(result)
-        guard Terminal.canAsk else {
-            throw CLIError.usage("this deletes \(things) from the cache; add --yes to confirm.")
-        }
-        guard Terminal.confirms("megaton: delete \(things) from the cache?") else {
+        let failures = Self.failures(result).map { ", and forget \($0)" } ?? ""
+        guard Terminal.confirms("megaton: delete \(Self.things(result)) from the cache\(failures)?") else {
             throw CLIError.notFound("nothing was deleted.")
         }
     }
@@ -116,9 +128,13 @@ struct CachePurgeCommand: AsyncParsableCommand {
         return "\(originals) and \(Counted.of(result.renditions, "rendition")) (\(Counted.bytes(result.bytes)))"
     }
 
+    /// The remembered failures; nil if there are none.
+    private static func failures(_ result: CachePurge.Result) -> String? {
+        result.failures == 0 ? nil : Counted.of(result.failures, "failure")
+    }
+
     static func sentence(_ result: CachePurge.Result, isDryRun: Bool) -> String {
-        if isDryRun { return "\(things(result)) would be deleted" }
-        let failures = result.failures == 0 ? "" : ", \(Counted.of(result.failures, "failure")) forgotten"
-        return "\(things(result)) deleted\(failures)"
+        let failures = failures(result).map { ", \($0) forgotten" } ?? ""
+        return "\(things(result)) \(isDryRun ? "would be deleted" : "deleted")\(failures)"
     }
 }

@@ -91,7 +91,7 @@ struct RunCommand: AsyncParsableCommand {
                 }
                 defer { ledger.close() }
                 // The ledger is locked now, and has the lines of the earlier run until the first job ends.
-                if let finder { try await onThread { try finder.prepare() } }
+                if let finder { try await onThread { try finder.prepare { shutdown.level > .none } } }
                 let shards = isSharded ? try await batch.shardOutput(paths.output, ledger) : nil
                 defer { shards?.close() }
                 let files = Files(paths: paths, ledger: ledger, shards: shards, finder: finder)

@@ -49,8 +49,10 @@ final class OrphanFinder: Sendable {
     /// Reads the earlier lines, and saves those with outputs. Called while the ledger is locked, and before the run
     /// replaces it.
     ///
-    /// - Throws: `CLIError` if the ledger is that of another output directory, or a file cannot be read or written.
-    func prepare() throws {
+    /// - Parameter isStopped: asked for each line, of which there may be millions; true ends the reading.
+    /// - Throws: `CLIError` if the ledger is that of another output directory, or a file cannot be read or written, or
+    ///   130 if the reading was stopped.
+    func prepare(unless isStopped: () -> Bool) throws {
         if try earlier.savedIsForeign() {
             throw CLIError.usage(
                 "--delete-orphans saves the lines of the ledger as \(earlier.saved), and that file has something else. "
@@ -58,25 +60,40 @@ final class OrphanFinder: Sendable {
             )
         }
         try state.withLock { state in
-            try earlier.readOutputs { line, output, path in
-                guard let name = state.root.name(of: path) else {
-                    if others.contains(where: { $0.name(of: path) != nil }) { return true }
-                    throw CLIError.usage(
-                        "--delete-orphans: the ledger \(earlier.ledger) has an output elsewhere than beneath --output "
-                            + "\(self.output): \(path). Give the same --output as the run that wrote the ledger, or "
-                            + "another --ledger."
-                    )
+            try earlier.read { line, _, _ in
+                try check(isStopped)
+                for output in line.outputs {
+                    guard let path = output.path else { continue }
+                    if let name = state.root.name(of: path) {
+                        state.index.add(name, output, of: line)
+                    } else if !others.contains(where: { $0.name(of: path) != nil }) {
+                        throw elsewhere(path)
+                    }
                 }
-                state.index.add(name, output, of: line)
                 return true
             }
             state.index.seal()
-            try save(state.index, state.root)
+            try save(state.index, state.root, isStopped)
         }
     }
 
+    private func elsewhere(_ path: String) -> CLIError {
+        CLIError.usage(
+            "--delete-orphans: the ledger \(earlier.ledger) has an output elsewhere than beneath --output "
+                + "\(output): \(path). Give the same --output as the run that wrote the ledger, or another --ledger."
+        )
+    }
+
+    private func check(_ isStopped: () -> Bool) throws {
+        guard isStopped() else { return }
+        throw CLIError(
+            code: 130,
+            message: "interrupted while the ledger of earlier runs was read, for --delete-orphans; nothing was begun."
+        )
+    }
+
     /// Writes the lines whose outputs are the last ones of their names, without saved ones whose files are gone.
-    private func save(_ index: OutputIndex, _ root: OutputRoot) throws {
+    private func save(_ index: OutputIndex, _ root: OutputRoot, _ isStopped: () -> Bool) throws {
         guard index.count > 0 else { return try discard() }
         let temporary = earlier.saved + ".tmp"
         do {
@@ -90,6 +107,7 @@ final class OrphanFinder: Sendable {
             var block = Data()
             var number: UInt32 = 0
             try earlier.read { line, text, isSaved in
+                try check(isStopped)
                 var kept: Set<Int> = []
                 var withPaths = 0
                 for (position, output) in line.outputs.enumerated() {
@@ -226,6 +244,9 @@ final class OrphanFinder: Sendable {
             if state.index.isOverfull {
                 return "the ledger has more than \(OutputIndex.limit) outputs, which are not compared"
             }
+            if state.index.variants.isOverfull {
+                return "more than \(NameVariants.limit) outputs have names that differ from earlier ones in case alone"
+            }
             if state.jobs == 0 { return "no image was found in the inputs, as if a disk were missing" }
             if let argument = state.emptyArgument {
                 return "no image was found in \(TextColumns.oneLine(argument)), as if a disk were missing"
@@ -243,18 +264,20 @@ final class OrphanFinder: Sendable {
 
     /// Calls the body for each orphan, in the order of the ledger: an output that only earlier runs have made. Outputs
     /// of a job that has failed now are none: under another name or size, they are all that is left of its image.
+    /// Neither is a file that a present output is too, under its name in another case. Asks the file system.
     ///
     /// - Parameter body: returns false to stop.
     /// - Throws: `CLIError` if the saved lines cannot be read.
     func forEachOrphan(_ body: (_ name: String, EarlierLedger.Line.Output) throws -> Bool) throws {
         // After the run, the ledger has the run's own lines.
         try earlier.readSaved { line, output, path in
-            let orphan: String? = state.withLock { state in
+            let orphan: (name: String, variants: [String], root: OutputRoot)? = state.withLock { state in
                 if state.failedSources.contains(OutputIndex.hash(ofSource: line.source)) { return nil }
-                return state.root.name(of: path).flatMap { state.index.isOrphan($0) ? $0 : nil }
+                guard let name = state.root.name(of: path), state.index.isOrphan(name) else { return nil }
+                return (name, state.index.variants.names(of: name), state.root)
             }
-            guard let name = orphan else { return true }
-            return try body(name, output)
+            guard let orphan, !orphan.root.isSameFile(orphan.name, as: orphan.variants) else { return true }
+            return try body(orphan.name, output)
         }
     }
 }

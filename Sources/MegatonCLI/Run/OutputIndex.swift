@@ -3,7 +3,7 @@ import MegatonCluster
 
 /// The outputs that earlier runs have made beneath the output directory, by their names there.
 ///
-/// Takes 41 bytes for each, whatever the length of its name, so that a ledger may have millions of lines: the names are
+/// Takes 49 bytes for each, whatever the length of its name, so that a ledger may have millions of lines: the names are
 /// read again from the ledger where they are needed.
 struct OutputIndex: Sendable {
     /// An output as the last line about it has it. Digests and sizes have 32 bits here: enough for a plan.
@@ -37,12 +37,14 @@ struct OutputIndex: Sendable {
 
     private var entries: [Entry] = []
     private var marks: [Bool] = []
+    /// Present outputs whose names differ from earlier ones in case alone.
+    private(set) var variants = NameVariants()
     /// Number of outputs that were added.
     private var added: UInt32 = 0
     /// Whether there are more outputs than can be remembered.
     private(set) var isOverfull = false
 
-    /// Maximum number of outputs, about 400 MB.
+    /// Maximum number of outputs, about 500 MB.
     static let limit = 10_000_000
 
     /// Adds an output. A later one of the same name replaces it.
@@ -57,6 +59,7 @@ struct OutputIndex: Sendable {
             return added
         }
         let (low, high) = OutcomeHistory.identity(of: Data(name.utf8))
+        variants.add(name)
         entries.append(
             Entry(
                 high: high,
@@ -84,6 +87,7 @@ struct OutputIndex: Sendable {
         }
         entries.removeLast(entries.count - kept)
         marks = Array(repeating: false, count: kept)
+        variants.seal()
     }
 
     var count: Int { entries.count }
@@ -107,6 +111,7 @@ struct OutputIndex: Sendable {
     /// - Returns: the earlier one; nil if no earlier run has made it.
     @discardableResult
     mutating func mark(_ name: String) -> Entry? {
+        variants.note(name)
         guard let position = position(of: name) else { return nil }
         marks[position] = true
         return entries[position]
@@ -114,6 +119,13 @@ struct OutputIndex: Sendable {
 
     /// Whether only an earlier run has made this output.
     func isOrphan(_ name: String) -> Bool { position(of: name).map { !marks[$0] } ?? false }
+
+    /// The output, if only an earlier run has made it and it was not returned before: a name may have several lines.
+    mutating func takeOrphan(_ name: String) -> Entry? {
+        guard let position = position(of: name), !marks[position] else { return nil }
+        marks[position] = true
+        return entries[position]
+    }
 
     /// The first 32 bits of hex digits, and never 0, which stands for none.
     private static func word(_ digits: String) -> UInt32 { max(UInt32(digits.prefix(8), radix: 16) ?? 1, 1) }
@@ -167,6 +179,18 @@ struct OutputRoot: Sendable {
 
     /// The name of the file to which a path leads; nil if it is elsewhere, or there is none. Asks the file system.
     func target(of path: String) -> String? { Self.real(path).flatMap { Self.name(of: $0, beneath: realPrefix) } }
+
+    /// Whether one of the other names leads to the same file, as the file system ignores case, or as it has several
+    /// names. Asks the file system. One that cannot be asked counts as the same: its file must not be lost.
+    func isSameFile(_ name: String, as others: [String]) -> Bool {
+        if others.isEmpty { return false }
+        var (file, other) = (stat(), stat())
+        guard lstat(prefix + name, &file) == 0 else { return errno != ENOENT && errno != ENOTDIR }
+        return others.contains { variant in
+            guard lstat(prefix + variant, &other) == 0 else { return errno != ENOENT && errno != ENOTDIR }
+            return other.st_ino == file.st_ino && other.st_dev == file.st_dev
+        }
+    }
 
     private static func name(of path: String, beneath prefix: String) -> String? {
         guard path.utf8.starts(with: prefix.utf8) else { return nil }

@@ -179,17 +179,17 @@ struct PlanComparison: Sendable {
             if known.fetch || isIdle { estimate.fetchSeconds = (cost.fetch * 1000).rounded() / 1000 }
             plan.estimate = estimate
         }
-        guard let earlier, root != nil, plan.ledger != nil || index.count > 0, !index.isOverfull, isComplete,
-            !lacksPaths
+        guard let earlier, let root, plan.ledger != nil || index.count > 0, !index.isOverfull,
+            !index.variants.isOverfull, isComplete, !lacksPaths
         else { return }
         (plan.orphaned, plan.orphanedBytes, plan.changed) = (0, 0, 0)
         try earlier.readOutputs { _, _, path in
-            guard let name = root?.name(of: path), index.isOrphan(name) else { return true }
-            // A name with several lines counts once.
-            let entry = index.mark(name)
+            guard let name = root.name(of: path), let entry = index.takeOrphan(name) else { return true }
             var info = stat()
-            guard lstat(path, &info) == 0 else { return true }
-            let isUnchanged = info.isRegular && entry?.hasSize(Int(info.st_size)) == true
+            guard lstat(path, &info) == 0, !root.isSameFile(name, as: index.variants.names(of: name)) else {
+                return true
+            }
+            let isUnchanged = info.isRegular && entry.hasSize(Int(info.st_size))
             let category = isUnchanged ? Plan.Category.orphaned : .changed
             plan.count(category, nil)
             if isUnchanged { plan.orphanedBytes = (plan.orphanedBytes ?? 0) + Int(info.st_size) }

@@ -78,9 +78,11 @@ final class ShardOutput: Sendable {
 
     /// Writes the samples of the jobs that are done, and returns when they are on the disk.
     ///
+    /// - Parameter shutdown: its second signal ends a wait for the cache.
     /// - Returns: the lines for the ledger. A job whose renditions the cache no longer has is failed there.
-    /// - Throws: `CLIError` if a shard cannot be written, or `RedisError` if the cache does not answer for a minute.
-    func store(_ lines: [Data], from cache: RedisDataCache) async throws -> [Data] {
+    /// - Throws: `CLIError` if a shard cannot be written, or 130 after the second signal, or `RedisError` if the cache
+    ///   does not answer for a minute.
+    func store(_ lines: [Data], from cache: RedisDataCache, unless shutdown: ShutdownSignal) async throws -> [Data] {
         var result = lines
         var open: [(index: Int, outcome: JobOutcome)] = []
         var bytes = 0
@@ -90,13 +92,13 @@ final class ShardOutput: Sendable {
             else { continue }
             let size = outcome.outputs.reduce(0) { $0 + $1.bytes }
             if bytes + size > Self.readLimit, !open.isEmpty {
-                try await store(open, &result, from: cache)
+                try await store(open, &result, from: cache, unless: shutdown)
                 (open, bytes) = ([], 0)
             }
             open.append((index, outcome))
             bytes += size
         }
-        if !open.isEmpty { try await store(open, &result, from: cache) }
+        if !open.isEmpty { try await store(open, &result, from: cache, unless: shutdown) }
         try await thread.run { try self.shards.withLock { try $0.commit() } }
         return result
     }
@@ -104,9 +106,11 @@ final class ShardOutput: Sendable {
     private func store(
         _ jobs: [(index: Int, outcome: JobOutcome)],
         _ lines: inout [Data],
-        from cache: RedisDataCache
+        from cache: RedisDataCache,
+        unless shutdown: ShutdownSignal
     ) async throws {
-        let data = try await data(of: jobs.flatMap { $0.outcome.outputs.map { $0.cacheKey ?? "" } }, from: cache)
+        let keys = jobs.flatMap { $0.outcome.outputs.map { $0.cacheKey ?? "" } }
+        let data = try await data(of: keys, from: cache, unless: shutdown)
         var position = 0
         for (index, outcome) in jobs {
             let found = data[position..<position + outcome.outputs.count]
@@ -126,8 +130,31 @@ final class ShardOutput: Sendable {
         }
     }
 
-    private func data(of keys: [String], from cache: RedisDataCache) async throws -> [Data?] {
-        let deadline = ContinuousClock.now + Self.patience
+    private func data(
+        of keys: [String],
+        from cache: RedisDataCache,
+        unless shutdown: ShutdownSignal
+    ) async throws -> [Data?] {
+        try await withThrowingTaskGroup(of: [Data?]?.self) { group in
+            group.addTask { try await Self.data(of: keys, from: cache) }
+            group.addTask {
+                await shutdown.wait(for: .abort)
+                return nil
+            }
+            // The read ends then, at the latest at the time limit of one command.
+            defer { group.cancelAll() }
+            if let data = try await group.next() ?? nil { return data }
+            guard shutdown.level == .abort else { throw CancellationError() }
+            throw CLIError(
+                code: 130,
+                message: "interrupted while the samples of jobs that are done were read from the cache: they are not "
+                    + "in the shards of \(path). The same command again adds them."
+            )
+        }
+    }
+
+    private static func data(of keys: [String], from cache: RedisDataCache) async throws -> [Data?] {
+        let deadline = ContinuousClock.now + patience
         var backoff = Backoff()
         return try await retrying(until: ContinuousClock.now >= deadline) { () async throws(RedisError) in
             try await cache.renditions(keys)

@@ -30,6 +30,12 @@ package struct CacheListing: Sendable {
         package var age: Double
         /// Seconds for which the entry is still fresh; negative since it is stale.
         package var freshFor: Double
+        /// Seconds for which the stale entry answers jobs while it is revalidated; nil if its origin did not allow
+        /// that.
+        package var staleWhileRevalidate: Double?
+        /// Seconds for which the stale entry answers jobs in place of an origin's error; nil if its origin did not
+        /// allow that.
+        package var staleIfError: Double?
         /// The validators of the original.
         package var etag: String?
         package var lastModified: String?
@@ -155,6 +161,8 @@ extension CacheListing.Entry {
         bytes = header.length
         age = metadata.currentAge(at: now)
         freshFor = freshUntil - now.timeIntervalSince1970
+        staleWhileRevalidate = metadata.staleWhileRevalidate
+        staleIfError = metadata.staleIfError
         etag = metadata.etag
         lastModified = metadata.lastModified
         self.server = server

@@ -27,6 +27,9 @@ package struct CachePurge: Sendable {
     private let queue: ShardedQueue
     private let logger: Logger
 
+    /// Maximum number of counted entries that are remembered, about 30 MB.
+    private static let countedLimit = 1_000_000
+
     /// - Parameters:
     ///   - caches: the servers of the cache, all of them.
     ///   - queue: the queue whose workers use the cache.
@@ -39,7 +42,8 @@ package struct CachePurge: Sendable {
     /// Deletes the selected entries in steps of bounded size, and publishes each deletion to near caches.
     ///
     /// - Parameters:
-    ///   - isDryRun: whether entries are only counted. Remembered failures are counted when they are deleted.
+    ///   - isDryRun: whether entries and remembered failures are only counted. Those that Redis returns twice, as it
+    ///     may while its table grows, count once if they are among the first million.
     ///   - progress: called after each step with the numbers so far.
     /// - Throws: after all other servers, the error of one that could not be changed.
     package func run(
@@ -48,24 +52,33 @@ package struct CachePurge: Sendable {
         progress: (Result) -> Void = { _ in }
     ) async throws(RedisError) -> Result {
         var result = Result()
-        // Deleted entries of a scan that began again are not found twice; those that are only counted may be.
-        var counted: Set<String> = []
+        // Deleted entries of a scan that began again are not found twice; those that are only counted may be. They are
+        // remembered by hashes, of which two are hardly ever equal.
+        var counted: Set<Int> = []
         if !isDryRun { try await purgeOriginals(of: selection, &result) }
         try await CacheListing(caches: caches).forEachPage { (cache, entries, count) async throws(RedisError) in
             result.scanned += count
             result.withoutSource += entries.count { $0.source == nil }
             var selected = entries.filter { selection.includes($0) }
             if isDryRun {
-                selected = selected.filter { counted.insert($0.key).inserted }
+                selected = selected.filter { entry in
+                    let hash = entry.key.hashValue
+                    if counted.count >= Self.countedLimit { return !counted.contains(hash) }
+                    return counted.insert(hash).inserted
+                }
             } else {
                 selected = try await purge(selected, at: cache, &result)
             }
             result.add(selected)
             progress(result)
         }
-        if !isDryRun, selection.hasOriginals {
+        if selection.hasOriginals {
             let failures = RememberedFailures(caches: caches, queue: queue)
-            result.failures += try await failures.forgetSources { selection.includes(source: $0) }
+            if isDryRun {
+                result.failures += try await failures.countSources { selection.includes(source: $0) }
+            } else {
+                result.failures += try await failures.forgetSources { selection.includes(source: $0) }
+            }
         }
         return result
     }

@@ -84,7 +84,8 @@ extension Explanation {
             guard replies.count == 4 else { throw JobQueue.unexpected("GET") }
             let fields = replies[2].array ?? []
             var item = Item(name: name, key: key.description, server: "\(redis.configuration)", entry: entry, next: "")
-            item.failure = RememberedFailure(replies[0]).map { failure in
+            let failure = RememberedFailure(replies[0])
+            item.failure = failure.map { failure in
                 Failure(
                     code: failure.error.code.rawValue,
                     message: failure.error.message,
@@ -99,7 +100,7 @@ extension Explanation {
                     hasWaiters: fields.last?.string == "1"
                 )
             }
-            item.next = Self.next(item)
+            item.next = Self.next(item, after: failure?.error)
             return item
         }
 
@@ -109,16 +110,34 @@ extension Explanation {
             return reply.buffer.map { Data($0.readableBytesView) }
         }
 
-        private static func next(_ item: Item) -> String {
+        /// - Parameter error: the remembered failure; nil if there is none.
+        static func next(_ item: Item, after error: ImagePipeline.Error?) -> String {
             let isOriginal = item.entry.map { $0.kind == .original } ?? item.key.hasPrefix("o")
             if let entry = item.entry, entry.freshFor > 0 { return "it is fresh and answers jobs" }
-            if let failure = item.failure { return "jobs fail as \(failure.code), without asking the origin" }
+            if let error {
+                let code = error.code.rawValue
+                if let directive = item.entry.flatMap({ servingDirective(of: $0, after: error) }) {
+                    return "it is stale and answers jobs in place of the failure \(code) (\(directive))"
+                }
+                return "jobs fail as \(code), without asking the origin"
+            }
             if let flight = item.flight { return "jobs wait for \(flight.owner)" }
             guard let entry = item.entry else { return isOriginal ? "it is fetched" : "it is rendered" }
             let hasValidator = entry.etag != nil || entry.lastModified != nil
             let way = hasValidator ? "the origin is asked whether it is still valid" : "it has no validator"
             let end = hasValidator ? "" : isOriginal ? " and is fetched again" : " and is rendered again"
             return "it is stale: \(way)\(end)"
+        }
+
+        /// The directive by which a stale entry answers jobs although a failure is remembered; nil if it does not. As
+        /// `InFlightLock` decides at a lookup.
+        private static func servingDirective(
+            of entry: CacheListing.Entry,
+            after error: ImagePipeline.Error
+        ) -> String? {
+            if entry.freshFor + (entry.staleWhileRevalidate ?? 0) > 0 { return "stale-while-revalidate" }
+            let isServed = error.isOriginFailure && entry.freshFor + (entry.staleIfError ?? 0) > 0
+            return isServed ? "stale-if-error" : nil
         }
     }
 

@@ -56,19 +56,28 @@ package struct RememberedFailures: Sendable {
     /// - Returns: the number of failures forgotten.
     func forgetSources(where isMeant: (String?) -> Bool) async throws(RedisError) -> Int { try await forget(isMeant) }
 
+    /// Counts the failures of some sources.
+    ///
     /// - Parameter isMeant: receives the source's URL without its query; nil for a source that has none.
+    func countSources(where isMeant: (String?) -> Bool) async throws(RedisError) -> Int {
+        try await forget(isMeant, isDryRun: true)
+    }
+
+    /// - Parameters:
+    ///   - isMeant: receives the source's URL without its query; nil for a source that has none.
+    ///   - isDryRun: whether failures are only counted.
     /// - Throws: after all other servers, the error of one that could not be changed.
-    private func forget(_ isMeant: (String?) -> Bool) async throws(RedisError) -> Int {
+    private func forget(_ isMeant: (String?) -> Bool, isDryRun: Bool = false) async throws(RedisError) -> Int {
         var (forgotten, failure): (Int, RedisError?) = (0, nil)
         for cache in caches {
             do throws(RedisError) {
-                forgotten += try await forget(at: cache, isMeant)
+                forgotten += try await forget(at: cache, isMeant, isDryRun)
             } catch {
                 failure = failure ?? error
             }
         }
         guard let failure else { return forgotten }
-        if caches.count == 1 { throw failure }
+        if caches.count == 1 || isDryRun { throw failure }
         throw RedisError(
             failure.code,
             "Not all servers of the cache could be changed (\(forgotten) failures were forgotten on the others): "
@@ -76,15 +85,21 @@ package struct RememberedFailures: Sendable {
         )
     }
 
-    private func forget(at cache: RedisClient, _ isMeant: (String?) -> Bool) async throws(RedisError) -> Int {
+    private func forget(
+        at cache: RedisClient,
+        _ isMeant: (String?) -> Bool,
+        _ isDryRun: Bool
+    ) async throws(RedisError) -> Int {
         var (forgotten, restarts) = (0, 0)
         while true {
             do throws(RedisError) {
-                try await forget(at: cache, isMeant, count: &forgotten)
+                try await forget(at: cache, isMeant, isDryRun, count: &forgotten)
                 return forgotten
             } catch {
                 guard error.endsScan, restarts < Self.maximumRestarts, !Task.isCancelled else { throw error }
                 restarts += 1
+                // The next scan finds them again.
+                if isDryRun { forgotten = 0 }
             }
         }
     }
@@ -93,6 +108,7 @@ package struct RememberedFailures: Sendable {
     private func forget(
         at cache: RedisClient,
         _ isMeant: (String?) -> Bool,
+        _ isDryRun: Bool,
         count forgotten: inout Int
     ) async throws(RedisError) {
         var cursor = "0"
@@ -109,7 +125,9 @@ package struct RememberedFailures: Sendable {
             let meant = zip(names, values).compactMap { name, value in
                 RememberedFailure(value).flatMap { isMeant($0.error.url) ? name : nil }
             }
-            if !meant.isEmpty {
+            if isDryRun {
+                forgotten += meant.count
+            } else if !meant.isEmpty {
                 // One command for each, because they are in different slots of a Redis Cluster.
                 let replies = try await cache.pipeline(meant.map { ["UNLINK", .string($0)] })
                 forgotten += replies.reduce(0) { $0 + ($1.int ?? 0) }

@@ -1,4 +1,5 @@
 internal import Foundation
+package import Logging
 internal import MegatonPipeline
 import Synchronization
 
@@ -33,9 +34,15 @@ package struct ObjectOutput: Sendable {
         let source: S3Location?
     }
 
-    /// The store's answers so far.
-    private final class Abilities: Sendable {
-        let knowsConditions = Atomic(true)
+    /// Buckets that are written to without conditions, as their store has answered that it knows none. At most the
+    /// allowed ones.
+    private final class UnconditionalBuckets: Sendable {
+        private let names = Mutex<Set<String>>([])
+
+        func contains(_ bucket: String) -> Bool { names.withLock { $0.contains(bucket) } }
+
+        /// - Returns: false if the bucket was known.
+        func insert(_ bucket: String) -> Bool { names.withLock { $0.insert(bucket).inserted } }
     }
 
     /// The end of a message about an object that is not allowed.
@@ -43,14 +50,20 @@ package struct ObjectOutput: Sendable {
 
     private let store: S3Store
     private let buckets: [OutputBucket]
-    private let abilities = Abilities()
+    /// Name of the store in messages.
+    private let endpoint: String
+    private let logger: Logger
+    private let unconditional = UnconditionalBuckets()
 
     /// Maximum number of writes of an object that other workers change meanwhile.
     private static let maximumAttempts = 3
 
-    package init(store: S3Store, buckets: [OutputBucket]) {
+    /// - Parameter endpoint: URL of the store, for messages.
+    package init(store: S3Store, buckets: [OutputBucket], endpoint: String, logger: Logger) {
         self.store = store
         self.buckets = buckets
+        self.endpoint = endpoint
+        self.logger = logger
     }
 
     /// Writes all of the objects, or none if one of them would replace an object that must stay.
@@ -110,14 +123,14 @@ package struct ObjectOutput: Sendable {
         )
         var condition = first
         for _ in 0..<Self.maximumAttempts {
-            let isConditional = condition != .always && abilities.knowsConditions.load(ordering: .relaxed)
+            let isConditional = condition != .always && !unconditional.contains(object.location.bucket)
             do throws(ImagePipeline.Error) {
                 try await store.write(new, if: isConditional ? condition : .always)
                 return true
             } catch {
                 if isConditional && error.status == 501 {
                     // The object was looked up right before, as on a file system that cannot exchange names.
-                    abilities.knowsConditions.store(false, ordering: .relaxed)
+                    writeWithoutConditions(to: object.location.bucket)
                     continue
                 }
                 // 404: the object has been deleted.
@@ -135,6 +148,17 @@ package struct ObjectOutput: Sendable {
             "\(object.location) cannot be written: others change it at the same time. Give each job an output of its "
                 + "own.",
             isRetryable: true
+        )
+    }
+
+    private func writeWithoutConditions(to bucket: String) {
+        guard unconditional.insert(bucket) else { return }
+        logger.warning(
+            """
+            the store does not know conditional writes (status 501); from now on, objects are written without them, \
+            so that workers that write the same object at the same time may overwrite each other's
+            """,
+            metadata: [LogKey.endpoint: "\(endpoint)", LogKey.bucket: "\(bucket)"]
         )
     }
 

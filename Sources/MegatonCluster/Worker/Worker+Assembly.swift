@@ -103,7 +103,7 @@ extension Worker {
     }
 
     /// Writes outputs to S3; nil if no bucket is allowed.
-    static func objectOutput(_ configuration: Configuration) -> ObjectOutput? {
+    static func objectOutput(_ configuration: Configuration, logger: Logger) -> ObjectOutput? {
         // Invalid names have been refused: see `Configuration.validationError`.
         let buckets = configuration.outputBuckets.compactMap { try? OutputBucket($0) }
         if buckets.isEmpty { return nil }
@@ -123,8 +123,8 @@ extension Worker {
         // 501: the store does not know the request's condition.
         retries.isRetryable = { ($0 as? ImagePipeline.Error)?.status != 501 && isRetryable($0) }
         retries.holdsBody = true
-        let store = S3Store(decorated: RetryingDataLoader(DataLoader(loader), retries))
-        return ObjectOutput(store: store, buckets: buckets)
+        let store = S3Store(DataLoader(loader), retries: retries)
+        return ObjectOutput(store: store, buckets: buckets, endpoint: configuration.s3.name, logger: logger)
     }
 
     /// Time limit of a request that writes 16 MiB, at 2 Mbit/s.

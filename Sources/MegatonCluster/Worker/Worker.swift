@@ -115,7 +115,7 @@ public final class Worker: Sendable {
                 credentials: configuration.credentials,
                 output: FileOutput(access: configuration.fileAccess, threads: files),
                 statistics: statistics,
-                objects: Self.objectOutput(configuration),
+                objects: Self.objectOutput(configuration, logger: logger),
                 failOn: configuration.failOn,
                 optionNames: configuration.optionNames,
                 isSourceShared: configuration.isSourceShared,

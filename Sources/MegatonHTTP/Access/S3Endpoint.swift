@@ -20,6 +20,11 @@ public struct S3Endpoint: Sendable, Hashable {
         self.usesPathStyle = usesPathStyle ?? (url != nil)
     }
 
+    /// URL of the store for messages, without a secret.
+    package var name: String { base?.redacted ?? region }
+
+    private var base: URL? { url ?? URL(string: "https://s3.\(region).amazonaws.com") }
+
     /// Checks that objects can be requested from the endpoint.
     ///
     /// - Throws: `.invalidURL` if its URL is invalid, has another scheme than http or https, a user or a query.
@@ -56,7 +61,6 @@ public struct S3Endpoint: Sendable, Hashable {
         name: String,
         _ complete: (inout URLComponents) -> Void
     ) throws(ImageError) -> URL {
-        let base = url ?? URL(string: "https://s3.\(region).amazonaws.com")
         guard let base, let parts = URLParts(base), ["http", "https"].contains(parts.scheme), !parts.hasUser,
             base.query() == nil, var components = URLComponents(url: base, resolvingAgainstBaseURL: true)
         else {

@@ -29,7 +29,12 @@ extension S3Store {
         request.describe(object)
         // Some stores refuse a POST without a length.
         request.setValue("0", forHTTPHeaderField: "Content-Length")
-        let text = String(decoding: try await loader.data(for: request, limit: Self.answerLimit).data, as: UTF8.self)
+        // A repetition after a lost answer is another upload: the first one stays, without parts.
+        let creation = request
+        let answer = try await repeating { () async throws(ImageError) in
+            try await loader.data(for: creation, limit: Self.answerLimit).data
+        }
+        let text = String(decoding: answer, as: UTF8.self)
         guard let id = text.firstMatch(of: /<UploadId>([^<&]+)<\/UploadId>/)?.1 else {
             throw Self.badAnswer(object.location, "an upload in parts")
         }
@@ -69,13 +74,54 @@ extension S3Store {
         request.setValue("application/xml", forHTTPHeaderField: "Content-Type")
         request.require(condition)
         request.httpBody = Data("<CompleteMultipartUpload>\(parts.joined())</CompleteMultipartUpload>".utf8)
-        let answer = try await loader.data(for: request, limit: Self.answerLimit).data
+        let completion = request
+        do throws(ImageError) {
+            try await repeating { () async throws(ImageError) in try await send(completion, at: object.location) }
+        } catch {
+            // The store has no such upload any more if it has completed it and its answer was lost.
+            guard S3Problem.code(of: error) == "NoSuchUpload" else { throw error }
+            if try await has(object) { return }
+            // Another attempt begins a new upload.
+            var failure = error
+            failure.isRetryable = true
+            throw failure
+        }
+    }
+
+    private func send(_ completion: URLRequest, at location: S3Location) async throws(ImageError) {
+        let answer = try await loader.data(for: completion, limit: Self.answerLimit).data
         // A store may find the error after it has sent the status 200.
-        guard String(decoding: answer, as: UTF8.self).contains("<CompleteMultipartUploadResult") else {
-            var error = Self.badAnswer(object.location, "the end of an upload in parts", isRetryable: true)
-            error.excerpt = S3Problem.excerpt(answer)
-            if S3Problem.code(of: error) == "PreconditionFailed" { error.status = 412 }
-            throw error
+        if String(decoding: answer, as: UTF8.self).contains("<CompleteMultipartUploadResult") { return }
+        var error = Self.badAnswer(location, "the end of an upload in parts", isRetryable: true)
+        error.excerpt = S3Problem.excerpt(answer)
+        switch S3Problem.code(of: error) {
+        case "PreconditionFailed": (error.status, error.isRetryable) = (412, false)
+        case "NoSuchUpload": error.isRetryable = false
+        default: break
+        }
+        throw error
+    }
+
+    /// Whether the store has exactly this object. Its SHA-256 must be known: size and type do not identify it.
+    private func has(_ object: Object) async throws(ImageError) -> Bool {
+        guard let sha256 = object.sha256, case .found(let found) = try await lookup(object.location) else {
+            return false
+        }
+        return found.sha256 == sha256 && (found.size ?? object.data.count) == object.data.count
+            && found.contentType == object.contentType && found.version == object.version
+    }
+
+    /// Repeats a POST after a failure that may pass, as often and as slowly as the loader repeats other requests: no
+    /// POST is repeated there, as it may not be idempotent.
+    private func repeating<Answer: Sendable>(
+        _ body: () async throws(ImageError) -> Answer
+    ) async throws(ImageError) -> Answer {
+        var number = 0
+        let cancellation = ImageError(.cancelled, "The upload was cancelled.")
+        return try await retrying(cancellation: cancellation, attempt: body) { error in
+            number += 1
+            if number >= retries.attempts { return nil }
+            return retries.wait(after: error, number, chance: .random(in: 0..<1))
         }
     }
 

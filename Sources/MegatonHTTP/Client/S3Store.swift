@@ -61,12 +61,24 @@ public struct S3Store: Sendable {
     }
 
     let loader: any DataLoading
+    /// Repetition of POST requests, which the loader does not repeat.
+    let retries: RetryingDataLoader.Policy
 
     /// - Parameter loader: its policy must have `s3` among its schemes.
-    public init(_ loader: DataLoader) { self.loader = loader }
+    public init(_ loader: DataLoader) {
+        self.loader = loader
+        var retries = RetryingDataLoader.Policy()
+        retries.attempts = 1
+        self.retries = retries
+    }
 
-    /// - Parameter loader: a decorator of a ``DataLoader`` whose policy has `s3` among its schemes.
-    package init(decorated loader: any DataLoading) { self.loader = loader }
+    /// - Parameters:
+    ///   - loader: its policy must have `s3` among its schemes.
+    ///   - retries: repetition of each request of a write.
+    package init(_ loader: DataLoader, retries: RetryingDataLoader.Policy) {
+        self.loader = RetryingDataLoader(loader, retries)
+        self.retries = retries
+    }
 
     /// Stores an object atomically and replaces an existing one.
     ///

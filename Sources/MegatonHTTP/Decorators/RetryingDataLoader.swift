@@ -93,7 +93,9 @@ public final class RetryingDataLoader: TimedDataLoading {
                 didCollect: { timings in attempt.body.withLock { $0.timings = timings } },
                 completion: { [self] error in
                     let body = attempt.body.withLock { $0 }
-                    if let error, number < limit, !body.isHandedOver, let wait = wait(after: error, number) {
+                    if let error, number < limit, !body.isHandedOver,
+                        let wait = policy.wait(after: error, number, chance: chance())
+                    {
                         relay.run { [self] in
                             do {
                                 try await clock.sleep(for: wait)
@@ -112,14 +114,20 @@ public final class RetryingDataLoader: TimedDataLoading {
             )
         }
     }
+}
 
+extension RetryingDataLoader.Policy {
     /// Wait before the next attempt; nil if the failure is final.
-    private func wait(after error: any Error, _ number: Int) -> Duration? {
-        guard policy.isRetryable(error) else { return nil }
-        let doubled = policy.delay * (1 << min(number - 1, 16))
-        let wait = min(doubled, policy.maximumDelay) * (0.5 + chance() / 2)
+    ///
+    /// - Parameters:
+    ///   - number: of the attempt that has failed, from 1.
+    ///   - chance: a random number in 0..<1 for the jitter.
+    func wait(after error: any Error, _ number: Int, chance: Double) -> Duration? {
+        guard isRetryable(error) else { return nil }
+        let doubled = delay * (1 << min(number - 1, 16))
+        let wait = min(doubled, maximumDelay) * (0.5 + chance / 2)
         guard let wanted = (error as? ImageError)?.retryAfter else { return wait }
-        guard wanted <= policy.maximumDelay.inSeconds else { return nil }
+        guard wanted <= maximumDelay.inSeconds else { return nil }
         return max(wait, .seconds(wanted))
     }
 }

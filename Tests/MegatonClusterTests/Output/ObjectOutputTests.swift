@@ -23,6 +23,12 @@ import Testing
             var objects: [String: Stored] = [:]
             /// Answers to writes, in the place of the usual ones.
             var failures: [OriginServer.Answer] = []
+            /// Answers to the ends of uploads in parts, in the place of the usual ones.
+            var endFailures: [OriginServer.Answer] = []
+            /// Upload in parts that has begun.
+            var upload: Stored?
+            /// Whether the answer to the next object that is stored is lost.
+            var losesAnswer = false
             /// An object that another worker stores right before the next write.
             var intruder: (path: String, object: Stored)?
             /// Whether the credential may not read.
@@ -37,8 +43,22 @@ import Testing
         var writes: Int { requests.count { !$0.hasPrefix("HEAD") } }
 
         func fail(_ status: Int, _ code: String) {
-            let body = Data("<Error><Code>\(code)</Code></Error>".utf8)
-            state.withLock { $0.failures.append(.init(status: status, body: body)) }
+            state.withLock { $0.failures.append(Self.error(status, code)) }
+        }
+
+        static func error(_ status: Int, _ code: String) -> OriginServer.Answer {
+            .init(status: status, body: Data("<Error><Code>\(code)</Code></Error>".utf8))
+        }
+
+        /// An answer during which the connection ends.
+        static let lost = OriginServer.Answer(body: Data("<".utf8), announcedLength: 100)
+
+        private static func stored(_ request: OriginServer.Request) -> Stored {
+            let names = ["content-type", "x-amz-meta-sha256", "x-amz-meta-megaton-version"]
+            return Stored(
+                fields: names.compactMap { name in request.headers[name].map { (name, $0) } },
+                size: request.headers["content-length"].flatMap { Int($0) } ?? 0
+            )
         }
 
         func put(_ path: String, type: String = "image/webp", tag: String = "\"0\"", version: String? = nil) {
@@ -65,9 +85,19 @@ import Testing
                 }
                 if query.hasPrefix("?partNumber") { state.onPart?() }
                 if !state.failures.isEmpty { return state.failures.removeFirst() }
-                if query == "?uploads=" { return .init(body: Data("<UploadId>u/1</UploadId>".utf8)) }
-                if query.hasPrefix("?partNumber") { return .init(headers: [("ETag", "\"e\"")]) }
+                if query == "?uploads=" {
+                    state.upload = Self.stored(request)
+                    return .init(body: Data("<UploadId>u/1</UploadId>".utf8))
+                }
+                if query.hasPrefix("?partNumber") {
+                    state.upload?.size += Self.stored(request).size
+                    return .init(headers: [("ETag", "\"e\"")])
+                }
                 if request.method == "DELETE" { return .init(status: 204) }
+                if request.method == "POST" {
+                    if !state.endFailures.isEmpty { return state.endFailures.removeFirst() }
+                    if state.upload == nil { return Self.error(404, "NoSuchUpload") }
+                }
                 return store(request, at: path, &state)
             }
         }
@@ -87,19 +117,29 @@ import Testing
             if absent == "*" && known != nil || tag != nil && tag != known {
                 return .init(status: 412, body: Data("<Error><Code>PreconditionFailed</Code></Error>".utf8))
             }
-            let names = ["content-type", "x-amz-meta-sha256", "x-amz-meta-megaton-version"]
-            let fields = names.compactMap { name in request.headers[name].map { (name, $0) } }
+            let object = request.method == "POST" ? state.upload : nil
+            let new = object ?? Self.stored(request)
+            if object != nil { state.upload = nil }
             state.objects[path] = Stored(
-                fields: fields + [("ETag", "\"\(state.requests.count)\"")],
-                size: request.headers["content-length"].flatMap { Int($0) } ?? 0
+                fields: new.fields + [("ETag", "\"\(state.requests.count)\"")],
+                size: new.size
             )
+            if state.losesAnswer {
+                state.losesAnswer = false
+                return Self.lost
+            }
             return .init(body: Data("<CompleteMultipartUploadResult/>".utf8))
         }
     }
 
-    private static func object(_ key: String, _ data: Data, fetched: Double? = nil) throws -> ObjectOutput.Object {
+    private static func object(
+        _ key: String,
+        _ data: Data,
+        in bucket: String = "thumbs",
+        fetched: Double? = nil
+    ) throws -> ObjectOutput.Object {
         ObjectOutput.Object(
-            location: try S3Location(bucket: "thumbs", key: key),
+            location: try S3Location(bucket: bucket, key: key),
             data: data,
             format: .webp,
             sha256: Checksum.sha256(data),
@@ -107,14 +147,28 @@ import Testing
         )
     }
 
-    private static func run(_ body: (ObjectOutput, Store) async throws -> Void) async throws {
+    /// - Parameter attempts: maximum number of attempts of each request.
+    private static func run(
+        attempts: Int = 1,
+        log: LogLines = LogLines(),
+        _ body: (ObjectOutput, Store) async throws -> Void
+    ) async throws {
         let store = Store()
         try await OriginServer.run(responding: { store.answer($0) }) { (origin) async throws in
             var configuration = DataLoader.Configuration()
             configuration.urlPolicy.schemes = ["s3"]
             configuration.s3 = S3Endpoint(url: origin.url(""))
             let buckets = [try OutputBucket("thumbs/a"), try OutputBucket("other")]
-            try await body(ObjectOutput(store: S3Store(DataLoader(configuration)), buckets: buckets), store)
+            var retries = RetryingDataLoader.Policy()
+            (retries.attempts, retries.delay, retries.holdsBody) = (attempts, .milliseconds(1), true)
+            let objects = S3Store(DataLoader(configuration), retries: retries)
+            let output = ObjectOutput(
+                store: objects,
+                buckets: buckets,
+                endpoint: configuration.s3.name,
+                logger: log.logger()
+            )
+            try await body(output, store)
         }
     }
 
@@ -195,13 +249,19 @@ import Testing
         }
     }
 
-    @Test func aStoreWithoutConditionsIsWrittenToWithoutThem() async throws {
-        try await Self.run { output, store in
+    @Test func aBucketWithoutConditionsIsWrittenToWithoutThem() async throws {
+        let log = LogLines()
+        try await Self.run(log: log) { output, store in
             store.fail(501, "NotImplemented")
             let objects = [try Self.object("a/1", Data("1".utf8)), try Self.object("a/2", Data("2".utf8))]
             try await output.write(objects, replacing: .images, source: nil)
             #expect(store.conditions == ["", ""] && store.writes == 3)
+            let other = try Self.object("a/1", Data("1".utf8), in: "other")
+            try await output.write([other], replacing: .images, source: nil)
+            #expect(store.conditions == ["", "", "*"], "the store of the other bucket may know them")
         }
+        #expect(log.warnings.count == 1, "\(log.all)")
+        #expect(log.warnings.first?.contains("s3.bucket=thumbs s3.endpoint=http://127.0.0.1:") == true, "\(log.all)")
     }
 
     @Test func anObjectThatCannotBeReadIsNotReplaced() async throws {
@@ -262,6 +322,64 @@ import Testing
                 store.requests == ["HEAD /thumbs/a/large", "POST /thumbs/a/large?uploads="] + parts
                     + ["POST /thumbs/a/large?\(id)"]
             )
+        }
+    }
+
+    private static let beginning = ["HEAD /thumbs/a/large", "POST /thumbs/a/large?uploads="]
+    private static let end = "POST /thumbs/a/large?uploadId=u%2F1"
+
+    private static func large(fetched: Double? = 1000) throws -> ObjectOutput.Object {
+        try object("a/large", Data(count: S3Store.singleLimit + 1), fetched: fetched)
+    }
+
+    @Test func theBeginningAndTheEndOfAnUploadAreRepeated() async throws {
+        try await Self.run(attempts: 3) { output, store in
+            store.fail(503, "SlowDown")
+            // The second error comes with the status 200.
+            let ends = [Store.error(500, "InternalError"), Store.error(200, "InternalError")]
+            store.state.withLock { state in
+                state.failures.append(Store.lost)
+                state.endFailures = ends
+            }
+            try await output.write([try Self.large()], replacing: .images, source: nil)
+            let requests = store.requests
+            #expect(Array(requests.prefix(4)) == Self.beginning + [Self.beginning[1], Self.beginning[1]])
+            #expect(Array(requests.suffix(3)) == [Self.end, Self.end, Self.end] && requests.count == 10, "\(requests)")
+        }
+    }
+
+    @Test func anUploadIsRepeatedAsOftenAsItsParts() async throws {
+        try await Self.run(attempts: 3) { output, store in
+            for _ in 0..<5 { store.fail(503, "SlowDown") }
+            let error = await #expect(throws: ImagePipeline.Error.self) {
+                try await output.write([try Self.large()], replacing: .images, source: nil)
+            }
+            #expect(error?.isRetryable == true && store.writes == 3, "\(store.requests)")
+        }
+    }
+
+    /// The store has completed the upload, and so knows it no longer when the request is repeated.
+    @Test func anUploadWhoseLastAnswerIsLostIsLookedUp() async throws {
+        try await Self.run(attempts: 3) { output, store in
+            store.state.withLock { $0.losesAnswer = true }
+            #expect(try await output.write([try Self.large()], replacing: .images, source: nil).isEmpty)
+            #expect(Array(store.requests.suffix(3)) == [Self.end, Self.end, Self.beginning[0]], "\(store.requests)")
+            #expect(store.conditions == ["*"] && !store.requests.contains { $0.hasPrefix("DELETE") })
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func anUploadThatIsGoneIsLeftToALaterAttempt(_ hasOther: Bool) async throws {
+        try await Self.run(attempts: 3) { output, store in
+            // Without a condition, a missing upload is not one that others have changed.
+            let large = try Self.large(fetched: nil)
+            if hasOther { store.put("/thumbs/a/large") }
+            store.state.withLock { $0.endFailures = [Store.error(404, "NoSuchUpload")] }
+            let error = await #expect(throws: ImagePipeline.Error.self) {
+                try await output.write([large], replacing: .all, source: nil)
+            }
+            #expect(error?.isRetryable == true && error?.message.contains("NoSuchUpload") == true)
+            #expect(store.requests.last?.hasPrefix("DELETE") == true, "\(store.requests)")
         }
     }
 

@@ -346,6 +346,9 @@ import Testing
                 [try await lifetimes(client).count, try await client.send(["HLEN", key]).int ?? -1]
             }
             try await set()
+            let counted = try await failures.countSources { $0?.hasSuffix("/a") == true }
+            #expect(counted == 2)
+            #expect(try await left() == [3, 3], "they were only counted")
             let url = try #require(URL(string: "http://user:password@127.0.0.1:\(port)/a?y=2"))
             #expect(try await failures.forget(urls: [url], hosts: []) == 2)
             #expect(try await left() == [1, 3])

@@ -1,4 +1,5 @@
 import Foundation
+import MegatonRedis
 import MegatonTestSupport
 import Testing
 
@@ -48,7 +49,10 @@ import Testing
     private func withCache(_ body: (Fixture) async throws -> Void) async throws {
         let image = TestImage.quarters(width: 64, height: 64)
         try await OriginServer.run(
-            answer: { _ in .image(image, headers: [("ETag", "\"1\""), ("Cache-Control", "max-age=86400")]) }
+            answer: { path in
+                if path.hasPrefix("/missing") { return .init(status: 404) }
+                return .image(image, headers: [("ETag", "\"1\""), ("Cache-Control", "max-age=86400")])
+            }
         ) { (origin) async throws in
             try await RedisServerProcess.run { (server) async throws in
                 let coordinator = try ProgramUnderTest.megaton(["coordinator", "--redis", server.url])
@@ -97,6 +101,31 @@ import Testing
         }
     }
 
+    /// Fault: a purge that found no entry forgot the failures of the host, and did not ask.
+    @Test func failuresAreForgottenOnlyAfterAQuestion() async throws {
+        try await withCache { cache in
+            let missing = cache.origin.url("/missing/x.png").absoluteString
+            #expect(try await cache.megaton(["submit", missing, "--wait"]).code == 2)
+            let selection = ["--prefix", cache.origin.url("/missing/").absoluteString]
+            let purge = ["cache", "purge", "--redis", cache.server.url]
+            let home = try RunTests.Home()
+            let terminal = try TestTerminal()
+            terminal.type("n")
+            let refused = try await terminal.megaton(purge + selection, home)
+            let question = terminal.text
+            #expect(refused.code == 1, "\(refused.output)")
+            #expect(question.contains("from the cache, and forget "), "\(question)")
+            let dry = try await cache.purge(selection + ["--dry-run"])
+            let failures = try #require(dry["failures"] as? Int)
+            #expect(failures > 0 && dry["originals"] as? Int == 0, "they are still there")
+            let done = try await cache.purge(selection + ["--yes"])
+            #expect(done["failures"] as? Int == failures)
+            let empty = try await terminal.megaton(purge + selection, home)
+            let text = terminal.text
+            #expect(empty.code == 1 && empty.output.hasPrefix("0 originals") && !text.contains("[y/N]"), "\(text)")
+        }
+    }
+
     @Test func entriesAreShownWithTheirSources() async throws {
         try await withCache { cache in
             let url = cache.origin.url("/a/1.png").absoluteString
@@ -117,6 +146,34 @@ import Testing
             #expect(none.code == 1 && none.errors.contains("no entry"), "\(none.errors)")
             let table = try await cache.megaton(["cache", "top"])
             #expect(table.code == 0 && table.output.contains("rendition small 16x16"), "\(table.output)")
+        }
+    }
+
+    /// The copies of one entry stand for those of a source with many queries.
+    @Test func moreEntriesThanAreShownAreMentioned() async throws {
+        try await withCache { cache in
+            let client = cache.server.client()
+            defer { client.close() }
+            let script = """
+                local name
+                for _, key in ipairs(redis.call('KEYS', 'megaton:o:{*')) do
+                  if string.find(redis.call('HGET', key, 'm') or '', '1.png', 1, true) then name = key end
+                end
+                for i = 1, tonumber(ARGV[1]) do
+                  redis.pcall('COPY', name, 'megaton:o:{' .. string.format('%064d', i) .. '}')
+                end
+                return 1
+                """
+            let url = cache.origin.url("/a/1.png").absoluteString
+            // With the original and its two renditions there are as many as are shown.
+            try await client.send(["EVAL", .string(script), "0", "9997"])
+            let all = try await cache.megaton(["cache", "show", url, "--json"])
+            #expect(all.code == 0 && all.output.split(separator: "\n").count == 10_000, "\(all.errors)")
+            #expect(!all.errors.contains("more exist"), "\(all.errors)")
+            try await client.send(["EVAL", .string(script), "0", "9998"])
+            let some = try await cache.megaton(["cache", "show", url, "--json"])
+            #expect(some.code == 0 && some.output.split(separator: "\n").count == 10_000)
+            #expect(some.errors.contains("the 10000 largest entries are shown, and more exist"), "\(some.errors)")
         }
     }
 

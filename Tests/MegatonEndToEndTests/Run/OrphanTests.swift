@@ -99,6 +99,21 @@ import Testing
         #expect(try home.summary(ending)["orphans_deleted"] as? Int == 0)
     }
 
+    /// Fault: on a file system that ignores case, the earlier name of an output led to the file that the run had just
+    /// made. A hard link does the same here: equal bytes are not written again, so that it stays.
+    @Test func anOutputUnderAnotherCaseIsKept() async throws {
+        let home = try await home()
+        for (old, new) in [("a", "A"), ("b", "B")] {
+            try #require(rename("\(home.directory.path)/in/\(old).png", "\(home.directory.path)/in/\(new).png") == 0)
+        }
+        try #require(link("\(home.output)/b-256x256.jpg", "\(home.output)/B-256x256.jpg") == 0)
+        #expect(try await orphans(home) == 1)
+        let ending = try await home.run(Self.deletion + ["--yes"])
+        #expect(try home.summary(ending)["orphans_deleted"] as? Int == 1, "\(ending.errors)")
+        #expect(exists("b-256x256.jpg", in: home) && exists("B-256x256.jpg", in: home))
+        #expect(exists("A-256x256.jpg", in: home) && !exists("a-256x256.jpg", in: home), "a file of its own")
+    }
+
     @Test func incompleteInputsKeepAll() async throws {
         let home = try await home()
         try remove("b.png", in: home)

@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 import MegatonPipeline
 import MegatonTestSupport
 import Testing
@@ -48,6 +49,38 @@ import Testing
         #expect(unknown == nil && !index.isOrphan("dir/100.jpg"))
     }
 
+    private static let variants: [(String, String, Bool)] = [
+        ("A.jpg", "a.jpg", true), ("Sub/x.JPG", "sub/X.jpg", true), ("É.jpg", "e\u{301}.jpg", true),
+        ("Straße.jpg", "STRASSE.jpg", true), ("σ.jpg", "ς.jpg", true), ("a\u{ad}b.jpg", "AB.jpg", true),
+        ("a.jpg", "a.jpg", false), ("a.jpg", "b.jpg", false), ("é.jpg", "e.jpg", false),
+    ]
+
+    @Test(arguments: variants)
+    func aPresentOutputMayBeAVariantOfAnEarlierOne(_ earlier: String, _ present: String, _ isVariant: Bool) throws {
+        var index = OutputIndex()
+        let line = try line()
+        for name in [earlier, "other.jpg", earlier] { index.add(name, line.outputs[0], of: line) }
+        index.seal()
+        for name in ["Other.jpg", present, present] { index.mark(name) }
+        #expect(index.variants.names(of: earlier).map { Array($0.utf8) } == (isVariant ? [Array(present.utf8)] : []))
+        #expect(index.variants.names(of: "other.jpg") == ["Other.jpg"] && !index.variants.isOverfull)
+        let (orphan, again) = (index.takeOrphan("other.jpg"), index.takeOrphan("other.jpg"))
+        #expect(orphan != nil && again == nil, "each counts once")
+    }
+
+    /// A hard link in the place of a file system that ignores case.
+    @Test func aFileUnderTwoNamesIsOneFile() throws {
+        let directory = try TestDirectory()
+        try directory.write(Data("image".utf8), to: "A.jpg")
+        try directory.write(Data("image".utf8), to: "B.jpg")
+        try #require(link(directory.path + "/A.jpg", directory.path + "/a.jpg") == 0)
+        let root = OutputRoot(directory.path)
+        #expect(root.isSameFile("A.jpg", as: ["x.jpg", "a.jpg"]))
+        #expect(!root.isSameFile("B.jpg", as: ["a.jpg", "b.jpg"]) && !root.isSameFile("A.jpg", as: []))
+        #expect(!root.isSameFile("x.jpg", as: ["a.jpg"]), "there is no file to lose")
+        #expect(!root.isSameFile("B.jpg", as: ["B.jpg/b.jpg"]), "a file is no directory")
+    }
+
     private static let names: [(String, String?)] = [
         ("/out/a.jpg", "a.jpg"), ("/out//b/./c.jpg", "b/c.jpg"), ("/out", nil), ("/outer/a.jpg", nil),
         ("/out/../etc/a.jpg", nil), ("/a.jpg", nil), ("/out/", nil), ("/out/\u{301}a.jpg", "\u{301}a.jpg"),
@@ -69,6 +102,34 @@ import Testing
             names.append(root.names(of: path))
         }
         #expect(names == [["link/a.jpg", "real/a.jpg"], ["real/a.jpg"], ["away/a.jpg"], []])
+    }
+
+    /// The first reading asks three times, once for each line, and the second one, which saves them, as often.
+    @Test(arguments: [1, 3, 4, 6])
+    func aSignalEndsTheReadingOfALedger(_ stop: Int) throws {
+        let directory = try TestDirectory()
+        let lines = (0..<2).map { number in
+            #"{"source":"file:///in/\#(number).png","status":"done","outputs":[{"name":"s","format":"jpeg","bytes":1,"#
+                + #""sha256":"0a","from":"render","path":"\#(directory.path)/out/\#(number).jpg"}]}"# + "\n"
+        }
+        // A line of a failed job has no output.
+        let failed = #"{"source":"file:///in/x.png","status":"failed","outputs":[]}"# + "\n"
+        let text = [lines[0], failed, lines[1]].joined()
+        let ledger = try directory.write(Data(text.utf8), to: "ledger.jsonl")
+        let before = directory.files
+        func finder() -> OrphanFinder {
+            OrphanFinder(EarlierLedger(ledger: ledger), output: directory.path + "/out", others: [])
+        }
+        var asked = 0
+        let error = #expect(throws: CLIError.self) {
+            try finder().prepare {
+                asked += 1
+                return asked >= stop
+            }
+        }
+        #expect(error?.code == 130 && asked == stop && directory.files == before)
+        try finder().prepare { false }
+        #expect(directory.files.contains("ledger.jsonl.earlier"))
     }
 
     @Test func figuresAreMeans() throws {

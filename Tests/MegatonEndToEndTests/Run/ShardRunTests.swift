@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 import MegatonTestSupport
 import Testing
 
@@ -86,6 +87,35 @@ import Testing
         let done = lines.filter { $0.status == .done }.compactMap(\.id)
         #expect(done.count == count && Set(done) == Set(samples.map(\.id)), "each sample has one line")
         #expect(!shards.files.contains { $0.hasSuffix(".partial") })
+    }
+
+    /// Fault: the second Ctrl-C had no effect while the cache did not answer, for a minute.
+    @Test(.timeLimit(.minutes(1))) func theSecondSignalEndsTheWaitForTheCache() async throws {
+        let directory = try TestDirectory()
+        let path = directory.path + "/ledger.jsonl"
+        let ledger = try await Ledger.open(path, isDurable: true, isContinued: true) { false }
+        defer { ledger.close() }
+        let limits = TarShards.Limits(size: 1 << 20, count: 10)
+        let output = try await ShardOutput.open(directory.path, limits: limits, renditions: "r", ledger: ledger)
+        defer { output.close() }
+        let cache = try RedisDataCache(redis: "redis://127.0.0.1:1")
+        defer { cache.close() }
+        let digest = String(repeating: "0", count: 64)
+        let line = Data(
+            (#"{"attempts":1,"id":"x","outputs":[{"bytes":1,"cacheKey":"\#(digest)","format":"jpeg","from":"render","#
+                + #""height":1,"name":"s","sha256":"\#(digest)","width":1}],"seconds":0,"#
+                + #""source":"https://example.org/a.jpg","status":"done"}"#).utf8
+        )
+        let shutdown = ShutdownSignal()
+        async let stored = output.store([line], from: cache, unless: shutdown)
+        for level in [ShutdownSignal.Level.drain, .abort] { shutdown.raise(to: level) }
+        do {
+            let lines = try await stored
+            Issue.record("the cache has answered: \(lines)")
+        } catch {
+            let error = try #require(error as? CLIError)
+            #expect(error.code == 130 && error.message.contains("The same command again"), "\(error)")
+        }
     }
 
     @Test func ownIDsAndRepeatedInputsAreSamplesOfOneName() async throws {
