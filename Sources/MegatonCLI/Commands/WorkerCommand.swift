@@ -21,9 +21,6 @@ struct WorkerCommand: AsyncParsableCommand {
     @OptionGroup var log: LogOptions
     @OptionGroup var start: StartOptions
 
-    @Option(name: .long, help: "Number of concurrent jobs; most of them wait for an origin.")
-    var concurrency = 16
-
     @Option(name: .customLong("render-threads"), help: "Number of render threads; the number of processors by default.")
     var renderThreads: Int?
 
@@ -75,7 +72,6 @@ struct WorkerCommand: AsyncParsableCommand {
         if Rendition.FailOn(rawValue: failOn) == nil {
             throw ValidationError("--fail-on must be none, truncated, error or warning, not \"\(failOn)\".")
         }
-        try OptionRange.check("--concurrency", concurrency, 1...1024)
         try OptionRange.check("--render-threads", renderThreads, 1...1024)
         try OptionRange.check("--lease", lease, 1...3600, " seconds")
         if let renewInterval, !(0.1...lease / 3 + 0.001).contains(renewInterval) {
@@ -100,7 +96,7 @@ struct WorkerCommand: AsyncParsableCommand {
                 configuration.furtherControls = Array(controls.dropFirst())
                 configuration.caches = try redis.caches()
                 configuration.keys = redis.keys
-                configuration.concurrency = concurrency
+                if let concurrency = worker.concurrency { configuration.concurrency = concurrency }
                 configuration.renderConcurrency = renderThreads
                 configuration.lease = .seconds(lease)
                 configuration.renewInterval = .seconds(renewInterval ?? lease / 3)

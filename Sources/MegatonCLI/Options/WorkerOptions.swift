@@ -118,6 +118,16 @@ struct WorkerOptions: ParsableArguments {
     var watermarks: String?
 
     @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Number of concurrent jobs of each worker; most of them wait for an origin. By default 64 in a run, 16 in "
+                + "a worker.",
+            valueName: "number"
+        )
+    )
+    var concurrency: Int?
+
+    @Option(
         name: .customLong("host-concurrency"),
         help: "Maximum number of concurrent requests of the whole cluster to one host."
     )
@@ -173,6 +183,7 @@ struct WorkerOptions: ParsableArguments {
     mutating func validate() throws {
         if watermarks?.isEmpty == true { throw ValidationError("--watermarks is empty; it must name a directory.") }
         try OptionRange.check("--memory", memory, 1...1_048_576, " MiB")
+        try OptionRange.check("--concurrency", concurrency, 1...1024)
         try OptionRange.check("--host-concurrency", hostConcurrency, 1...100_000)
         try OptionRange.check("--host-patience", hostPatience, 0...86_400, " s")
         try OptionRange.check("--host-rate", hostRate, 0.001...1e6, " a second")
@@ -359,7 +370,8 @@ struct WorkerOptions: ParsableArguments {
             ("--cache-policy", cachePolicy != usual.cachePolicy),
             ("--local-cache", localCache != nil), ("--local-cache-size", localCacheSize != usual.localCacheSize),
             ("--heuristic-lifetime", heuristicLifetime != usual.heuristicLifetime),
-            ("--engine", engine != usual.engine), ("--host-concurrency", hostConcurrency != usual.hostConcurrency),
+            ("--engine", engine != usual.engine), ("--concurrency", concurrency != nil),
+            ("--host-concurrency", hostConcurrency != usual.hostConcurrency),
             ("--host-rate", hostRate != nil), ("--host-patience", hostPatience != usual.hostPatience),
             ("--max-wait", maxWait != nil),
             ("--fetch-timeout", fetchTimeout != usual.fetchTimeout),
@@ -374,6 +386,9 @@ struct WorkerOptions: ParsableArguments {
     /// Limit of a wait, seconds: an operator may be waiting for the run.
     private static let longestWaitOfRun = 120.0
 
+    /// Number of jobs of a worker of a run, whose sources may be on many slow hosts, and which no other work shares.
+    private static let concurrencyOfRun = 64
+
     /// The same options for each of `workers` processes. They share the memory: without a number, each gets its
     /// fraction of the default, but at least 512 MiB, so that one large image fits.
     func arguments(workers: Int) -> [String] {
@@ -383,7 +398,9 @@ struct WorkerOptions: ParsableArguments {
         arguments += ["--memory", String(share)]
         arguments += access.arguments + allowType.flatMap { ["--allow-type", $0] }
         if let watermarks { arguments += ["--watermarks", FileNames.absolutePath(watermarks)] }
-        arguments += ["--cache-policy", cachePolicy, "--engine", engine, "--host-concurrency", String(hostConcurrency)]
+        arguments += ["--cache-policy", cachePolicy, "--engine", engine]
+        arguments += ["--concurrency", String(concurrency ?? Self.concurrencyOfRun)]
+        arguments += ["--host-concurrency", String(hostConcurrency)]
         if let hostRate { arguments += ["--host-rate", String(hostRate)] }
         arguments += ["--host-patience", String(hostPatience)]
         arguments += ["--max-wait", String(maxWait ?? Self.longestWaitOfRun), "--fetch-timeout", String(fetchTimeout)]

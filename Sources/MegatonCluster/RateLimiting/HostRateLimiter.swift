@@ -107,7 +107,7 @@ package final class HostRateLimiter: FetchLimiting {
             let arguments: [RedisArgument] = [
                 .string(host), .string(token), .string(String(limits.rate ?? 0)), .int(burst),
                 .int(limits.concurrency), .int(limits.failureThreshold), .int(Self.permitLifetime.wholeMilliseconds),
-                othersWait() ? "1" : "0",
+                othersWait() ? "1" : "0", .int(limits.firstConcurrency),
             ]
             // The same round trip releases the permits that this process no longer uses.
             let replies = try await redis.run(
@@ -162,11 +162,12 @@ package final class HostRateLimiter: FetchLimiting {
             // A short outage costs no attempt. The jobs of a host that stays away fail, or they would never end.
             let down = Double(fields.dropFirst(3).first?.int ?? 0) / 1000
             let hasAnswered = fields.dropFirst(4).first?.int != 0
+            let failures = limits.failureThreshold(ofHostThatAnswered: hasAnswered)
             let isGivenUp = down > limits.patience(ofHostThatAnswered: hasAnswered).inSeconds
             var error = ImagePipeline.Error(
                 isGivenUp ? .unreachable : .throttled,
                 "The circuit breaker of host \(host) has been open for \(Self.seconds(down)) s, after at least "
-                    + "\(limits.failureThreshold) consecutive failures; the next probe is in \(Self.seconds(wait)) s.",
+                    + "\(failures) consecutive failures; the next probe is in \(Self.seconds(wait)) s.",
                 retryAfter: wait
             )
             error.hostTurn = HostTurn(host: host, wait: wait, interval: interval, isGivenUp: isGivenUp)
@@ -295,6 +296,7 @@ package final class HostRateLimiter: FetchLimiting {
             case nil: (Self.earlier, .zero)
             case .answered: ("answered", .zero)
             case .failed: ("failed", .zero)
+            case .absent: ("absent", .zero)
             case .some(.none): ("none", .zero)
             case .throttled(let seconds):
                 ("throttled", min(seconds.map { .seconds($0) } ?? Self.defaultPause, Self.longestPause))
@@ -342,7 +344,7 @@ package final class HostRateLimiter: FetchLimiting {
                 .string(permit.host), .string(permit.token ?? ""), word, .int(pause.wholeMilliseconds),
                 .int(limits.failureThreshold), .int(limits.openInterval.wholeMilliseconds),
                 .int(limits.maximumOpenInterval.wholeMilliseconds), .int(Int(took.inSeconds * 1_000_000)), .int(path),
-                .int(limits.concurrency),
+                .int(limits.concurrency), .int(limits.firstConcurrency),
             ]
         )
     }
@@ -410,6 +412,9 @@ package final class HostRateLimiter: FetchLimiting {
 public struct HostLimits: Sendable, Equatable {
     /// Maximum number of concurrent requests, 1 or more.
     public var concurrency = 64
+    /// Maximum number of concurrent requests to a host before its first answer, 1 or more. As many failures then open its
+    /// circuit breaker, if these are fewer than `failureThreshold`.
+    public var firstConcurrency = 4
     /// Maximum number of requests per second; nil sets no limit.
     public var rate: Double?
     /// Number of requests that may be sent at once after an idle time, if there is a rate; at most one second's worth.
@@ -427,6 +432,10 @@ public struct HostLimits: Sendable, Equatable {
 
     /// Creates the default limits.
     public init() {}
+
+    func failureThreshold(ofHostThatAnswered hasAnswered: Bool) -> Int {
+        hasAnswered ? failureThreshold : min(failureThreshold, firstConcurrency)
+    }
 
     func patience(ofHostThatAnswered hasAnswered: Bool) -> Duration { hasAnswered ? patience : patience / 6 }
 }

@@ -30,8 +30,10 @@ package enum OriginOutcome: Sendable, Equatable {
     case answered
     /// 429 or 503: the host asks for a pause, of this many seconds if it says so (RFC 9110 section 10.2.3, RFC 6585).
     case throttled(seconds: Double?)
-    /// No connection, no complete response in time, or another 5xx.
+    /// An unusable or incomplete response, or another 5xx.
     case failed
+    /// No connection, or no complete response in time.
+    case absent
     /// Nothing is known: the request was cancelled, or never sent.
     case none
 }
@@ -41,9 +43,8 @@ extension OriginOutcome {
     package init(_ error: ImageError) {
         switch (error.code, error.status) {
         // Regardless of the status.
-        case (.unreachable, _), (.tls, _), (.timedOut, _), (.connectTimedOut, _), (.tooSlow, _), (.incompleteBody, _),
-            (.badResponse, _):
-            self = .failed
+        case (.unreachable, _), (.tls, _), (.timedOut, _), (.connectTimedOut, _), (.tooSlow, _): self = .absent
+        case (.incompleteBody, _), (.badResponse, _): self = .failed
         // Caused by the loader, not by the host.
         case (.dataLoadingFailed, _), (.cancelled, _): self = .none
         case (_, 429), (_, 503): self = .throttled(seconds: error.retryAfter)

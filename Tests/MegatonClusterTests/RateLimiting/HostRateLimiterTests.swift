@@ -226,39 +226,65 @@ import Testing
     }
 
     /// Fault: the last jobs of a run with a dead host waited for four probes of it, more than a minute.
-    @Test(arguments: [false, true]) func aHostThatNeverAnsweredIsGivenUpSooner(answers: Bool) async throws {
+    @Test(arguments: [OriginOutcome.none, .answered, .failed, .throttled(seconds: nil)])
+    func aHostThatNeverAnsweredIsGivenUpSooner(first: OriginOutcome) async throws {
         var limits = HostLimits()
-        (limits.failureThreshold, limits.patience) = (2, .seconds(60))
+        (limits.failureThreshold, limits.firstConcurrency, limits.patience) = (3, 2, .seconds(60))
         try await run(limits) { limiter, fixture in
-            if answers { await limiter.release(try await limiter.acquire(for: url), outcome: .answered) }
-            for _ in 0..<2 { await limiter.release(try await limiter.acquire(for: url), outcome: .failed) }
-            #expect(await refusal(limiter)?.hostTurn?.isGivenUp == false, "a short outage costs nothing")
-            let now = try await fixture.queue.now()
-            try await set(1, String(Int(now - 15_000)), fixture)
+            await limiter.release(try await limiter.acquire(for: url), outcome: first)
+            let answers = first != .none
+            let failures = first == .failed || !answers ? 2 : 3
+            for _ in 0..<failures { await limiter.release(try await limiter.acquire(for: url), outcome: .absent) }
+            let refused = try #require(await refusal(limiter))
+            #expect(refused.hostTurn?.isGivenUp == false, "a short outage costs nothing")
+            #expect(refused.message.contains("\(answers ? 3 : 2) consecutive failures"), "\(refused.message)")
+            try await set(1, ago: .seconds(15), fixture)
             #expect(await refusal(limiter)?.hostTurn?.isGivenUp == !answers)
-            try await set(1, String(Int(now - 90_000)), fixture)
+            try await set(1, ago: .seconds(90), fixture)
             #expect(await refusal(limiter)?.hostTurn?.isGivenUp == true)
         }
+    }
+
+    /// Changes one of the times of the host's state.
+    private func set(_ index: Int, ago: Duration, _ fixture: QueueFixture) async throws {
+        let now = try await fixture.queue.now()
+        try await set(index, String(Int(now) - ago.wholeMilliseconds), fixture)
     }
 
     @Test func aHostOfAnEarlierVersionMayHaveAnswered() async throws {
         var limits = HostLimits()
         limits.failureThreshold = 2
         try await run(limits) { limiter, fixture in
-            for _ in 0..<2 { await limiter.release(try await limiter.acquire(for: url), outcome: .failed) }
-            try await set(1, String(Int(try await fixture.queue.now() - 15_000)), fixture)
+            for _ in 0..<2 { await limiter.release(try await limiter.acquire(for: url), outcome: .absent) }
+            try await set(1, ago: .seconds(15), fixture)
+            #expect(await refusal(limiter)?.hostTurn?.isGivenUp == true)
             let (rate, field) = (RedisArgument.string(fixture.keys.rate), RedisArgument.string(host))
             let state = try #require(try await fixture.redis.send(["HGET", rate, field]).string)
             let numbers = state.split(separator: " ")
             #expect(numbers.count == 12)
-            try await fixture.redis.send(["HSET", rate, field, .string(numbers.dropLast().joined(separator: " "))])
+            let earlier = numbers.dropLast().joined(separator: " ")
+            try await fixture.redis.send(["HSET", rate, field, .string(earlier)])
             #expect(await refusal(limiter)?.hostTurn?.isGivenUp == false)
+        }
+    }
+
+    /// Fault: a host that accepts connections and never answers occupied all places of a run.
+    @Test func aHostGetsFewRequestsBeforeItsFirstAnswer() async throws {
+        var limits = HostLimits()
+        (limits.concurrency, limits.firstConcurrency) = (5, 2)
+        try await run(limits) { limiter, _ in
+            let permits = [try await limiter.acquire(for: url), try await limiter.acquire(for: url)]
+            let refused = try #require(await refusal(limiter))
+            #expect(refused.code == .throttled && (refused.hostTurn?.wait ?? 0) >= 0.9, "no answer is near")
+            await limiter.release(permits[0], outcome: .answered)
+            for _ in 0..<4 { #expect(await refusal(limiter) == nil) }
+            #expect(await refusal(limiter)?.code == .throttled, "five with the one that is left")
         }
     }
 
     @Test func failuresInFlightWhenTheCircuitOpenedDoNotCount() async throws {
         var limits = HostLimits()
-        limits.failureThreshold = 2
+        (limits.failureThreshold, limits.firstConcurrency) = (2, 10)
         try await run(limits) { (limiter, _) async throws in
             var permits: [FetchPermit] = []
             for _ in 0..<10 { permits.append(try await limiter.acquire(for: url)) }
@@ -423,7 +449,7 @@ import Testing
         #expect(outcome(.httpStatus, 503) == .throttled(seconds: nil))
         #expect(outcome(.httpStatus, 500) == .failed)
         #expect(outcome(.notFound, 404) == .answered)
-        #expect(outcome(.unreachable) == .failed && outcome(.timedOut) == .failed)
+        #expect(outcome(.unreachable) == .absent && outcome(.timedOut) == .absent)
         #expect(outcome(.cancelled) == .none && outcome(.forbidden) == .none)
     }
 }

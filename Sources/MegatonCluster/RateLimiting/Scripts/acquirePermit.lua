@@ -3,8 +3,9 @@
 --
 -- KEYS 1 rate · 2 fetching:<host>
 -- ARGV 1 host · 2 token · 3 requests per second, 0 for no limit · 4 burst · 5 concurrency · 6 failures that open the
---      circuit · 7 ms after which a permit expires · 8 `1` if jobs of another shard than that of the host's state wait
--- Returns {`go`, `1` if the host is healthy and fewer than half of its slots are taken} · {`wait`, ms until the host
+--      circuit · 7 ms after which a permit expires · 8 `1` if jobs of another shard than that of the host's state wait ·
+--      9 requests at a time, and failures that open the circuit, before the first answer
+-- Returns {`go`, `1` if the host has answered, is healthy, and fewer than half of its slots are taken} · {`wait`, ms until the host
 --      takes the next request, µs from one request to the next, ms for which the host still asks for no requests} ·
 --      {`open`, ms until the next probe, µs from one request to the next, ms since the circuit opened, `1` if the host
 --      has ever answered}.
@@ -15,14 +16,14 @@
 local rateKey, fetchingKey = KEYS[1], KEYS[2]
 local host, token, requestsPerSecond, burst = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local concurrency, failureThreshold, expiry = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local othersWait = ARGV[8] == '1'
+local othersWait, first = ARGV[8] == '1', tonumber(ARGV[9])
 
 local us, ms = now()
 local state = readHost(rateKey, host)
 redis.call('ZREMRANGEBYSCORE', fetchingKey, '-inf', ms)
 local busy = redis.call('ZCARD', fetchingKey)
 local limit = math.max(1, math.floor(concurrency * state.factor))
-if state.failures >= failureThreshold then limit = 1 end
+if state.failures >= limited(state, failureThreshold, first) then limit = 1 end
 local rate = requestsPerSecond * state.factor
 local interval = rate > 0 and 1000000 / rate or 0
 local early = rate > 0 and state.tat - burst * interval > us
@@ -30,11 +31,14 @@ local step = math.ceil(math.max(interval, state.mean / limit, 1000))
 if state.open > ms then
   return {'open', state.open - ms, step, ms - (state.since > 0 and state.since or ms), state.heard}
 end
+-- The pace above is that of a host that answers: the first answer lifts this limit.
+limit = limited(state, limit, first)
 local isNoted = othersWait and state.others % 2 == 0
 if isNoted then state.others = state.others + 1 end
 if state.blocked > ms or busy >= limit or early then
   local turn = us
-  if busy >= limit then turn = us + math.max(state.mean / limit, 1000) end
+  -- Nothing is known of how long a host takes that has never answered; its first answer brings the turn forward.
+  if busy >= limit then turn = us + (state.heard == 0 and 1000000 or math.max(state.mean / limit, 1000)) end
   if early then turn = math.max(turn, state.tat - burst * interval) end
   turn = math.max(turn, state.blocked * 1000)
   if isNoted then storeHost(rateKey, host, state) end
@@ -44,4 +48,5 @@ if rate > 0 then state.tat = math.max(state.tat, us) + interval end
 redis.call('ZADD', fetchingKey, ms + expiry, token)
 redis.call('PEXPIRE', fetchingKey, 4 * expiry)
 storeHost(rateKey, host, state)
-return {'go', state.failures == 0 and state.factor == 1 and 2 * busy < limit and 1 or 0}
+local isHealthy = state.heard == 1 and state.failures == 0 and state.factor == 1 and 2 * busy < limit
+return {'go', isHealthy and 1 or 0}

@@ -8,7 +8,8 @@
 -- halved · `mean` µs, mean duration of a request · `path` of the last 429 or 503, as a number, 0 for none · `counts`
 -- ms, time until which one from another path concerns the whole host · `others` whose turn it is if jobs of several
 -- shards wait: 1 if some of another shard do, 2 if the jobs of this shard have left the last turn to them, 3 for both ·
--- `heard` 1 if it has ever answered, also with 429 or 503. Earlier versions write eleven numbers: it may have answered.
+-- `heard` 1 if it has ever answered, also with a failure. Earlier versions write eleven numbers: it may have
+-- answered.
 
 -- The time in microseconds and in milliseconds.
 local function now()
@@ -26,6 +27,12 @@ local function parseHost(text)
     open = s[6] or 0, halved = s[7] or 0, mean = s[8] or 200000, path = s[9] or 0, counts = s[10] or 0,
     others = s[11] or 0, heard = s[12] or (#s == 0 and 0 or 1)
   }
+end
+
+-- A limit of a host, its concurrency or the failures that open its circuit: at most `first` before its first answer. A
+-- list from the web has hosts that accept connections and never answer; each request occupies a place of a worker.
+local function limited(s, limit, first)
+  return s.heard == 0 and math.min(limit, first) or limit
 end
 
 -- The state of a host, which is new if nothing is known of it.

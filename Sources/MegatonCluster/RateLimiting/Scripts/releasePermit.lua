@@ -2,10 +2,10 @@
 -- releasePermit: releases a permit and reports the outcome of its request to the host's circuit breaker and limits.
 --
 -- KEYS 1 rate · 2 fetching:<host> · 3 held · 4 wake
--- ARGV 1 host · 2 token · 3 `answered`, `earlier` (answered a while ago), `throttled`, `failed` or `none` · 4 ms to
---      send no request, for `throttled` · 5 failures that open the circuit · 6 ms for which it is open at first ·
+-- ARGV 1 host · 2 token · 3 `answered`, `earlier` (answered a while ago), `throttled`, `failed` (a response that
+--      is a failure), `absent` (none) or `none` (not known) · 4 ms to send no request, for `throttled` · 5 failures that open the circuit · 6 ms for which it is open at first ·
 --      7 maximum ms for which it is open · 8 µs that the request took, 0 if unknown · 9 requested path as a number
---      above 0; 0 if unknown · 10 concurrency
+--      above 0; 0 if unknown · 10 concurrency · 11 failures that open the circuit before the first answer
 -- Returns 1, or 0 if the permit had expired; its outcome counts all the same.
 -- Jobs that wait for the host have their next turn at once if nothing but the slot was missing: the turn was only
 -- estimated. A token wakes a worker for it, which may be the caller's, as its last claim may have found nothing.
@@ -21,12 +21,12 @@ local rateKey, fetchingKey, heldKey, wakeKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4
 local host, token, outcome, pause = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local failureThreshold, openInterval = tonumber(ARGV[5]), tonumber(ARGV[6])
 local maximumOpenInterval, duration, requestedPath = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
-local concurrency = tonumber(ARGV[10])
+local concurrency, first = tonumber(ARGV[10]), tonumber(ARGV[11])
 
 local us, ms = now()
 local state = readHost(rateKey, host)
 local known = redis.call('ZREM', fetchingKey, token)
-if outcome == 'answered' or outcome == 'earlier' or outcome == 'throttled' then state.heard = 1 end
+if outcome ~= 'absent' and outcome ~= 'none' then state.heard = 1 end
 if outcome == 'answered' then
   state.failures, state.open, state.since = 0, 0, 0
   state.factor = math.min(1, state.factor + 0.05)
@@ -43,9 +43,9 @@ elseif outcome == 'throttled' then
     end
   end
   state.path, state.counts = requestedPath, ms + math.max(pause, 60000)
-elseif outcome == 'failed' and state.open <= ms then
+elseif (outcome == 'failed' or outcome == 'absent') and state.open <= ms then
   state.failures = math.min(state.failures + 1, 1000)
-  local over = state.failures - failureThreshold
+  local over = state.failures - limited(state, failureThreshold, first)
   if over >= 0 then
     if state.since == 0 then state.since = ms end
     state.open = ms + math.min(maximumOpenInterval, openInterval * 2 ^ math.min(over, 20))
