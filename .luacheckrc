@@ -17,6 +17,8 @@ files["Sources/MegatonCluster/Queue/Scripts"] = {
         "webhookMember", "unpackWebhook", "webhookCircuit", "setWebhookTurn", "endWebhook",
     },
 }
-files["Sources/MegatonCluster/RateLimiting/Scripts"] = {read_globals = {"now", "readHost", "storeHost"}}
+files["Sources/MegatonCluster/RateLimiting/Scripts"] = {
+    read_globals = {"now", "limited", "readHost", "storeHost"},
+}
 -- The functions of a prelude are used by other files.
 files["**/*Prelude.lua"] = {ignore = {"211"}}

@@ -3,12 +3,12 @@
 --
 -- KEYS 1 rate · 2 fetching:<host>
 -- ARGV 1 host · 2 token · 3 requests per second, 0 for no limit · 4 burst · 5 concurrency · 6 failures that open the
---      circuit · 7 ms after which a permit expires · 8 `1` if jobs of another shard than that of the host's state wait ·
---      9 requests at a time, and failures that open the circuit, before the first answer
--- Returns {`go`, `1` if the host has answered, is healthy, and fewer than half of its slots are taken} · {`wait`, ms until the host
---      takes the next request, µs from one request to the next, ms for which the host still asks for no requests} ·
---      {`open`, ms until the next probe, µs from one request to the next, ms since the circuit opened, `1` if the host
---      has ever answered}.
+--      circuit · 7 ms after which a permit expires · 8 `1` if jobs of another shard than that of the host's state wait
+--      · 9 requests at a time, and failures that open the circuit, before the first answer
+-- Returns {`go`, `1` if the host has answered, is healthy, and fewer than half of its slots are taken} · {`wait`, ms
+--      until the host takes the next request, µs from one request to the next, ms for which the host still asks for no
+--      requests} · {`open`, ms until the next probe, µs from one request to the next, ms since the circuit opened, `1`
+--      if the host has ever answered}.
 -- After `go`: the token is in `fetching`, and the rate has counted it. A refusal changes nothing: the queue holds the
 -- jobs of the host, and gives them their turns. Both note that jobs of another shard wait (`releasePermit`). Once its
 -- open time is over, a host with an open circuit gets one request at a time: the probe.

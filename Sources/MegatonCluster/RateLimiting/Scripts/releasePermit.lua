@@ -2,10 +2,11 @@
 -- releasePermit: releases a permit and reports the outcome of its request to the host's circuit breaker and limits.
 --
 -- KEYS 1 rate · 2 fetching:<host> · 3 held · 4 wake
--- ARGV 1 host · 2 token · 3 `answered`, `earlier` (answered a while ago), `throttled`, `failed` (a response that
---      is a failure), `absent` (none) or `none` (not known) · 4 ms to send no request, for `throttled` · 5 failures that open the circuit · 6 ms for which it is open at first ·
---      7 maximum ms for which it is open · 8 µs that the request took, 0 if unknown · 9 requested path as a number
---      above 0; 0 if unknown · 10 concurrency · 11 failures that open the circuit before the first answer
+-- ARGV 1 host · 2 token · 3 `answered`, `earlier` (answered a while ago), `throttled`, `failed` (a response that is a
+--      failure), `absent` (no response) or `none` (not known) · 4 ms to send no request, for `throttled` · 5 failures
+--      that open the circuit · 6 ms for which it is open at first · 7 maximum ms for which it is open · 8 µs that the
+--      request took, 0 if unknown · 9 requested path as a number above 0; 0 if unknown · 10 concurrency · 11 failures
+--      that open the circuit before the first answer
 -- Returns 1, or 0 if the permit had expired; its outcome counts all the same.
 -- Jobs that wait for the host have their next turn at once if nothing but the slot was missing: the turn was only
 -- estimated. A token wakes a worker for it, which may be the caller's, as its last claim may have found nothing.
