@@ -251,7 +251,7 @@ import Testing
 
     @Test func aBucketWithoutConditionsIsWrittenToWithoutThem() async throws {
         let log = LogLines()
-        try await Self.run(log: log) { output, store in
+        try await Self.run(log: log) { (output, store) async throws in
             store.fail(501, "NotImplemented")
             let objects = [try Self.object("a/1", Data("1".utf8)), try Self.object("a/2", Data("2".utf8))]
             try await output.write(objects, replacing: .images, source: nil)
@@ -333,7 +333,7 @@ import Testing
     }
 
     @Test func theBeginningAndTheEndOfAnUploadAreRepeated() async throws {
-        try await Self.run(attempts: 3) { output, store in
+        try await Self.run(attempts: 3) { (output, store) async throws in
             store.fail(503, "SlowDown")
             // The second error comes with the status 200.
             let ends = [Store.error(500, "InternalError"), Store.error(200, "InternalError")]
@@ -349,7 +349,7 @@ import Testing
     }
 
     @Test func anUploadIsRepeatedAsOftenAsItsParts() async throws {
-        try await Self.run(attempts: 3) { output, store in
+        try await Self.run(attempts: 3) { (output, store) async throws in
             for _ in 0..<5 { store.fail(503, "SlowDown") }
             let error = await #expect(throws: ImagePipeline.Error.self) {
                 try await output.write([try Self.large()], replacing: .images, source: nil)
@@ -360,7 +360,7 @@ import Testing
 
     /// The store has completed the upload, and so knows it no longer when the request is repeated.
     @Test func anUploadWhoseLastAnswerIsLostIsLookedUp() async throws {
-        try await Self.run(attempts: 3) { output, store in
+        try await Self.run(attempts: 3) { (output, store) async throws in
             store.state.withLock { $0.losesAnswer = true }
             #expect(try await output.write([try Self.large()], replacing: .images, source: nil).isEmpty)
             #expect(Array(store.requests.suffix(3)) == [Self.end, Self.end, Self.beginning[0]], "\(store.requests)")
@@ -370,7 +370,7 @@ import Testing
 
     @Test(arguments: [false, true])
     func anUploadThatIsGoneIsLeftToALaterAttempt(_ hasOther: Bool) async throws {
-        try await Self.run(attempts: 3) { output, store in
+        try await Self.run(attempts: 3) { (output, store) async throws in
             // Without a condition, a missing upload is not one that others have changed.
             let large = try Self.large(fetched: nil)
             if hasOther { store.put("/thumbs/a/large") }

@@ -3,6 +3,7 @@ import Logging
 import MegatonPipeline
 import MegatonRedis
 import MegatonTestSupport
+import NIOCore
 import Testing
 
 @testable import MegatonCluster
