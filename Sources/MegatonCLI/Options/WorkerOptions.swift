@@ -260,6 +260,7 @@ struct WorkerOptions: ParsableArguments {
             "AddressPolicy.allowsPrivate": "--allow-private",
             "add it to AddressPolicy.ports": "give it with --allow-port",
             "Set Configuration.renderEngine to .vips": "Give --engine vips",
+            "set Rendition.failOn to .nothing": "give --fail-on none",
             "the directory of Configuration.watermarks, and start the process again":
                 "the directory of --watermarks, and start the workers again",
             "the sources allowed": "the sources allowed (--allow-source)",
