@@ -361,14 +361,8 @@ struct RunCommand: AsyncParsableCommand {
         var summary = result.summary
         if let orphans { summary.add(orphans) }
         if !result.errors.isEmpty { Terminal.error("megaton: \(FailureCauses.title)\n\(result.errors)") }
-        if result.skipped > 0 {
-            let reason =
-                result.skipped == 1
-                ? "was left out: its name is not that of an image"
-                : "were left out: their names are not those of images"
-            let others = WorkerOptions.typeNames.filter { !worker.allowType.contains($0) }
-            let hint = others.isEmpty ? "" : " --allow-type adds \(others.joined(separator: ", "))."
-            Terminal.note("megaton: \(Counted.files(result.skipped)) in the directories \(reason).\(hint)")
+        if let remark = result.skipped.remark {
+            Terminal.note("megaton: \(remark)\(WorkerOptions.remedy(for: result.skipped))")
         }
         if result.excluded > 0 {
             Terminal.note("megaton: \(Counted.of(result.excluded, "input")) left out by --exclude.")

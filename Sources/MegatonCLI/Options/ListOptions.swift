@@ -9,7 +9,8 @@ struct ListOptions: ParsableArguments {
         help: ArgumentHelp(
             "Format of standard input and of files that are not images by their name: "
                 + "\(ListFormat.words.joined(separator: ", ")). By default the file extension decides, and standard "
-                + "input is txt. With sitemap, http(s) URLs that are not images are sitemaps too.",
+                + "input is txt. With sitemap, http(s) URLs that are not images are sitemaps too; without the option, "
+                + "those with a name such as sitemap….xml or sitemap….xml.gz.",
             valueName: "format"
         )
     )

@@ -233,8 +233,15 @@ struct WorkerOptions: ParsableArguments {
         "tiff": (.tiff, ["tiff", "tif"]), "svg": (.svg, ["svg"]), "jxl": (.jxl, ["jxl"]),
     ]
 
-    /// The values of `--allow-type`.
-    static let typeNames = ["tiff", "svg", "jxl"]
+    /// The options that read some of the files that were left out, as a sentence after a space; empty if none does.
+    static func remedy(for skipped: SkippedFiles) -> String {
+        let types = switches.filter { skipped.count(of: $0.value.fileExtensions) > 0 }
+        if types.isEmpty { return "" }
+        let count = types.reduce(0) { $0 + skipped.count(of: $1.value.fileExtensions) }
+        let options = types.keys.sorted().map { "--allow-type \($0)" }.joined(separator: " ")
+        let readers = types.count == 1 ? "reads" : "read"
+        return " \(options) \(readers) \(skipped.count == 1 ? "it" : "\(count) of them")."
+    }
 
     /// Image types that are decoded in addition to the default ones.
     var additionalTypes: Set<AssetType> { Set(allowType.compactMap { Self.switches[$0]?.type }) }
@@ -260,6 +267,7 @@ struct WorkerOptions: ParsableArguments {
             "AddressPolicy.allowsPrivate": "--allow-private",
             "add it to AddressPolicy.ports": "give it with --allow-port",
             "Set Configuration.renderEngine to .vips": "Give --engine vips",
+            "set Rendition.failOn to .nothing": "give --fail-on none",
             "the directory of Configuration.watermarks, and start the process again":
                 "the directory of --watermarks, and start the workers again",
             "the sources allowed": "the sources allowed (--allow-source)",

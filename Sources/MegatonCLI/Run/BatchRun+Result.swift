@@ -25,7 +25,7 @@ extension BatchRun {
         var ranOutOfTime = false
         /// Whether the rest was cancelled without a worker that ends it.
         var wasAbandoned = false
-        var skipped = 0
+        var skipped = SkippedFiles()
         var excluded = 0
         var notRetried = RetryLedger.NotRetried()
         /// The outcomes that were read, when the batch has ended.
@@ -36,7 +36,7 @@ extension BatchRun {
     struct Result: Sendable {
         let summary: RunSummary
         let errors: String
-        let skipped: Int
+        let skipped: SkippedFiles
         let excluded: Int
         /// Jobs that a retry left out of its ledger.
         let notRetried: RetryLedger.NotRetried

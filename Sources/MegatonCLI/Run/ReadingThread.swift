@@ -43,8 +43,8 @@ final class ReadingThread: Sendable {
         }
     }
 
-    /// Number of files left out so far: by their file extensions, and by `--exclude`.
-    var leftOut: (skipped: Int, excluded: Int) { state.withLock { ($0.reader.skipped, $0.reader.excluded) } }
+    /// Files left out so far by their file extensions, and the number of those left out by `--exclude`.
+    var leftOut: (skipped: SkippedFiles, excluded: Int) { state.withLock { ($0.reader.skipped, $0.reader.excluded) } }
 
     /// Number of directories so far that could not be read.
     var unreadable: Int { state.withLock { $0.reader.unreadable } }

@@ -22,7 +22,7 @@ package struct InputReader {
     /// Whether inputs that are left out are reported.
     private let isReporting: Bool
     /// Files of directories that were left out because their extensions are not those of images.
-    package private(set) var skipped = 0
+    package private(set) var skipped = SkippedFiles()
     /// Inputs that match a pattern of `--exclude`; a directory counts once.
     package private(set) var excluded = 0
     /// Directories that were left out because they could not be read.
@@ -239,7 +239,7 @@ package struct InputReader {
             }
         case .file where selection.fileExtensions.contains((name as NSString).pathExtension.lowercased()):
             inputs.append(Self.file(path, components: components))
-        case .file: skipped += 1
+        case .file: skipped.add(name)
         case .linkedDirectory: break
         }
     }
@@ -261,7 +261,7 @@ package struct InputReader {
         let type = listing.entryType(of: name)
         if type == .linkedDirectory { return }
         if type == .file && !selection.fileExtensions.contains((encoded as NSString).pathExtension.lowercased()) {
-            skipped += 1
+            skipped.add(encoded)
             return
         }
         let path = OutputPath.of(listing.components + [encoded])
@@ -277,7 +277,7 @@ package struct InputReader {
         let path = components.joined(separator: "/")
         if isExcluded(path, "\(prefix.prefix)\(path)") { return nil }
         guard selection.fileExtensions.contains((name as NSString).pathExtension.lowercased()) else {
-            skipped += 1
+            skipped.add(name)
             return nil
         }
         do {

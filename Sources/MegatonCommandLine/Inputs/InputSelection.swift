@@ -16,7 +16,8 @@ package struct InputSelection: Sendable {
     /// File extensions that are selected in directories.
     package var fileExtensions: Set<String>
     package var exclusions: Exclusions
-    /// Format of standard input and of files whose names do not show that they are images; nil if the names decide.
+    /// Format of standard input and of files whose names do not show that they are images; nil if the names decide,
+    /// also those of sitemaps by URL.
     package var format: ListFormat?
     /// Whether a zero byte, not a line end, ends each line of standard input and of `.txt` lists.
     package var isNullSeparated = false
@@ -71,12 +72,14 @@ package struct InputSelection: Sendable {
             || !InputReader.isURL(argument) && listFormat(of: argument) == .sitemap
     }
 
-    /// Whether a URL is that of a sitemap, and not of an image.
+    /// Whether a URL is that of a sitemap, and not of an image: by its name, unless the options name a format.
     func isSitemapURL(_ argument: String) -> Bool {
-        guard format == .sitemap, SitemapReader.isRemote(argument), let url = URL(string: argument) else {
-            return false
+        guard SitemapReader.isRemote(argument), let url = URL(string: argument) else { return false }
+        switch format {
+        case .sitemap?: return !fileExtensions.contains(url.pathExtension.lowercased())
+        case nil: return Sitemap.isUsualName(of: url)
+        default: return false
         }
-        return !fileExtensions.contains(url.pathExtension.lowercased())
     }
 
     /// Format of a list, by its name and the options; nil for a file that is not a list.

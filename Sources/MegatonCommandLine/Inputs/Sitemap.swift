@@ -22,6 +22,17 @@ struct Sitemap: Equatable {
     /// Maximum number of sitemaps of an index, by sitemaps.org.
     static let indexLimit = 50_000
 
+    /// Whether a URL has a name that is usual for sitemaps, in any case: `sitemap….xml`, `…sitemap.xml` or
+    /// `…sitemap_index.xml`, perhaps with `.gz` behind it. Other XML by URL may be anything, such as an SVG.
+    static func isUsualName(of url: URL) -> Bool {
+        let path = url.path(percentEncoded: false).lowercased()
+        let file = path.split(separator: "/", omittingEmptySubsequences: false).last ?? ""
+        let name = file.hasSuffix(".gz") ? file.dropLast(3) : file
+        guard name.hasSuffix(".xml") else { return false }
+        let stem = name.dropLast(4)
+        return stem.hasPrefix("sitemap") || stem.hasSuffix("sitemap") || stem.hasSuffix("sitemap_index")
+    }
+
     /// The reason why data is no sitemap: the verb and the rest of the sentence.
     struct Failure: Error, Equatable {
         let reason: String

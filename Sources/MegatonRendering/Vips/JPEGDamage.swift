@@ -67,7 +67,13 @@ struct JPEGDamage: Equatable {
     }
 
     /// `.corruptImage`, or `.unsupportedFormat` if the header is of a kind that the decoder does not read.
-    var error: ImageError { isInScan ? .corrupt(text) : .decoding(text) }
+    var error: ImageError {
+        let reason = isTolerated(by: .nothing) ? "\(text); \(Self.remedy)" : text
+        return isInScan ? .corrupt(reason) : .decoding(reason)
+    }
+
+    /// The end of the message about damage that callers may tolerate.
+    private static let remedy = "set Rendition.failOn to .nothing to render it as far as it goes"
 
     /// The note for an image that was rendered despite the damage.
     var note: String { Self.note(text) }

@@ -79,14 +79,18 @@ final class FaultCluster: Sendable {
 
     // MARK: - Processes
 
-    /// - Parameter url: of the control Redis; by default, the server's own.
+    /// - Parameters:
+    ///   - url: of the control Redis; by default, the server's own.
+    ///   - hasDisk: whether the worker may read and write the directory.
     @discardableResult
     func worker(
         _ options: [String] = [],
         redis url: String? = nil,
-        environment: [String: String] = [:]
+        environment: [String: String] = [:],
+        hasDisk: Bool = true
     ) throws -> ProgramUnderTest {
-        let all = ["worker", "--allow-root", directory.path, "--allow-private", "--render-threads", "1"] + options
+        let roots = hasDisk ? ["--allow-root", directory.path] : []
+        let all = ["worker", "--allow-private", "--render-threads", "1"] + roots + options
         return try start(all, redis: url, environment: environment)
     }
 
@@ -96,10 +100,12 @@ final class FaultCluster: Sendable {
     }
 
     /// Starts a coordinator, and a worker for each list of options. Returns the workers once all are ready.
+    ///
+    /// - Parameter hasDisk: whether the workers may read and write the directory.
     @discardableResult
-    func start(workers options: [[String]]) async throws -> [ProgramUnderTest] {
+    func start(workers options: [[String]], hasDisk: Bool = true) async throws -> [ProgramUnderTest] {
         try coordinator()
-        let workers = try options.map { try worker($0) }
+        let workers = try options.map { try worker($0, hasDisk: hasDisk) }
         try await waitUntilReady(workers: workers.count)
         return workers
     }

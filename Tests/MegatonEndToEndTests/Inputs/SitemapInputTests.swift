@@ -123,6 +123,67 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        ("https://h.example/sitemap.xml", true), ("http://h.example/a/sitemap.xml.gz", true),
+        ("https://h.example/SiteMap_Index.XML", true), ("https://h.example/sitemap-posts-1.xml?page=2", true),
+        ("https://h.example/news/sitemap7.xml.GZ#x", true), ("HTTPS://h.example/post-sitemap.xml", true),
+        ("https://h.example/wp_sitemap_index.xml", true), ("https://h.example/feed.xml", false),
+        ("https://h.example/sitemap.xml/", false), ("https://h.example/sitemap.xml/a.jpg", false),
+        ("https://h.example/sitemap", false), ("https://h.example/sitemap.gz", false),
+        ("https://h.example/a.jpg?sitemap.xml", false), ("https://sitemap.xml", false), ("sitemap.xml", false),
+        ("file:///sitemap.xml", false), ("s3://bucket/sitemap.xml", false),
+    ])
+    func aURLIsASitemapByItsName(_ url: String, _ isSitemap: Bool) {
+        var selection = InputSelection(arguments: [url])
+        #expect(selection.isSitemapURL(url) == isSitemap)
+        selection.format = .table(.csv)
+        #expect(!selection.isSitemapURL(url), "an explicit format ranks above the name")
+    }
+
+    @Test func sitemapsByURLNeedNoOption() async throws {
+        let home = try RunTests.Home()
+        let page = TestImage.quarters(width: 32, height: 32, seed: 1)
+        let other = TestImage.quarters(width: 32, height: 32, seed: 2)
+        // The origin's address is known only when it runs, so that its sitemaps name an origin that runs already.
+        try await OriginServer.run(answer: { $0 == "/page.png" ? .image(page) : .image(other) }) {
+            (images) async throws in
+            let text =
+                Self.head + Self.page("https://h.example/p", images.url("/page.png").absoluteString)
+                + "</urlset>"
+            let packed = try await compressed(
+                Self.head + Self.page(images.url("/other.png").absoluteString) + "</urlset>",
+                home.directory
+            )
+            try await OriginServer.run(answer: { path in
+                switch path {
+                case "/sitemap.xml": .init(body: Data(text.utf8))
+                case "/Sitemap-2.xml.gz": .init(body: packed)
+                case "/named.png": .image(page)
+                default: .init(status: 404)
+                }
+            }) { (origin) async throws in
+                // One command with both, an image and a list, which the option would make sitemaps of.
+                let urls = ["/sitemap.xml", "/Sitemap-2.xml.gz", "/named.png"].map { origin.url($0).absoluteString }
+                let list = try home.directory.write(Data(images.url("/listed.png").absoluteString.utf8), to: "l.txt")
+                let ending = try await home.run(urls + [list, "--allow-private", "-j1"])
+                #expect(ending.code == 0, "\(ending.errors)")
+                let expected = ["/page.png", "/other.png", "/listed.png"].map { images.url($0).absoluteString }
+                let sources = try home.ledger().map(\.source).sorted()
+                #expect(sources == (expected + [origin.url("/named.png").absoluteString]).sorted())
+                let dry = try await home.run([urls[1], "--allow-private", "--dry-run"])
+                #expect(dry.errors.contains("1 output of 1 job would be made"), "\(dry.errors)")
+                // An explicit format ranks above the name: the URL is a source, whose bytes are no image.
+                let explicit = try await home.run([urls[0], "--allow-private", "-j1", "--input-format", "txt"])
+                #expect(explicit.code == 2, "\(explicit.errors)")
+                #expect(try home.ledger().map(\.source) == [urls[0]])
+                let missing = try await home.run([
+                    origin.url("/a/sitemap.xml").absoluteString, "--allow-private", "-j1",
+                ])
+                #expect(missing.code == 64 && missing.errors.contains("sitemap.xml answered 404"), "\(missing.errors)")
+            }
+        }
+    }
+
     @Test func aFileIsASitemapByItsName() async throws {
         let home = try RunTests.Home()
         try await OriginServer.run(answer: { _ in .image(TestImage.quarters(width: 32, height: 32)) }) {

@@ -23,7 +23,7 @@ import Testing
         return BatchRun.Result(
             summary: summary,
             errors: "",
-            skipped: 0,
+            skipped: SkippedFiles(),
             excluded: 0,
             notRetried: RetryLedger.NotRetried(),
             hasOtherSamples: false,

@@ -29,6 +29,31 @@ import Testing
         }
     }
 
+    /// An upload or a download that was cut off: half of the coded data, without an end-of-image marker.
+    @Test(arguments: ["auto", "vips"])
+    func aJPEGThatIsCutOffInTheMiddleIsAcceptedOnDemand(_ engine: String) async throws {
+        let home = try RunTests.Home()
+        let whole = try TestImage.jpeg(width: 400, height: 300)
+        let scan = try #require(whole.range(of: Data([0xFF, 0xDA])))
+        try home.directory.write(whole.prefix((scan.upperBound + whole.count) / 2), to: "in/cut.jpg")
+        let options = ["in", "-j1", "--engine", engine]
+        let strict = try await home.run(options)
+        #expect(strict.code == 2, "\(strict.errors)")
+        let failed = try #require(try home.ledger().first)
+        #expect(failed.error?.code == "corrupt_image" && failed.outputs.isEmpty)
+        #expect(failed.error?.message.contains("; give --fail-on none to render it") == true, "\(failed)")
+        #expect(home.outputs.isEmpty)
+
+        let lenient = try await home.run(options + ["--fail-on", "none"])
+        #expect(lenient.code == 0, "\(lenient.errors)")
+        let outcomes = try home.ledger()
+        let done = try #require(outcomes.first)
+        #expect(outcomes.count == 1 && done.status == .done && done.error == nil)
+        #expect(done.outputs.first?.width == 256 && done.outputs.first?.height == 192)
+        #expect(done.notes?.count == 1 && done.notes?.first?.hasPrefix("the image is damaged") == true, "\(done)")
+        #expect(home.outputs == ["cut-256x256.jpg"])
+    }
+
     @Test func aLevelThatThereIsNotIsWrongUsage() async throws {
         let home = try RunTests.Home()
         try home.directory.write(TestImage.jpeg(width: 8, height: 8), to: "in/a.jpg")
