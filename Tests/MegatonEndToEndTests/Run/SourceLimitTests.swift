@@ -79,7 +79,7 @@ import Testing
     }
 
     /// Three frames of one pixel each.
-    private static let animation: Data = {
+    static let animation: Data = {
         let header = Data("GIF89a".utf8) + Data([1, 0, 1, 0, 0x80, 0, 0, 0, 0, 0, 255, 255, 255])
         let control = Data([0x21, 0xF9, 4, 0, 10, 0, 0, 0])
         let pixel = Data([0x2C, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 2, 0x44, 1, 0])
