@@ -9,13 +9,22 @@ struct CoordinatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "coordinator",
         abstract: "Admit jobs until SIGTERM. Several coordinators may run: one leads, the others stand by.",
-        discussion: RedisOptions.environmentHelp
+        discussion: """
+            Examples:
+              megaton coordinator --redis redis://127.0.0.1:6479
+              megaton coordinator --presets presets.json --health 127.0.0.1:8091
+              megaton coordinator --webhook-key webhook.key --keep-batches 30
+
+            It validates the jobs that clients push, and hands them to the workers, a window of them at a time.
+
+            \(RedisOptions.environmentHelp)
+            """
     )
 
-    @OptionGroup var redis: RedisOptions
-    @OptionGroup var log: LogOptions
-    @OptionGroup var start: StartOptions
-    @OptionGroup var webhooks: WebhookOptions
+    @OptionGroup(title: "Redis") var redis: RedisOptions
+    @OptionGroup(title: "Log") var log: LogOptions
+    @OptionGroup(title: "Start and Health") var start: StartOptions
+    @OptionGroup(title: "Webhooks") var webhooks: WebhookOptions
 
     @Option(name: .long, help: "Maximum number of admitted jobs, in each shard; the others wait in the intake.")
     var window = 16_384

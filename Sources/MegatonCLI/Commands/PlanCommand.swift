@@ -8,30 +8,30 @@ struct PlanCommand: AsyncParsableCommand {
         commandName: "plan",
         abstract: "Show the work of a run before it: new, kept, replaced and orphaned outputs, and their cost.",
         discussion: """
-            It takes the arguments of megaton run, and compares the outputs with the files beneath --output and with \
-            the ledger of the last run. Nothing is fetched, rendered, written or deleted, and no Redis is used; inputs \
-            that are buckets or sitemaps are listed. The estimate has the mean sizes and times of the last ledger: \
-            outputs and originals that a cache has cost less.
-
             Examples:
               megaton plan photos -o thumbs
               megaton plan photos -o thumbs --size 320 --size 1280x --format webp --all
               megaton plan urls.txt -o thumbs --refresh --json
+
+            It takes the arguments of megaton run, and compares the outputs with the files beneath --output and with \
+            the ledger of the last run. Nothing is fetched, rendered, written or deleted, and no Redis is used; inputs \
+            that are buckets or sitemaps are listed. The estimate has the mean sizes and times of the last ledger: \
+            outputs and originals that a cache has cost less.
 
             Exit codes: 0, 2 if inputs are no jobs, 64 wrong usage, 69 an input is not reachable, 74 standard output \
             cannot be written.
             """
     )
 
-    @OptionGroup var batchOptions: BatchOptions
+    @OptionGroup(title: "Inputs and Jobs") var batchOptions: BatchOptions
     @OptionGroup(title: "Lists") var lists: ListOptions
-    @OptionGroup var renditions: RenditionOptions
-    @OptionGroup var presets: PresetOptions
-    @OptionGroup var redisOptions: RedisOptions
-    @OptionGroup var workerOptions: WorkerOptions
-    @OptionGroup var access: SourceAccessOptions
-    @OptionGroup var limits: SourceLimitOptions
-    @OptionGroup var options: RunOptions
+    @OptionGroup(title: "Renditions") var renditions: RenditionOptions
+    @OptionGroup(title: "Presets") var presets: PresetOptions
+    @OptionGroup(title: "Redis") var redisOptions: RedisOptions
+    @OptionGroup(title: "Workers") var workerOptions: WorkerOptions
+    @OptionGroup(title: "Access to Sources") var access: SourceAccessOptions
+    @OptionGroup(title: "Limits of Sources") var limits: SourceLimitOptions
+    @OptionGroup(title: "Outputs and Processes") var options: RunOptions
 
     @Flag(name: .long, help: "Also list the outputs, each with its category.")
     var all = false

@@ -13,11 +13,6 @@ struct RunCommand: AsyncParsableCommand {
         commandName: "run",
         abstract: "Make thumbnails of all inputs, and wait for them.",
         discussion: """
-            Without --redis it starts a private Redis, a coordinator and workers, and ends them when it ends. The \
-            cache stays, so that a second run makes only what is missing. With --redis, which may come from \
-            MEGATON_REDIS or a file (see megaton config --help), it uses that cluster, and starts workers of its own \
-            only if --workers is given; all workers share the jobs.
-
             Examples:
               megaton run photos -o thumbs
               megaton run urls.txt -o thumbs --size 320 --size 1280x --format webp
@@ -27,6 +22,11 @@ struct RunCommand: AsyncParsableCommand {
               megaton run jobs.jsonl -o thumbs --ledger - | jq -r 'select(.status == "failed") | .source'
               megaton run --retry-failed thumbs/megaton-ledger.jsonl
               megaton run photos -o thumbs --delete-orphans
+
+            Without --redis it starts a private Redis, a coordinator and workers, and ends them when it ends. The \
+            cache stays, so that a second run makes only what is missing. With --redis, which may come from \
+            MEGATON_REDIS or a file (see megaton config --help), it uses that cluster, and starts workers of its own \
+            only if --workers is given; all workers share the jobs.
 
             Outputs go beneath --output, --allow-root and --allow-bucket only. An output replaces an image of its own \
             format; to replace any other file, give --overwrite. An input is never replaced by a file. Lines of a .txt \
@@ -38,15 +38,15 @@ struct RunCommand: AsyncParsableCommand {
             """
     )
 
-    @OptionGroup var batchOptions: BatchOptions
+    @OptionGroup(title: "Inputs and Jobs") var batchOptions: BatchOptions
     @OptionGroup(title: "Lists") var lists: ListOptions
-    @OptionGroup var renditions: RenditionOptions
-    @OptionGroup var presets: PresetOptions
-    @OptionGroup var redisOptions: RedisOptions
-    @OptionGroup var workerOptions: WorkerOptions
-    @OptionGroup var access: SourceAccessOptions
-    @OptionGroup var limits: SourceLimitOptions
-    @OptionGroup var options: RunOptions
+    @OptionGroup(title: "Renditions") var renditions: RenditionOptions
+    @OptionGroup(title: "Presets") var presets: PresetOptions
+    @OptionGroup(title: "Redis") var redisOptions: RedisOptions
+    @OptionGroup(title: "Workers") var workerOptions: WorkerOptions
+    @OptionGroup(title: "Access to Sources") var access: SourceAccessOptions
+    @OptionGroup(title: "Limits of Sources") var limits: SourceLimitOptions
+    @OptionGroup(title: "Outputs and Processes") var options: RunOptions
 
     private var batch: BatchOptions { options.batch }
     private var redis: RedisOptions { options.redis }

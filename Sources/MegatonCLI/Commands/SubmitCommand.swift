@@ -10,24 +10,24 @@ struct SubmitCommand: AsyncParsableCommand {
         commandName: "submit",
         abstract: "Push jobs to a cluster.",
         discussion: """
-            Paths are those of the workers: file: sources and --output must be beneath directories that they allow, \
-            and objects in buckets that they allow.
-            An output replaces an image of its own format; to replace any other file, give --overwrite.
-            \(RedisOptions.environmentHelp)
-
             Examples:
               megaton submit urls.txt -o /srv/thumbs --redis redis://127.0.0.1:6479
               megaton submit urls.txt -o /srv/thumbs --batch spring --wait --ledger spring.jsonl
               generate-jobs | megaton submit --jobs-from - --wait --json
+
+            Paths are those of the workers: file: sources and --output must be beneath directories that they allow, \
+            and objects in buckets that they allow.
+            An output replaces an image of its own format; to replace any other file, give --overwrite.
+            \(RedisOptions.environmentHelp)
             """
     )
 
-    @OptionGroup var options: BatchOptions
+    @OptionGroup(title: "Inputs and Jobs") var options: BatchOptions
     @OptionGroup(title: "Lists") var lists: ListOptions
-    @OptionGroup var renditions: RenditionOptions
-    @OptionGroup var presets: PresetOptions
-    @OptionGroup var redis: RedisOptions
-    @OptionGroup(title: "Inputs that are read over the network") var access: SourceAccessOptions
+    @OptionGroup(title: "Renditions") var renditions: RenditionOptions
+    @OptionGroup(title: "Presets") var presets: PresetOptions
+    @OptionGroup(title: "Redis") var redis: RedisOptions
+    @OptionGroup(title: "Inputs That Are Read over the Network") var access: SourceAccessOptions
 
     @Option(
         name: [.long, .customShort("o")],

@@ -11,15 +11,26 @@ struct WorkerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "worker",
         abstract: "Claim and run jobs until SIGTERM; a second SIGTERM releases running jobs at once.",
-        discussion: RedisOptions.environmentHelp
+        discussion: """
+            Examples:
+              megaton worker --redis redis://127.0.0.1:6479 --allow-root /srv/thumbs
+              megaton worker --allow-source '*.example.com' --memory 2048
+              megaton worker --max-pixels 120 --host-rate 5 --health 127.0.0.1:8090
+
+            It claims jobs from the queue of the control Redis, as many at a time as --concurrency says, and ends them \
+            before it ends itself. Directories, buckets and private addresses are forbidden unless an option allows \
+            them.
+
+            \(RedisOptions.environmentHelp)
+            """
     )
 
-    @OptionGroup var redis: RedisOptions
-    @OptionGroup var worker: WorkerOptions
-    @OptionGroup var access: SourceAccessOptions
-    @OptionGroup var limits: SourceLimitOptions
-    @OptionGroup var log: LogOptions
-    @OptionGroup var start: StartOptions
+    @OptionGroup(title: "Redis") var redis: RedisOptions
+    @OptionGroup(title: "Files, Cache and Hosts") var worker: WorkerOptions
+    @OptionGroup(title: "Access to Sources") var access: SourceAccessOptions
+    @OptionGroup(title: "Limits of Sources") var limits: SourceLimitOptions
+    @OptionGroup(title: "Log") var log: LogOptions
+    @OptionGroup(title: "Start and Health") var start: StartOptions
 
     @Option(name: .customLong("render-threads"), help: "Number of render threads; the number of processors by default.")
     var renderThreads: Int?

@@ -71,7 +71,7 @@ extension RenditionOption {
             set: { $0.background = $1 },
             .color,
             identity: .position,
-            hasFlag: false,
+            valueName: "COLOR",
             help: "Color behind transparent pixels, of the bars of contain and of padding; #ffffff by default."
         ),
         RenditionOption(

@@ -57,6 +57,7 @@ import Testing
         for (options, message) in [
             (["--preset", "cart", "--presets", "presets.json"], "its presets are card. Did you mean card?"),
             (["--preset", "card", "--presets", "presets.json", "--blur", "2"], "--blur does not go with --preset"),
+            (["--preset", "card", "--background", "000000"], "--background does not go with --preset"),
             (["--preset", "card"], "needs --presets FILE"),
             (["--presets", "broken.json"], "width is 0"),
             (["--presets", "none.json"], "none.json cannot be read"),

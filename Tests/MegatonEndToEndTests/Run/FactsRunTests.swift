@@ -36,6 +36,59 @@ import Testing
         #expect(try await ledger(home, ["--facts", "none"]).allSatisfy { $0.facts == nil })
     }
 
+    /// Facts of `--facts`, and of jobs of a list that ask for others.
+    @Test func theLedgerHasTheFactsOfFilesAndOfJobs() async throws {
+        let home = try RunTests.Home()
+        let jpeg = try TestImage.jpeg(width: 40, height: 20)
+        let camera = TestEXIF.jpeg(
+            jpeg,
+            orientation: 6,
+            texts: [0x010F: "Canon", 0x0110: "EOS R5"],
+            date: "2026:05:01 12:30:59"
+        )
+        let images = [
+            "camera.jpg": camera, "credentials.jpg": TestJPEG.inserting(TestJPEG.credentials, into: jpeg),
+            "gain-map.jpg": TestJPEG.inserting(TestJPEG.gainMap, into: jpeg),
+            "animation.gif": SourceLimitTests.animation, "alpha.png": TestImage.quarters(width: 40, height: 20),
+        ]
+        for (name, data) in images { try home.directory.write(data, to: "in/\(name)") }
+        let jobs = ["none": "[]", "hash": #"["phash"]"#, "both": #"["exif","phash"]"#].map { name, facts in
+            #"{"source":"file://\#(home.directory.path)/in/camera.jpg","facts":\#(facts),"#
+                + #""renditions":[{"name":"\#(name)","width":9}]}"#
+        }
+        try home.directory.write(Data(jobs.joined(separator: "\n").utf8), to: "jobs.jsonl")
+        let all = try await ledger(home, ["jobs.jsonl", "--facts", "exif"])
+        #expect(all.count == images.count + jobs.count)
+
+        let ofFiles = all.filter { $0.outputs.first?.name == "256x256" }
+        let ofJobs = all.filter { $0.outputs.first?.name != "256x256" }
+        let files = Dictionary(uniqueKeysWithValues: ofFiles.map { (($0.source as NSString).lastPathComponent, $0) })
+        func facts(_ name: String) throws -> SourceFacts { try #require(files[name]?.facts, "\(name): \(files)") }
+        let photo = try facts("camera.jpg")
+        #expect((photo.width, photo.height, photo.orientation, photo.bytes) == (40, 20, 6, camera.count))
+        #expect((photo.exif?.make, photo.exif?.model) == ("Canon", "EOS R5"))
+        #expect(photo.exif?.date == "2026-05-01T12:30:59" && photo.perceptualHash == nil)
+        let output = try #require(files["camera.jpg"]?.outputs.first)
+        #expect((output.width, output.height) == (20, 40), "the output is upright")
+        for name in images.keys {
+            let found = try facts(name)
+            #expect(found.hasC2PA == (name == "credentials.jpg"), "\(name)")
+            #expect(found.hasGainMap == (name == "gain-map.jpg"), "\(name)")
+            #expect(found.isAnimated == (name == "animation.gif"), "\(name)")
+            #expect(found.frames == (name == "animation.gif" ? 3 : 1), "\(name)")
+            #expect((found.exif != nil) == (name == "camera.jpg"), "\(name)")
+            #expect(found.orientation == (name == "camera.jpg" ? 6 : 1), "\(name)")
+        }
+        #expect(try facts("alpha.png").hasAlpha && facts("alpha.png").format == "png")
+        #expect(try !facts("camera.jpg").hasAlpha && facts("animation.gif").format == "gif")
+
+        func wanted(_ name: String) -> SourceFacts? { ofJobs.first { $0.outputs.first?.name == name }?.facts }
+        #expect(ofJobs.count == 3 && wanted("none") == nil)
+        #expect(wanted("hash")?.perceptualHash != nil && wanted("hash")?.exif == nil)
+        #expect(wanted("both")?.perceptualHash == wanted("hash")?.perceptualHash)
+        #expect(wanted("both")?.exif == photo.exif)
+    }
+
     @Test(arguments: ["gps", "exif,", "none,exif", ""])
     func otherFactsAreRefused(_ facts: String) async throws {
         let ending = await (try ProgramUnderTest.megaton(["run", "x", "-o", "o", "--facts", facts])).ending()

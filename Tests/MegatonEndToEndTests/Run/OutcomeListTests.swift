@@ -7,17 +7,6 @@ import Testing
 
 /// Clients of other languages: jobs pushed with LPUSH, whose outcomes come in a list of the client.
 @Suite(.timeLimit(.minutes(3))) struct OutcomeListTests {
-    /// The next outcomes of a list, which must come within the time of a test.
-    private func outcomes(_ count: Int, of list: String, _ client: RedisClient) async throws -> [Data] {
-        var lines: [Data] = []
-        while lines.count < count {
-            let reply = try await client.send(["BLPOP", .string(list), "30"], timeout: .seconds(40)).array
-            let line = try #require(reply?.last?.string, "\(lines.count) of \(count) outcomes")
-            lines.append(Data(line.utf8))
-        }
-        return lines
-    }
-
     @Test func eachPushedJobHasAnOutcomeInTheListThatItNames() async throws {
         let image = FaultCluster.image
         let answer: @Sendable (String) -> OriginServer.Answer = { path in
@@ -36,7 +25,7 @@ import Testing
                     #"{"id":"d","sources":["\#(url("/d.png"))","\#(url("/e.png"))"],\#(reply)}"#,
                 ]
                 for job in jobs { try await cluster.client.send(["LPUSH", "megaton:{default}:jobs", .string(job)]) }
-                let lines = try await outcomes(5, of: "client:one", cluster.client)
+                let lines = try await cluster.client.outcomes(5, of: "client:one")
                 let all = try lines.map { try JSONDecoder().decode(JobOutcome.self, from: $0) }
                 let ended = Dictionary(uniqueKeysWithValues: all.map { ($0.id ?? "", $0) })
                 let failed = ended.filter { $0.value.status == .failed }.keys.sorted()
@@ -70,7 +59,7 @@ import Testing
             try cluster.coordinator()
             var ids: Set<String> = []
             while ids.count < 60 {
-                for line in try await outcomes(1, of: list, cluster.client) {
+                for line in try await cluster.client.outcomes(1, of: list) {
                     let outcome = try JSONDecoder().decode(JobOutcome.self, from: line)
                     #expect(outcome.status == .done)
                     ids.insert(outcome.id ?? "")
@@ -99,7 +88,7 @@ import Testing
                     try await client.send(["LPUSH", "megaton:{default}:jobs", .string(job)])
                 }
                 for number in 0..<6 {
-                    let line = try await outcomes(1, of: "client:\(number)", client)[0]
+                    let line = try await client.outcomes(1, of: "client:\(number)")[0]
                     #expect(try JSONDecoder().decode(JobOutcome.self, from: line).status == .done)
                 }
             }

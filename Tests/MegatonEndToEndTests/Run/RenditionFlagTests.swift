@@ -23,10 +23,10 @@ import Testing
         let flags = lines.filter { $0.hasPrefix("  --") }.map { $0.dropFirst(2).prefix { $0 != " " } }
         #expect(
             flags == [
-                "--size", "--rendition", "--format", "--quality", "--fit", "--gravity", "--focus", "--dpr",
-                "--enlarge", "--progressive", "--effort", "--lossless", "--chroma", "--animated", "--keep-metadata",
-                "--profile", "--quality-profile", "--fail-on", "--trim", "--rotate", "--flip", "--blur", "--sharpen",
-                "--grayscale", "--padding", "--watermark", "--max-bytes",
+                "--size", "--rendition", "--format", "--quality", "--fit", "--background", "--gravity", "--focus",
+                "--dpr", "--enlarge", "--progressive", "--effort", "--lossless", "--chroma", "--animated",
+                "--keep-metadata", "--profile", "--quality-profile", "--fail-on", "--trim", "--rotate", "--flip",
+                "--blur", "--sharpen", "--grayscale", "--padding", "--watermark", "--max-bytes",
             ]
         )
         #expect(RenditionOptions.helpMessage(columns: 1000).contains("gravity, focus=0.5:0.3, dpr, enlarge=true, "))
@@ -142,6 +142,7 @@ import Testing
         #expect(message("--rendition", "width=5,effort=x").contains("--rendition: effort must be a number, not \"x\""))
         #expect(message("--rendition", "heigth=1").contains("no field \"heigth\"; its fields are name, width, height"))
         #expect(message("--rendition", "width=5,background=red").contains("background must look like #ffffff"))
+        #expect(message("--background", "red").contains("--background: background must look like #ffffff, not \"red\""))
         #expect(message("--quality", "abc").contains("'abc' is invalid for '--quality <quality>'"))
         #expect(message("--chroma", "422").contains("--chroma: chroma must be one of 420 (also 4:2:0), 444"))
         #expect(message("--chroma", "444", "--format", "webp").contains("chroma is for jpeg and avif, not webp"))

@@ -251,7 +251,7 @@ import Testing
         (["run"], "input"), (["run", "x.jpg"], "--output"),
         (["run", "/no/such.jpg", "--output", "/tmp/x"], "no such file"),
         (["run", "/tmp", "--output", "/tmp/x", "--size", "big"], "256x256"),
-        (["run", "/tmp", "--output", "/tmp/x", "--format", "bmp"], "--format"),
+        (["run", "/tmp", "--output", "/tmp/x", "--format", "bmp"], "jpeg (also jpg), png, webp"),
         (["run", "/tmp", "--output", "/tmp/x", "--rendition", "fit=round,width=1"], "inside"),
         (["run", "/tmp", "--output", "/tmp/x", "--rendition", "heigth=1"], "heigth"),
         (["run", "/tmp", "--output", "/tmp/x", "--workers", "0"], "--workers"),

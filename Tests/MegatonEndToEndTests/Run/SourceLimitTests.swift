@@ -1,9 +1,10 @@
 import Foundation
 import MegatonCluster
+import MegatonRedis
 import MegatonTestSupport
 import Testing
 
-/// The limits of sources, as the options of `megaton run` set them: each refusal names its option.
+/// The limits of sources, as options of `megaton run` and `megaton worker` set them: each refusal names its option.
 @Suite(.timeLimit(.minutes(3))) struct SourceLimitTests {
     private let home: RunTests.Home
 
@@ -78,7 +79,7 @@ import Testing
     }
 
     /// Three frames of one pixel each.
-    private static let animation: Data = {
+    static let animation: Data = {
         let header = Data("GIF89a".utf8) + Data([1, 0, 1, 0, 0x80, 0, 0, 0, 0, 0, 255, 255, 255])
         let control = Data([0x21, 0xF9, 4, 0, 10, 0, 0, 0])
         let pixel = Data([0x2C, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 2, 0x44, 1, 0])
@@ -91,6 +92,89 @@ import Testing
         let image = try TestImage.jpeg(width: 6_000, height: 6_000)
         let options = ["--format", "png", "--max-seconds", "1"] + sizes
         try await expectRefusal(image, named: "a.jpg", options, "render_timed_out", "--max-seconds")
+    }
+
+    /// A source that exceeds one limit of a worker.
+    private struct Excess: Sendable {
+        let option: String
+        let code: String
+        let source: Data
+        /// The fields of the rendition in JSON.
+        let rendition: String
+    }
+
+    /// Options of a worker. The memory suffices for the render that is stopped after a second.
+    private static let limits = [
+        "--max-pixels", "82", "--max-side", "9200", "--max-source-bytes", "2", "--max-frames", "2", "--max-seconds",
+        "1", "--memory", "512",
+    ]
+
+    private static func excesses() throws -> [Excess] {
+        let small = #"{"width":9}"#
+        let many = (3_000..<3_030).map { #"{"width":\#($0),"format":"png"}"# }.joined(separator: ",")
+        return [
+            Excess(
+                option: "--max-pixels",
+                code: "image_too_large",
+                source: TestImage.bomb(width: 9_100, height: 9_100),
+                rendition: small
+            ),
+            Excess(
+                option: "--max-side",
+                code: "side_too_long",
+                source: TestImage.bomb(width: 9_201, height: 10),
+                rendition: small
+            ),
+            Excess(
+                option: "--max-source-bytes",
+                code: "too_large",
+                source: TestImage.quarters(width: 800, height: 800),
+                rendition: small
+            ),
+            Excess(
+                option: "--max-frames",
+                code: "too_many_frames",
+                source: animation,
+                rendition: #"{"width":1,"format":"gif","animated":true}"#
+            ),
+            Excess(
+                option: "--max-seconds",
+                code: "render_timed_out",
+                source: try TestImage.jpeg(width: 6_000, height: 6_000),
+                rendition: many
+            ),
+            // The whole source is in memory to find its borders.
+            Excess(
+                option: "--memory",
+                code: "too_costly",
+                source: TestImage.bomb(width: 9_000, height: 9_000),
+                rendition: #"{"width":9,"trim":true}"#
+            ),
+        ]
+    }
+
+    /// One job for each limit, pushed at once to one worker; and one that exceeds none.
+    @Test func aWorkerRefusesWhatExceedsItsLimits() async throws {
+        let excesses = try Self.excesses()
+        try await FaultCluster.run { (cluster) async throws in
+            try await cluster.start(workers: [["--concurrency", "8"] + Self.limits])
+            func job(_ id: String, _ source: Data, _ renditions: String) throws -> String {
+                let path = try cluster.directory.write(source, to: "\(id).image")
+                return #"{"id":"\#(id)","source":"file://\#(path)","renditions":[\#(renditions)],"#
+                    + #""reply":{"list":"client:limits"}}"#
+            }
+            var jobs = try excesses.map { try job($0.code, $0.source, $0.rendition) }
+            jobs.append(try job("within", FaultCluster.image, #"{"width":9}"#))
+            for job in jobs { try await cluster.client.send(["LPUSH", "megaton:{default}:jobs", .string(job)]) }
+            let lines = try await cluster.client.outcomes(jobs.count, of: "client:limits")
+            let outcomes = try lines.map { try JSONDecoder().decode(JobOutcome.self, from: $0) }
+            for excess in excesses {
+                let error = try #require(outcomes.first { $0.id == excess.code }?.error, "\(outcomes)")
+                #expect(error.code == excess.code && error.message.contains(excess.option), "\(error)")
+                #expect(!error.message.contains("RenderLimits") && !error.message.contains("Configuration"))
+            }
+            #expect(outcomes.first { $0.id == "within" }?.status == .done, "\(outcomes)")
+        }
     }
 
     @Test(arguments: [

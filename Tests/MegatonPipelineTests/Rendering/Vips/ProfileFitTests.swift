@@ -1,4 +1,5 @@
 import Foundation
+import MegatonTestSupport
 import Testing
 
 @testable import MegatonCore
