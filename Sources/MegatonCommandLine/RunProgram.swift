@@ -52,22 +52,27 @@ extension AsyncParsableCommand {
                 try command.run()
             }
         } catch {
-            if exitCode(for: error) == .validationFailure {
+            // Asked for once: for each question about an error, the parser describes the whole command, which takes a
+            // debug build a tenth of a second or more.
+            let code = error as? ExitCode ?? exitCode(for: error)
+            if code == .validationFailure {
                 exitIfCommandIsUnknown(arguments)
                 exitIfOptionIsUnknown(arguments)
                 exitIfNegativeValueIsInvalid(program)
             }
-            printAndExit(error, program)
+            printAndExit(error, code, program)
         }
     }
 
     /// Ends the process with an error, or with a text that was asked for: that of `--help` or `--version`.
-    private static func printAndExit(_ end: any Error, _ program: Program) -> Never {
-        let text = fullMessage(for: end)
-        guard exitCode(for: end) == .success, !text.isEmpty else {
+    private static func printAndExit(_ end: any Error, _ code: ExitCode, _ program: Program) -> Never {
+        if end is ExitCode { quit(code) }
+        guard code == .success else {
             program.exitIfConfigured(message(for: end))
             exit(withError: end)
         }
+        let text = fullMessage(for: end)
+        if text.isEmpty { exit() }
         do throws(CLIError) {
             try Terminal.output(text)
         } catch {
@@ -94,7 +99,7 @@ extension AsyncParsableCommand {
             "Error: \(unknown.command) has no command \"\(unknown.name)\".\(hint)\n"
                 + "Its commands are \(unknown.known.joined(separator: ", ")); see '\(unknown.command) --help'."
         )
-        Self.exit(withError: ExitCode.validationFailure)
+        quit(.validationFailure)
     }
 
     /// Reports a negative number by the bounds of its option: the parser takes it for an option (`--timeout -1`), and
@@ -122,9 +127,13 @@ extension AsyncParsableCommand {
             "Error: \(unknown.command) has no option \(unknown.option).\(hint)\n"
                 + "See '\(unknown.command) --help' for its options."
         )
-        Self.exit(withError: ExitCode.validationFailure)
+        quit(.validationFailure)
     }
 }
+
+/// Ends the process without a text, as `exit(withError:)` does for a code, but without the parser's description of the
+/// command.
+private func quit(_ code: ExitCode) -> Never { exit(code.rawValue) }
 
 /// A program with its rules, and the arguments of this process.
 ///
@@ -136,15 +145,17 @@ private struct Program: @unchecked Sendable {
 
     /// Reports an error by the variable or the key of a file that has caused it, and ends the process; returns if all
     /// was typed.
-    func exitIfConfigured(_ message: String) {
+    ///
+    /// - Parameter message: asked for only if not all was typed.
+    func exitIfConfigured(_ message: @autoclosure () -> String) {
         guard let configured = arguments.configured else { return }
-        let renamed = OptionOrigins.renamed(message)
+        let renamed = OptionOrigins.renamed(message())
         guard let first = renamed.options.first else { return }
         let expectation = ConfigurationCheck(root, rules: rules).expectation(of: first, configured)
         let names = renamed.options.map { "--no-\($0.dropFirst(2))" }.joined(separator: " ")
         let object = renamed.options.count == 1 ? "it" : "them"
         Terminal.error("Error: \(expectation ?? renamed.text)\nFor a call without \(object), add \(names).")
         let isFromFile = configured.values[String(first.dropFirst(2))]?.isFromFile == true
-        root.exit(withError: renamed.isAboutOrigin && isFromFile ? ExitCode(78) : ExitCode.validationFailure)
+        quit(renamed.isAboutOrigin && isFromFile ? ExitCode(78) : .validationFailure)
     }
 }

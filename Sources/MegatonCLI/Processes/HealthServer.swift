@@ -22,9 +22,15 @@ final class HealthServer: Sendable {
 
     /// Listens until it is stopped.
     ///
-    /// - Parameter isReady: called for each request, on an event loop: must not block.
+    /// - Parameters:
+    ///   - timeout: limit from connection to response: a silent or slow client holds its descriptor no longer.
+    ///   - isReady: called for each request, on an event loop: must not block.
     /// - Throws: `CLIError` if it cannot listen on the address.
-    static func start(_ text: String, isReady: @escaping @Sendable () -> Bool) async throws -> HealthServer {
+    static func start(
+        _ text: String,
+        timeout: TimeAmount = .seconds(5),
+        isReady: @escaping @Sendable () -> Bool
+    ) async throws -> HealthServer {
         guard let (host, port) = address(text) else { throw CLIError.usage("--health \(text) is not an address:port.") }
         do {
             let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -32,7 +38,7 @@ final class HealthServer: Sendable {
                 .childChannelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
                         try channel.pipeline.syncOperations.configureHTTPServerPipeline()
-                        try channel.pipeline.syncOperations.addHandler(Handler(isReady))
+                        try channel.pipeline.syncOperations.addHandler(Handler(timeout, isReady))
                     }
                 }
                 .bind(host: host, port: port).get()
@@ -52,18 +58,19 @@ final class HealthServer: Sendable {
         typealias InboundIn = HTTPServerRequestPart
         typealias OutboundOut = HTTPServerResponsePart
 
-        /// Time limit from connection to response: a silent or slow client holds its descriptor no longer.
-        private static let timeout = TimeAmount.seconds(5)
-
+        private let timeout: TimeAmount
         private let isReady: @Sendable () -> Bool
         private var path = ""
         private var end: Scheduled<Void>?
 
-        init(_ isReady: @escaping @Sendable () -> Bool) { self.isReady = isReady }
+        init(_ timeout: TimeAmount, _ isReady: @escaping @Sendable () -> Bool) {
+            self.timeout = timeout
+            self.isReady = isReady
+        }
 
         func handlerAdded(context: ChannelHandlerContext) {
             let channel = context.channel
-            end = channel.eventLoop.scheduleTask(in: Self.timeout) { channel.close(promise: nil) }
+            end = channel.eventLoop.scheduleTask(in: timeout) { channel.close(promise: nil) }
         }
 
         func handlerRemoved(context: ChannelHandlerContext) { end?.cancel() }

@@ -412,8 +412,8 @@ package final class HostRateLimiter: FetchLimiting {
 public struct HostLimits: Sendable, Equatable {
     /// Maximum number of concurrent requests, 1 or more.
     public var concurrency = 64
-    /// Maximum number of concurrent requests to a host before its first answer, 1 or more. As many failures then open its
-    /// circuit breaker, if these are fewer than `failureThreshold`.
+    /// Maximum number of concurrent requests to a host before its first answer, 1 or more. As many failures then open
+    /// its circuit breaker, if these are fewer than `failureThreshold`.
     public var firstConcurrency = 4
     /// Maximum number of requests per second; nil sets no limit.
     public var rate: Double?

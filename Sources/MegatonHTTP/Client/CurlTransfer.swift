@@ -161,8 +161,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
                 )
             )
         }
-        // The header is enough to know an invalid response, even if its body stalls or is cut off. A redirect would have
-        // been followed with its body: its error is that of the body.
+        // The header is enough to know an invalid response, even if its body stalls or is cut off. A redirect would
+        // have been followed with its body: its error is that of the body.
         let isKnown = curlRequest.hasWholeHeader && !isRedirect(curlRequest)
         if curlRequest.status > 0, result == CURLE_OK || discardedBytes > 0 || isKnown { evaluateResponse(curlRequest) }
         if let validationError { return .finished(validationError) }

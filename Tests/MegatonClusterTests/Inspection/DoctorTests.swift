@@ -221,7 +221,7 @@ import Testing
         try await QueueFixture.run { (fixture) async throws in
             let gone = try await RedisServerProcess.start()
             await gone.stop()
-            let cache = gone.client()
+            let cache = try RedisServerProcess.client(ofSocket: gone.socket)
             defer { cache.close() }
             let all = await examine(fixture, cache: cache)
             #expect(all.filter { $0.level == .error }.map(\.subject) == ["cache Redis"])

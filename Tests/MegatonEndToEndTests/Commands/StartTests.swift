@@ -1,7 +1,10 @@
+import ArgumentParser
 import Foundation
 import MegatonRedis
 import MegatonTestSupport
 import Testing
+
+@testable import MegatonCLI
 
 /// The start of the programs that run until SIGTERM: before Redis, without Redis, and under systemd.
 @Suite(.timeLimit(.minutes(2))) struct StartTests {
@@ -48,6 +51,10 @@ import Testing
         #expect(ending.code == 69 && ending.errors.contains("/nonexistent/redis.sock"), "\(ending.errors)")
         let wrong = await (try ProgramUnderTest.megaton([command, "--wait-for-redis", "-1"])).ending()
         #expect(wrong.code == 64, "\(wrong.errors)")
+    }
+
+    @Test func aProcessWaitsForAMinuteByDefault() throws {
+        #expect(try StartOptions.parse([]).waitForRedis == 60)
     }
 
     /// Jobs of Megaton 0.1 are not read by this version, and a process of a later one may work on the queue.

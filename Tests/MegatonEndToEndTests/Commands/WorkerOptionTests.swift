@@ -255,7 +255,7 @@ import Testing
         #expect(try home.ledger().last?.error?.message.contains("planes engine") == true)
     }
 
-    @Test(arguments: [
+    private static let impossibleOptions: [(options: [String], word: String)] = [
         (["--fit", "round"], "inside"), (["--gravity", "north"], "fit cover"), (["--gravity", "up"], "--gravity"),
         (["--focus", "1"], "--focus"), (["--fit", "cover", "--focus", "2,0.5"], "0 to 1"), (["--dpr", "9"], "dpr"),
         (["--engine", "magick"], "auto, vips or planes"), (["--quality-profile", "best"], "balanced"),
@@ -266,13 +266,16 @@ import Testing
         (["--allow-type", "pdf"], "--allow-type"), (["--allow-source", "gopher://example.com"], "--allow-source"),
         (["--credentials", "/no/such"], "/no/such"), (["--s3-endpoint", "ftp://a.example"], "--s3-endpoint"),
         (["--s3-endpoint", "https://user:pw@a.example"], "--s3-endpoint"), (["--credential", "a b"], "--credential"),
-    ])
-    func impossibleOptionsAreWrongUsage(_ options: [String], _ word: String) async throws {
-        let home = try RunTests.Home()
-        let ending = await (try home.megaton(["run", "/tmp", "--output", home.output] + options)).ending()
-        #expect(ending.code == 64, "\(ending.errors)")
-        #expect(ending.errors.contains(word), "\(ending.errors)")
-        #expect(!FileManager.default.fileExists(atPath: home.output))
+    ]
+
+    @Test func impossibleOptionsAreWrongUsage() async throws {
+        try await inPairs(Self.impossibleOptions) { (options, word) in
+            let home = try RunTests.Home()
+            let ending = await (try home.megaton(["run", "/tmp", "--output", home.output] + options)).ending()
+            #expect(ending.code == 64, "\(options): \(ending.errors)")
+            #expect(ending.errors.contains(word), "\(options): \(ending.errors)")
+            #expect(!FileManager.default.fileExists(atPath: home.output), "\(options)")
+        }
     }
 
     // Fault: leases expired while their jobs ran.

@@ -25,7 +25,7 @@ import Testing
         #expect(sizes == ["16x16 16x8", "32x 32x16", "c 8x8", "s 8x8", "x10 20x10"])
     }
 
-    @Test(arguments: [
+    private static let unknownOptions: [(arguments: [String], words: String)] = [
         (["run", "-z"], "megaton run has no option -z."), (["run", "x.jpg", "--quite"], "Did you mean --quiet?"),
         (["run", "/no/such", "--workers", "0", "--silent"], "megaton run has no option --silent."),
         (["run", "--size", "big", "--verbos=1", "x"], "Did you mean --verbose?"),
@@ -35,15 +35,18 @@ import Testing
             "megaton batch wait has no option --timout. Did you mean --timeout?"
         ),
         (["submit", "-j", "4"], "megaton submit has no option -j."),
-    ])
-    func anUnknownOptionIsReportedFirst(_ arguments: [String], _ words: String) async throws {
-        let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
-        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
-        #expect(!ending.errors.contains("--fit"), "no option is named that has nothing to do with it")
+    ]
+
+    @Test func anUnknownOptionIsReportedFirst() async throws {
+        try await inPairs(Self.unknownOptions) { (arguments, words) in
+            let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
+            #expect(ending.code == 64 && ending.errors.contains(words), "\(arguments): \(ending.errors)")
+            #expect(!ending.errors.contains("--fit"), "no option is named that has nothing to do with \(arguments)")
+        }
     }
 
     /// Fault: only "Unexpected argument" was printed.
-    @Test(arguments: [
+    private static let unknownCommands: [(arguments: [String], words: String)] = [
         (
             ["photas", "-o", "o1"],
             "megaton has no command \"photas\". Thumbnails are made by: megaton run photas --output"
@@ -52,20 +55,26 @@ import Testing
         (["foo"], "Its commands are run, plan, submit, coordinator,"),
         (["help", "bogus"], "megaton has no command \"bogus\""),
         (["dead", "lits"], "megaton dead has no command \"lits\". Did you mean list?"),
-    ])
-    func anUnknownCommandIsReportedWithTheKnownOnes(_ arguments: [String], _ words: String) async throws {
-        let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
-        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+    ]
+
+    @Test func anUnknownCommandIsReportedWithTheKnownOnes() async throws {
+        try await inPairs(Self.unknownCommands) { (arguments, words) in
+            let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
+            #expect(ending.code == 64 && ending.errors.contains(words), "\(arguments): \(ending.errors)")
+        }
     }
 
-    @Test(arguments: [
+    private static let invalidValues: [(arguments: [String], words: String)] = [
         (["batch", "wait", "b", "--timeout=-1"], "of at least 0, not -1"),
         (["queue", "drain", "--timeout", "3"], "--wait"),
         (["submit", "x", "--batch", "a b"], "not \"a b\""), (["status", "--queue", "a/b"], "not \"a/b\""),
-    ])
-    func aMessageAboutAnOptionHasItsValue(_ arguments: [String], _ words: String) async throws {
-        let ending = await (try ProgramUnderTest.megaton(arguments + ["--redis", "redis://127.0.0.1:1"])).ending()
-        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+    ]
+
+    @Test func aMessageAboutAnOptionHasItsValue() async throws {
+        try await inPairs(Self.invalidValues) { (arguments, words) in
+            let ending = await (try ProgramUnderTest.megaton(arguments + ["--redis", "redis://127.0.0.1:1"])).ending()
+            #expect(ending.code == 64 && ending.errors.contains(words), "\(arguments): \(ending.errors)")
+        }
     }
 
     private static let contradictions: [(options: [String], words: String)] = [

@@ -292,10 +292,10 @@ import Testing
         let home = try Home()
         let port = try FreePort.find()
         let commands = [
-            ["status"], ["stats"], ["worker"], ["coordinator"], ["doctor"], ["submit", "https://example.org/a.jpg"],
-            ["run", "/tmp", "--output", home.output],
+            ["status"], ["stats"], ["worker", "--wait-for-redis", "2"], ["coordinator", "--wait-for-redis", "2"],
+            ["doctor"], ["submit", "https://example.org/a.jpg"], ["run", "/tmp", "--output", home.output],
         ]
-        // Together, as two of them wait for a minute.
+        // Together, as two of them wait.
         let programs = try commands.map { try home.megaton($0 + ["--redis", "redis://127.0.0.1:\(port)"]) }
         for (arguments, program) in zip(commands, programs) {
             let ending = await program.ending()

@@ -138,15 +138,18 @@ import Testing
         #expect(try JSONDecoder().decode(JobOutcome.self, from: Data(json)).labels == ["class": .integer(3)])
     }
 
-    @Test(arguments: [
+    private static let contradictions: [(options: [String], words: String)] = [
         (["-o", "tar:"], "it must name a directory"), (["-o", "o", "--shard-size", "5"], "is for shards"),
         (["-o", "tar:o", "--name", "{stem}"], "named by the ids"), (["-o", "tar:o", "--shard-count", "0"], "1 to"),
         (["-o", "tar:o", "--dry-run"], "--dry-run does not go with"),
         (["-o", "tar:o", "--cache-policy", "none"], "--cache-policy none stores none"),
-    ])
-    func optionsThatContradictShardsAreWrongUsage(_ options: [String], _ words: String) async throws {
-        let ending = await (try ProgramUnderTest.megaton(["run", "/tmp"] + options)).ending()
-        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+    ]
+
+    @Test func optionsThatContradictShardsAreWrongUsage() async throws {
+        try await inPairs(Self.contradictions) { (options, words) in
+            let ending = await (try ProgramUnderTest.megaton(["run", "/tmp"] + options)).ending()
+            #expect(ending.code == 64 && ending.errors.contains(words), "\(options): \(ending.errors)")
+        }
     }
 
     @Test func aSubmissionWaitsForItsShards() async throws {

@@ -177,13 +177,17 @@ import Testing
         }
     }
 
-    @Test(arguments: [
+    private static let limitsOutOfTheirRange = [
         ["--max-pixels", "0"], ["--max-side", "0"], ["--max-source-bytes", "2048"], ["--max-frames", "0"],
         ["--max-seconds", "0.5"],
-    ])
-    func limitsOutOfTheirRangeAreWrongUsage(_ option: [String]) async throws {
-        let ending = try await home.run(["/tmp"] + option)
-        #expect(ending.code == 64 && ending.errors.contains("\(option[0]) must be"), "\(ending.errors)")
+    ]
+
+    @Test func limitsOutOfTheirRangeAreWrongUsage() async throws {
+        try await inPairs(Self.limitsOutOfTheirRange) { option in
+            let home = try RunTests.Home()
+            let ending = try await home.run(["/tmp"] + option)
+            #expect(ending.code == 64 && ending.errors.contains("\(option[0]) must be"), "\(ending.errors)")
+        }
     }
 
     /// The workers of a cluster have limits of their own.

@@ -1,7 +1,7 @@
 /// Runs a body for each element, for two of them at a time.
 ///
-/// For bodies that start a program: a debug build spends up to two seconds of one processor with a command line that it
-/// refuses, because the parser examines all its declarations then.
+/// For bodies that occupy one processor each: with renders, or with a program that refuses its command line, for which
+/// the parser of a debug build examines all declarations.
 ///
 /// - Throws: the first error of a body; the other body that runs at the time ends before.
 public func inPairs<Element: Sendable>(
