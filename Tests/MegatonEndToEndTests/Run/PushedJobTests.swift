@@ -61,4 +61,52 @@ import Testing
             }
         }
     }
+
+    // MARK: - key
+
+    /// Pushes a job with the idempotency key `upload 17` and returns its outcome.
+    private func outcome(
+        ofJob id: String,
+        _ source: URL,
+        batch: String = "",
+        _ cluster: FaultCluster
+    ) async throws -> JobOutcome {
+        let batch = batch.isEmpty ? "" : #""batch":"\#(batch)","batchSize":2,"#
+        let output = "file://\(cluster.directory.path)/out/{id}.{ext}"
+        try await cluster.push(
+            fields: #""id":"\#(id)","key":"upload 17",\#(batch)"source":"\#(source.absoluteString)","#
+                + #""output":"\#(output)","reply":{"list":"client:once"}"#
+        )
+        return try await cluster.outcome(in: "client:once")
+    }
+
+    @Test func aSecondJobWithAKeyHasTheOutcomeOfTheFirst() async throws {
+        try await withCluster { (cluster, origin) async throws in
+            let source = origin.url("/a.png")
+            let first = try await outcome(ofJob: "first", source, batch: "once", cluster)
+            #expect(first.id == "first" && first.status == .done && first.attempts == 1, "\(first)")
+            #expect(first.outputs.map(\.path) == ["\(cluster.directory.path)/out/first.jpg"])
+            let second = try await outcome(ofJob: "second", source, batch: "once", cluster)
+            #expect(second.id == "second" && second.status == .deduplicated && second.error == nil, "\(second)")
+            #expect(second.outputs == first.outputs && second.attempts == 0, "\(second)")
+            #expect(cluster.directory.files.filter { $0.hasPrefix("out/") } == ["out/first.jpg"])
+            let ending = try await cluster.command(["batch", "wait", "once", "--timeout", "60"])
+            #expect(ending.code == 0, "\(ending.errors)")
+            for field in [#""done" : 1"#, #""deduplicated" : 1"#, #""renders" : 1"#, #""origin_fetches" : 1"#] {
+                #expect(ending.output.contains(field), "\(field) in \(ending.output)")
+            }
+            #expect(origin.total == 1)
+        }
+    }
+
+    @Test func aSecondJobWithTheKeyOfAFailedOneHasItsError() async throws {
+        try await withCluster { (cluster, origin) async throws in
+            let first = try await outcome(ofJob: "first", origin.url("/missing.png"), cluster)
+            #expect(first.status == .failed && first.error?.code == "not_found", "\(first)")
+            // Another source: the key alone decides.
+            let second = try await outcome(ofJob: "second", origin.url("/a.png"), cluster)
+            #expect(second.status == .deduplicated && second.error == first.error && second.attempts == 0, "\(second)")
+            #expect(second.outputs.isEmpty && origin.total == 1)
+        }
+    }
 }
