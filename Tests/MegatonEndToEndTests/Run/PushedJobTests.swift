@@ -4,7 +4,7 @@ import MegatonRedis
 import MegatonTestSupport
 import Testing
 
-/// The fields `batchSize`, `key` and `refresh` of jobs that any client pushes with LPUSH.
+/// The fields `batchSize` and `key` of jobs that any client pushes with LPUSH.
 @Suite(.timeLimit(.minutes(3))) struct PushedJobTests {
     /// Runs the body with a coordinator and a worker, and an origin that lacks `/missing.png`.
     private func withCluster(_ body: (FaultCluster, OriginServer) async throws -> Void) async throws {
