@@ -129,7 +129,9 @@ import Testing
                 let host = try #require(explained.json.host, "\(explained.text)")
                 #expect(host.name == "127.0.0.1:\(origin.port)" && host.factor == 0.5, "\(host)")
                 #expect((1...100).contains(host.blockedFor) && host.openFor == 0, "\(host)")
-                let limits = ["host \(host.name)\n", "  limits     50 % of the usual ones\n", "  blocked    for another "]
+                let limits = [
+                    "host \(host.name)\n", "  limits     50 % of the usual ones\n", "  blocked    for another ",
+                ]
                 for line in limits { #expect(explained.text.contains(line), "\(line) in \(explained.text)") }
                 let refused = try await explain(origin.url("/two.png"), in: cluster)
                 #expect(refused.items.contains { $0.failure?.isBinding == true }, "\(refused.text)")
