@@ -49,11 +49,11 @@ struct JobCommand: AsyncParsableCommand {
             ? "nor does any job wait to be read"
             : "\(Counted.jobs(unread)) \(unread == 1 ? "waits" : "wait") to be read, and it may be among them"
         let scope = batch.map { $0.isEmpty ? "" : " of the batch \"\($0)\"" } ?? ""
-        return CLIError.notFound("no job\(scope) has the id \"\(id)\" now, \(waiting). \(whereOutcomesAre)")
+        return CLIError.notFound("no job\(scope) has the id \"\(id)\" now, \(waiting). \(outcomePlaces)")
     }
 
-    /// Where the outcome of a job is that has ended, and how to get that of the next one.
-    private var whereOutcomesAre: String {
+    /// The places of the outcomes of jobs that have ended, and how to get that of the next one.
+    private var outcomePlaces: String {
         if let batch, !batch.isEmpty {
             return "A job that has ended is known by its id only if it is dead, or while its batch has not ended. Its "
                 + "outcome is in the list or at the webhook that its \"reply\" names, and megaton batch results "
