@@ -132,8 +132,8 @@ import Testing
             #expect(try await cluster.outcome(in: "client:job").status == .done)
             let gone = try await job(["a"], cluster)
             #expect(gone.code == 1 && gone.output.isEmpty, "\(gone.output)")
-            let advice = ["in the list or at the webhook", #""reply": {"list": "KEY"}"#, "BLPOP KEY 60", "--batch NAME"]
-            for words in advice {
+            let reply = #""reply": {"list": "KEY"}"#
+            for words in ["in the list or at the webhook", reply, "BLPOP KEY 60", "--batch NAME"] {
                 #expect(gone.errors.contains(words), "\(words) in \(gone.errors)")
             }
             let other = try await job(["a", "--batch", "x"], cluster)
