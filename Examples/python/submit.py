@@ -3,8 +3,8 @@
 
     submit.py REDIS-URL OUTPUT SOURCE...
 
-docs/cluster.md describes the keys and the fields. Nothing closes the batch: `megaton batch show` reports it as open until
-Redis forgets it, seven days after its creation.
+docs/cluster.md describes the keys and the fields. Each job names the number of jobs: the batch closes with the last of
+them, and Redis forgets it, with outcomes that were not read, seven days later.
 """
 
 import json
@@ -23,7 +23,7 @@ def main(url, output, *sources):
     batch = f"python-{uuid.uuid4().hex}"
     # Before the first job, so that every outcome is kept.
     client.hset(f"{PREFIX}batch:{batch}", "ledger", 1)
-    jobs = [{"source": source, "output": output, "batch": batch} for source in sources]
+    jobs = [{"source": source, "output": output, "batch": batch, "batchSize": len(sources)} for source in sources]
     client.lpush(f"{QUEUE}jobs", *map(json.dumps, jobs))
     failed = 0
     for _ in sources:  # Each job has exactly one outcome.

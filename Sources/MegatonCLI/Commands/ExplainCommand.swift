@@ -11,8 +11,9 @@ struct ExplainCommand: AsyncParsableCommand {
         commandName: "explain",
         abstract: "Show the state of a source and its renditions in the cluster, and change nothing.",
         discussion: """
-            It shows the cache keys, entries with their age and freshness, remembered failures, work under way, the \
-            limits of the host, and the engine that would render. Near caches of workers are not examined.
+            It shows the cache keys, the nearest cache that has each, entries with their age and freshness, remembered \
+            failures, work under way, the limits of the host, and the engine that would render. Of the caches of \
+            workers, --local-cache examines that of this machine; the memory of processes cannot be examined.
             \(RedisOptions.environmentHelp)
             """
     )
@@ -31,6 +32,12 @@ struct ExplainCommand: AsyncParsableCommand {
     @Option(name: .long, help: "The --engine of the workers: auto, vips or planes.")
     var engine = RenderEngineChoice.auto.rawValue
 
+    @Option(
+        name: .customLong("local-cache"),
+        help: ArgumentHelp("The --local-cache of the workers of this machine, to look into it too.", valueName: "dir")
+    )
+    var localCache: String?
+
     @Flag(name: .long, help: "Print one JSON object.")
     var json = false
 
@@ -41,6 +48,7 @@ struct ExplainCommand: AsyncParsableCommand {
         if RenderEngineChoice(rawValue: engine) == nil {
             throw ValidationError("--engine must be auto, vips or planes, not \"\(engine)\".")
         }
+        if localCache?.isEmpty == true { throw ValidationError("--local-cache is empty; it must name a directory.") }
         if let credential, !Job.isName(credential) {
             throw ValidationError("--credential must be a name of 1 to 128 letters, digits and . : - _")
         }
@@ -51,7 +59,7 @@ struct ExplainCommand: AsyncParsableCommand {
             try await InspectorSession.connected(redis, needsCache: true) { queue, caches in
                 let job = Job(source: url, credential: credential)
                 guard let request = job.sourceRequest else { throw CLIError.usage("\(url) is not a URL.") }
-                let explanation = try await Explanation.read(
+                let shared = try await Explanation.read(
                     request,
                     renditions.renditions(),
                     engine: RenderEngineChoice(rawValue: engine) ?? .auto,
@@ -59,20 +67,57 @@ struct ExplainCommand: AsyncParsableCommand {
                     caches: caches,
                     logger: LogOptions.logger("megaton", level: .error)
                 )
+                let explanation = try await examined(shared)
                 try Terminal.output(json ? try JSONText.pretty(explanation) : Self.text(explanation))
             }
         }
     }
 
-    static func text(_ explanation: Explanation) -> String {
-        var lines = [explanation.url]
-        for item in [explanation.original] + explanation.renditions { lines += Self.lines(item) }
-        if let host = explanation.host { lines += Self.lines(host) }
-        return lines.joined(separator: "\n")
+    /// The same with the copies in `--local-cache`, if it was given: read on a thread of its own, as they are files.
+    private func examined(_ explanation: Explanation) async throws -> Explanation {
+        guard let localCache else { return explanation }
+        let folder = FileNames.absolutePath(localCache)
+        let thread = ThreadPool(name: "megaton-copies", count: 1)
+        defer { thread.stop() }
+        do {
+            return try await thread.run {
+                try explanation.examining(localCache: folder, trustedFor: WorkerOptions.localCacheTTL)
+            }
+        } catch let error as ImagePipeline.Error {
+            throw CLIError.usage("--local-cache: \(error.message)")
+        }
     }
 
-    private static func lines(_ item: Explanation.Item) -> [String] {
-        var lines = ["\(item.name): \(item.next)", "  key        \(item.key) at \(item.server)"]
+    static func text(_ explanation: Explanation) -> String {
+        var lines = [explanation.url]
+        for item in [explanation.original] + explanation.renditions {
+            lines += Self.lines(item, localCache: explanation.localCache)
+        }
+        if let host = explanation.host { lines += Self.lines(host) }
+        let other = explanation.localCache == nil ? "; --local-cache DIR examines the disk cache of this machine" : ""
+        return (lines + ["not examined: the memory of processes\(other)"]).joined(separator: "\n")
+    }
+
+    /// The nearest cache that has an entry, and the one of this machine if it was examined.
+    private static func tier(_ item: Explanation.Item, _ localCache: String?) -> String {
+        let place =
+            switch item.tier {
+            case .localCache: "local cache"
+            case .sharedCache: "shared cache"
+            case .none: "none"
+            }
+        guard let localCache else { return place }
+        guard let copy = item.copy else { return "\(place); no copy in \(localCache)" }
+        let (size, age) = (Counted.bytes(copy.bytes), CacheEntryText.time(copy.age))
+        let use = item.tier == .localCache ? "" : ": workers ask the shared cache whether it is still valid"
+        return "\(place); the copy in \(localCache) has \(size) and was made \(age) ago\(use)"
+    }
+
+    private static func lines(_ item: Explanation.Item, localCache: String?) -> [String] {
+        var lines = [
+            "\(item.name): \(item.next)", "  key        \(item.key) at \(item.server)",
+            "  tier       \(tier(item, localCache))",
+        ]
         if let entry = item.entry {
             let fresh = entry.freshFor > 0 ? "fresh for \(CacheEntryText.time(entry.freshFor))" : "stale"
             lines.append("  entry      \(Counted.bytes(entry.bytes)), \(CacheEntryText.time(entry.age)) old, \(fresh)")

@@ -40,7 +40,7 @@ struct JobCommand: AsyncParsableCommand {
         }
     }
 
-    /// A job that was pushed and not read is not known by its id.
+    /// A job that was pushed and not read is not known by its id, and most of those that have ended are not either.
     private func missing(_ queue: ShardedQueue) async throws -> CLIError {
         let status = try await Inspector(queue: queue, caches: []).status()
         let unread = status.intake + status.staged
@@ -49,11 +49,20 @@ struct JobCommand: AsyncParsableCommand {
             ? "nor does any job wait to be read"
             : "\(Counted.jobs(unread)) \(unread == 1 ? "waits" : "wait") to be read, and it may be among them"
         let scope = batch.map { $0.isEmpty ? "" : " of the batch \"\($0)\"" } ?? ""
-        let hint = batch == nil ? " Give --batch NAME if it has a batch." : ""
-        return CLIError.notFound(
-            "no job\(scope) has the id \"\(id)\" now, \(waiting). A job that has ended is known only if it is dead, or "
-                + "while its batch has not ended.\(hint)"
-        )
+        return CLIError.notFound("no job\(scope) has the id \"\(id)\" now, \(waiting). \(outcomePlaces)")
+    }
+
+    /// The places of the outcomes of jobs that have ended, and how to get that of the next one.
+    private var outcomePlaces: String {
+        if let batch, !batch.isEmpty {
+            return "A job that has ended is known by its id only if it is dead, or while its batch has not ended. Its "
+                + "outcome is in the list or at the webhook that its \"reply\" names, and megaton batch results "
+                + "\(batch) prints those that the batch keeps."
+        }
+        return "A job without a batch that has ended is known by its id only if it is dead. Its outcome is in the list "
+            + "or at the webhook that its \"reply\" names, and nowhere without one: push the next job with \"reply\": "
+            + "{\"list\": \"KEY\"}, and read its outcome with BLPOP KEY 60."
+            + (batch == nil ? " Give --batch NAME if the job has a batch." : "")
     }
 
     private static func text(_ state: JobState) -> String {
@@ -68,7 +77,10 @@ struct JobCommand: AsyncParsableCommand {
         case .held: return "\(name): held until \(until) for \(state.host ?? "unknown")\(attempts)"
         case .dead: return "\(name): dead since \(state.died.map(date) ?? "unknown")\(attempts)\(error)"
         case .ended:
-            guard let outcome = state.outcome else { return "\(name): ended; its outcome is not kept with its id" }
+            guard let outcome = state.outcome else {
+                return "\(name): ended; its outcome is not kept with its id. The list or the webhook of its \"reply\" "
+                    + "has it, and megaton batch results \(state.batch ?? "NAME") if the batch keeps outcomes"
+            }
             let paths = outcome.outputs.compactMap(\.path).map { " \(TextColumns.oneLine($0))" }.joined()
             return "\(name): \(outcome.status.rawValue), \(Counted.of(outcome.attempts, "attempt"))\(error)\(paths)"
         }

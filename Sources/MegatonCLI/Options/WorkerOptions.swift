@@ -333,7 +333,7 @@ struct WorkerOptions: ParsableArguments {
 
     /// Time to live of a local copy. Deletions are reported to the worker, so that this limits only what a lost report
     /// can cost; and no copy outlives the lifetime that the origin gave it.
-    private static let localCacheTTL: Duration = .seconds(600)
+    static let localCacheTTL: Duration = .seconds(600)
 
     /// Adds the local cache. A directory that cannot be used does not stop the worker.
     private func applyLocalCache(_ path: String, to configuration: inout Worker.Configuration, logger: Logger) {

@@ -116,6 +116,12 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
         return versions
     }
 
+    /// The same as clauses, in order: `0.3.0, protocol 2 (3 processes)`.
+    package var versionCounts: [String] {
+        versions.sorted { $0.key < $1.key }
+            .map { "\($0.key) (\($0.value) \($0.value == 1 ? "process" : "processes"))" }
+    }
+
     /// The explanation of `unreadIntakes`; nil if there is none.
     package var intakeWarning: String? {
         let limits = WaitingLimits()
@@ -134,11 +140,10 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     package var versionWarnings: [String] {
         var warnings: [String] = []
         if versions.count > 1 {
-            let named = versions.sorted { $0.key < $1.key }
-                .map { "\($0.key) (\($0.value) \($0.value == 1 ? "process" : "processes"))" }
+            let named = versionCounts.joined(separator: "; ")
             warnings.append(
-                "processes of different versions are running: \(named.joined(separator: "; ")). Install one version on "
-                    + "all machines; see docs/upgrading.md."
+                "processes of different versions are running: \(named). Install one version on all machines; see "
+                    + "docs/upgrading.md."
             )
         }
         if !former.isEmpty {

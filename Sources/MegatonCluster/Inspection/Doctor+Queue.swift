@@ -38,7 +38,7 @@ extension Doctor {
         if !status.versionWarnings.isEmpty {
             return status.versionWarnings.map { Finding(level: .warning, subject: "versions", message: $0) }
         }
-        let version = status.versions.keys.first ?? "no process has reported one"
+        let version = status.versionCounts.first ?? "no process has reported one"
         return [Finding(level: .ok, subject: "versions", message: version)]
     }
 

@@ -7,11 +7,23 @@ internal import NIOCore
 
 /// The state of a source in a cluster: its entries in the shared cache, what would be done for a job, and its host.
 package struct Explanation: Sendable, Codable, Equatable {
+    /// The nearest cache that has an entry, of those that were examined.
+    package enum Tier: String, Sendable, Codable {
+        /// The disk cache of the workers of this machine, whose copy they trust.
+        case localCache = "local_cache"
+        /// The shared cache, whether its entry is fresh or not.
+        case sharedCache = "shared_cache"
+        case none
+    }
+
     /// The state of one cache key.
     package struct Item: Sendable, Codable, Equatable {
         /// `original`, or the name of a rendition.
         package var name: String
         package var key: String
+        package var tier = Tier.none
+        /// The copy in the disk cache of this machine; nil if there is none, or it was not examined.
+        package var copy: NearCacheCopy?
         /// Address of the server that has the key, without user and password.
         package var server: String
         /// Nil if there is none.
@@ -63,6 +75,8 @@ package struct Explanation: Sendable, Codable, Equatable {
     package var url: String
     package var original: Item
     package var renditions: [Item]
+    /// Path of the disk cache that was examined; nil if none was.
+    package var localCache: String?
     /// Nil if the source has no host of its own, as with `s3:`, or if nothing is known of it.
     package var host: Host?
 }
@@ -84,6 +98,7 @@ extension Explanation {
             guard replies.count == 4 else { throw JobQueue.unexpected("GET") }
             let fields = replies[2].array ?? []
             var item = Item(name: name, key: key.description, server: "\(redis.configuration)", entry: entry, next: "")
+            if entry != nil { item.tier = .sharedCache }
             let failure = RememberedFailure(replies[0])
             item.failure = failure.map { failure in
                 Failure(
@@ -173,6 +188,25 @@ extension Explanation {
         )
     }
 
+    /// The same with the copies in the disk cache of this machine's workers, which are read without a change. Blocks.
+    ///
+    /// - Parameters:
+    ///   - folder: path of the disk cache.
+    ///   - trust: how long a worker trusts a copy before it asks the shared cache again.
+    /// - Throws: `.accessDenied` if the file of a copy cannot be read.
+    package func examining(
+        localCache folder: String,
+        trustedFor trust: Duration
+    ) throws(ImagePipeline.Error) -> Explanation {
+        var explanation = self
+        explanation.localCache = folder
+        try explanation.original.addCopy(in: folder, trustedFor: trust)
+        for index in renditions.indices {
+            try explanation.renditions[index].addCopy(in: folder, trustedFor: trust)
+        }
+        return explanation
+    }
+
     private static func host(of url: URL?, in queue: ShardedQueue) async throws(RedisError) -> Host? {
         // Only the workers know the host of an `s3:` source.
         guard let url, ["http", "https"].contains(url.scheme?.lowercased()) else { return nil }
@@ -200,5 +234,13 @@ extension Explanation {
             openFor: max(0, state[5] - now) / 1000,
             failures: Int(state[4])
         )
+    }
+}
+
+extension Explanation.Item {
+    fileprivate mutating func addCopy(in folder: String, trustedFor trust: Duration) throws(ImagePipeline.Error) {
+        guard let kind = CacheKey.Kind(rawValue: String(key.prefix { $0 != ":" })) else { return }
+        copy = try NearCacheCopy.read(CacheKey(kind, digest: String(key.dropFirst(2))), in: folder)
+        if let copy, copy.freshFor > 0, copy.age < trust.inSeconds { tier = .localCache }
     }
 }

@@ -85,6 +85,22 @@ import Testing
         }
     }
 
+    /// The code of the module's landing page.
+    @Test func aBatchIsSubmittedAndReadAsTheDocumentationSays() async throws {
+        try await withWorker { (observer, server) async throws in
+            let (redis, urls) = (server.url, [image, "data:,no%20image"])
+            let client = try ClusterClient(redis: redis)
+            let renditions = [Rendition(name: "small", width: 256)]
+            let batch = try await client.submit(urls.map { Job(source: $0, renditions: renditions) })
+            for try await outcome in batch.outcomes {
+                print(outcome.source, outcome.status, outcome.error?.message ?? "")
+            }
+            client.close()
+            let counters = try await observer.batch(batch.name).counters()
+            #expect(counters.isFinished && counters["done"] == 1 && counters["failed"] == 1)
+        }
+    }
+
     @Test func anEmptyBatchEndsAtOnce() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let batch = try await client(server).submit([])

@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCluster
 import MegatonRedis
 import MegatonTestSupport
 import NIOCore
@@ -64,6 +65,79 @@ import Testing
                 let broken = try await job(["broken"], cluster)
                 #expect(broken.code == 0 && broken.output.hasPrefix("broken: "), "\(broken.errors)")
             }
+        }
+    }
+
+    /// Two paths that answer 429 stop their whole host for the time that they name.
+    @Test func aHeldJobNamesItsHost() async throws {
+        let answer = OriginServer.Answer(status: 429, headers: [("Retry-After", "100")])
+        try await OriginServer.run(answer: { _ in answer }) { (origin) async throws in
+            try await FaultCluster.run { (cluster) async throws in
+                try await cluster.start(workers: [[]])
+                for (number, id) in ["one", "two"].enumerated() {
+                    try await cluster.push(origin.url("/\(id).png"), id: id, attempts: 1)
+                    try await cluster.wait(for: ["dead", "delay"]) { client in
+                        let dead = try await client.send(["ZCARD", "megaton:{default}:2:dead"]).int ?? 0
+                        let delayed = try await client.send(["ZCARD", "megaton:{default}:2:delay"]).int ?? 0
+                        return dead + delayed > number
+                    }
+                }
+                try await cluster.push(origin.url("/three.png"), id: "three")
+                try await cluster.wait(for: ["holding"]) { client in
+                    try await client.send(["ZCARD", "megaton:{default}:2:holding"]).int == 1
+                }
+                let host = "127.0.0.1:\(origin.port)"
+                let held = try await job(["three"], cluster)
+                #expect(held.output.hasPrefix("three: held until 20"), "\(held.output)\(held.errors)")
+                #expect(held.output.hasSuffix("for \(host), 0 attempts\n"), "a refusal of the host is no attempt")
+                let json = try await job(["three", "--json"], cluster)
+                #expect(json.output.contains(#""stage":"held""#), "\(json.output)\(json.errors)")
+                #expect(json.output.contains(#""host":"\#(host)""#), "\(json.output)")
+            }
+        }
+    }
+
+    @Test func anEndedJobIsKnownWhileItsBatchHasNotEnded() async throws {
+        try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
+            try await cluster.start(workers: [FaultCluster.hasty])
+            // Nothing closes these batches. The first one keeps the outcomes of its jobs.
+            try await cluster.client.send(["HSET", "megaton:{default}:2:batch:kept", "ledger", "1"])
+            for batch in ["kept", "counted"] {
+                let output = "file://\(cluster.directory.path)/\(batch)/{id}.{ext}"
+                let source = origin.url("/\(batch).png").absoluteString
+                try await cluster.push(
+                    fields: #""id":"a","batch":"\#(batch)","source":"\#(source)","output":"\#(output)""#
+                )
+            }
+            try await cluster.wait(untilDone: 2)
+            let kept = try await job(["a", "--batch", "kept"], cluster)
+            let path = "\(cluster.directory.path)/kept/a.jpg"
+            #expect(kept.output == "a (batch kept): done, 1 attempt \(path)\n", "\(kept.errors)")
+            let json = try await job(["a", "--batch", "kept", "--json"], cluster)
+            for field in [#""stage":"ended""#, #""status":"done""#, #""path":"\#(path)""#] {
+                #expect(json.output.contains(field), "\(field) in \(json.output)\(json.errors)")
+            }
+            let counted = try await job(["a", "--batch", "counted"], cluster)
+            let ended = "a (batch counted): ended; its outcome is not kept with its id"
+            #expect(counted.code == 0 && counted.output.hasPrefix(ended), "\(counted.output)\(counted.errors)")
+            #expect(counted.output.contains("megaton batch results counted"), "\(counted.output)")
+        }
+    }
+
+    @Test func aJobThatIsDoneWithoutABatchHasItsOutcomeWhereItsReplySays() async throws {
+        try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
+            try await cluster.start(workers: [FaultCluster.hasty])
+            let source = origin.url("/a.png").absoluteString
+            try await cluster.push(fields: #""id":"a","source":"\#(source)","reply":{"list":"client:job"}"#)
+            #expect(try await cluster.outcome(in: "client:job").status == .done)
+            let gone = try await job(["a"], cluster)
+            #expect(gone.code == 1 && gone.output.isEmpty, "\(gone.output)")
+            let reply = #""reply": {"list": "KEY"}"#
+            for words in ["in the list or at the webhook", reply, "BLPOP KEY 60", "--batch NAME"] {
+                #expect(gone.errors.contains(words), "\(words) in \(gone.errors)")
+            }
+            let other = try await job(["a", "--batch", "x"], cluster)
+            #expect(other.code == 1 && other.errors.contains("megaton batch results x"), "\(other.errors)")
         }
     }
 

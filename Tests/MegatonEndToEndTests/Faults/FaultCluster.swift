@@ -123,6 +123,11 @@ final class FaultCluster: Sendable {
         return process
     }
 
+    /// Runs a command on the cluster's Redis to its end.
+    func command(_ arguments: [String]) async throws -> ProgramUnderTest.Ending {
+        await (try start(arguments)).ending()
+    }
+
     /// Waits for a leader and `count` workers.
     func waitUntilReady(workers count: Int) async throws {
         try await wait(for: ["workers", "leader"]) { client in
@@ -138,6 +143,18 @@ final class FaultCluster: Sendable {
     func push(_ source: URL, id: String, attempts: Int = 5) async throws {
         let json = #"{"id":"\#(id)","source":"\#(source.absoluteString)","attempts":\#(attempts)}"#
         try await client.send(["LPUSH", "megaton:{default}:jobs", .string(json)])
+    }
+
+    /// Pushes a job with these fields, which are the inside of a JSON object.
+    func push(fields: String) async throws {
+        try await client.send(["LPUSH", "megaton:{default}:jobs", .string("{\(fields)}")])
+    }
+
+    /// The next outcome in a list that jobs name, which must come within the time of a test.
+    func outcome(in list: String) async throws -> JobOutcome {
+        let reply = try await client.send(["BLPOP", .string(list), "30"], timeout: .seconds(40)).array
+        let line = try #require(reply?.last?.string, "no outcome came in the list \(list)")
+        return try JSONDecoder().decode(JobOutcome.self, from: Data(line.utf8))
     }
 
     /// Submits a batch in a process that waits for its end.

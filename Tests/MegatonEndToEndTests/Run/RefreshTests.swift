@@ -144,6 +144,65 @@ import Testing
         }
     }
 
+    /// Runs that share a cache directory: each has a private Redis, which loads the cache that the last one saved.
+    @Test func aRefreshOfARunReplacesWhatHasChangedForLaterRuns() async throws {
+        let site = Site()
+        try await OriginServer.run(responding: { site.answer($0) }) { (origin) async throws in
+            let home = try RunTests.Home()
+            let arguments = [origin.url("/a.png").absoluteString, "--allow-private", "--workers", "1"]
+            func run(_ options: [String] = []) async throws -> (renders: Int?, sha256: String) {
+                let ending = try await home.run(arguments + options)
+                #expect(ending.code == 0, "\(ending.errors)")
+                #expect(home.outputs.count == 1, "\(home.outputs)")
+                let file = URL(fileURLWithPath: "\(home.output)/\(home.outputs.first ?? "")")
+                let sha256 = Checksum.sha256(try Data(contentsOf: file))
+                #expect(try home.ledger().last?.outputs.first?.sha256 == sha256, "the ledger says what was written")
+                return (try home.summary(ending)["renders"] as? Int, sha256)
+            }
+            let first = try await run()
+            site.change()
+            let cached = try await run()
+            #expect(cached.sha256 == first.sha256 && cached.renders == 0, "its cache answers for a day")
+            let new = try await run(["--refresh"])
+            #expect(new.sha256 != first.sha256 && new.renders == 1)
+            let later = try await run()
+            #expect(later.sha256 == new.sha256 && later.renders == 0)
+            #expect(site.bodies == 2)
+        }
+    }
+
+    @Test func aPushedJobWithRefreshReplacesWhatHasChangedForLaterJobs() async throws {
+        let site = Site()
+        try await OriginServer.run(responding: { site.answer($0) }) { (origin) async throws in
+            try await FaultCluster.run { (cluster) async throws in
+                try await cluster.start(workers: [FaultCluster.hasty])
+                let source = origin.url("/a.png").absoluteString
+                let output = "file://\(cluster.directory.path)/{stem}.{ext}"
+                func push(refreshes: Bool = false) async throws -> String {
+                    try await cluster.push(
+                        fields: #""source":"\#(source)","output":"\#(output)","refresh":\#(refreshes),"#
+                            + #""reply":{"list":"client:refresh"}"#
+                    )
+                    let outcome = try await cluster.outcome(in: "client:refresh")
+                    #expect(outcome.status == .done, "\(outcome)")
+                    let file = URL(fileURLWithPath: "\(cluster.directory.path)/a.jpg")
+                    let sha256 = Checksum.sha256(try Data(contentsOf: file))
+                    #expect(outcome.outputs.map(\.sha256) == [sha256])
+                    return sha256
+                }
+                let first = try await push()
+                #expect(try await push(refreshes: true) == first)
+                #expect(site.confirmations == 1 && site.bodies == 1, "asked conditionally, although it was fresh")
+                site.change()
+                #expect(try await push() == first, "without the field the cache answers for a day")
+                let new = try await push(refreshes: true)
+                #expect(new != first)
+                #expect(try await push() == new)
+                #expect(site.bodies == 2)
+            }
+        }
+    }
+
     @Test func forceAndRefreshExcludeEachOther() async throws {
         let program = try ProgramUnderTest.megaton(["run", "https://example.org/a.jpg", "--force", "--refresh"])
         let ending = await program.ending()
