@@ -9,6 +9,13 @@ extension BatchRun {
     struct Shards: Sendable {
         let output: ShardOutput
         let cache: RedisDataCache
+
+        /// Adds the images of these outcomes to the shards.
+        ///
+        /// - Returns: the lines of the ledger.
+        func store(_ lines: [Data], unless shutdown: ShutdownSignal) async throws -> [Data] {
+            try await output.store(lines, from: cache, unless: shutdown)
+        }
     }
 
     /// State of a batch while it is followed.

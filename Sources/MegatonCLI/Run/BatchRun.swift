@@ -415,9 +415,7 @@ final class BatchRun: Sendable {
 
     private func write(_ lines: [Data], _ tally: inout BatchTally) async throws {
         var lines = lines
-        if let shards, !lines.isEmpty {
-            lines = try await shards.output.store(lines, from: shards.cache, unless: shutdown)
-        }
+        if let shards, !lines.isEmpty { lines = try await shards.store(lines, unless: shutdown) }
         if !lines.isEmpty { try await ledger?.append(lines) }
         for line in lines { tally.add(line) }
         progress.withLock { [ended = tally.ended] in $0.ended = ended }

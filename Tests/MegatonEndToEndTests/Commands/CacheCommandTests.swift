@@ -157,7 +157,7 @@ import Testing
             let keys = try await client.send(["KEYS", "megaton:o:{*"]).array?.compactMap(\.string) ?? []
             let metadata = try await client.pipeline(keys.map { ["HGET", .string($0), "m"] })
             let index = try #require(metadata.firstIndex { $0.string?.contains("1.png") == true })
-            let copy: (Int) -> [RedisArgument] = { number in
+            let copy: @Sendable (Int) -> RedisCommand = { number in
                 let name = String(repeating: "0", count: 64 - "\(number)".count) + "\(number)"
                 return ["COPY", .string(keys[index]), .string("megaton:o:{\(name)}")]
             }

@@ -57,8 +57,7 @@ import Testing
     /// Fault: the message for an unknown format was "Cannot initialize Format from invalid String value".
     @Test func anUnknownValueIsAnsweredWithTheAllowedOnes() async throws {
         try await inPairs(Self.usages) { usage in
-            let ending = await
-                (try ProgramUnderTest.megaton(usage.command + [usage.option, usage.value])).ending()
+            let ending = await (try ProgramUnderTest.megaton(usage.command + [usage.option, usage.value])).ending()
             let text = "\(usage.option) \(usage.value): \(ending.errors)"
             #expect(ending.code == 64, "\(text)")
             // The help that may follow the message has all words, too.
