@@ -37,8 +37,14 @@ local isNoted = othersWait and state.others % 2 == 0
 if isNoted then state.others = state.others + 1 end
 if state.blocked > ms or busy >= limit or early then
   local turn = us
-  -- Nothing is known of how long a host takes that has never answered; its first answer brings the turn forward.
-  if busy >= limit then turn = us + (state.heard == 0 and 1000000 or math.max(state.mean / limit, 1000)) end
+  if busy >= limit and state.heard == 0 then
+    -- Nothing is known of how long the host takes. Its first answer brings the turn forward, unless the job is held
+    -- only after it: so the wait is short at first, and as long as the host has been silent later.
+    local oldest = tonumber(redis.call('ZRANGE', fetchingKey, 0, 0, 'WITHSCORES')[2]) - expiry
+    turn = us + 1000 * math.max(20, math.min(ms - oldest, 1000))
+  elseif busy >= limit then
+    turn = us + math.max(state.mean / limit, 1000)
+  end
   if early then turn = math.max(turn, state.tat - burst * interval) end
   turn = math.max(turn, state.blocked * 1000)
   if isNoted then storeHost(rateKey, host, state) end
