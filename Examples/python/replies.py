@@ -3,6 +3,7 @@
 
     replies.py REDIS-URL OUTPUT < sources.txt
 """
+
 import json
 import sys
 import uuid
@@ -28,8 +29,7 @@ def main(url, output):
         outcome = json.loads(entry[1])
         outcomes[outcome["id"]] = outcome
     facts = [outcome.get("facts", {}) for outcome in outcomes.values() if outcome["status"] == "done"]
-    print(f"{len(facts)} of {len(sources)} done, {sum(each.get('bytes', 0) for each in facts)} bytes,",
-          f"{max((each.get('width', 0) for each in facts), default=0)} pixels wide at most")
+    print(f"{len(facts)} of {len(sources)} done, {sum(each.get('bytes', 0) for each in facts)} bytes of sources")
     failed = sorted((o for o in outcomes.values() if o["status"] != "done"), key=lambda o: int(o["id"]))
     for outcome in failed:
         print(outcome["id"], outcome.get("error", {}).get("message", outcome["status"]))

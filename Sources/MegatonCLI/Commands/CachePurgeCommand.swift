@@ -38,7 +38,7 @@ struct CachePurgeCommand: AsyncParsableCommand {
     )
     var rendition: [String] = []
 
-    @Flag(name: .customLong("dry-run"), help: "Count the entries, and delete nothing.")
+    @Flag(name: .customLong("dry-run"), help: "Count entries and remembered failures, and delete nothing.")
     var dryRun = false
 
     @Flag(name: .shortAndLong, help: "Do not ask for confirmation of --host, --prefix and --rendition.")

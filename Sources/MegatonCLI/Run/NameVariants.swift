@@ -16,6 +16,8 @@ struct NameVariants: Sendable {
 
     /// Maximum number of present names that are remembered.
     static let limit = 1_000_000
+    /// Maximum number of variants of one name: they are compared one by one.
+    private static let groupLimit = 64
 
     /// Adds the name of an earlier output.
     mutating func add(_ name: String) {
@@ -41,7 +43,7 @@ struct NameVariants: Sendable {
         let known = present[group] ?? []
         // By bytes: equal strings may be different names.
         if known.contains(where: { $0.utf8.elementsEqual(name.utf8) }) { return }
-        guard count < Self.limit else {
+        guard count < Self.limit, known.count < Self.groupLimit else {
             isOverfull = true
             return
         }

@@ -42,8 +42,8 @@ package struct CachePurge: Sendable {
     /// Deletes the selected entries in steps of bounded size, and publishes each deletion to near caches.
     ///
     /// - Parameters:
-    ///   - isDryRun: whether entries and remembered failures are only counted. Those that Redis returns twice, as it
-    ///     may while its table grows, count once if they are among the first million.
+    ///   - isDryRun: whether entries and remembered failures are only counted. Entries that Redis returns twice, as it
+    ///     may while its table grows, count once if they are among the first million; failures may count twice.
     ///   - progress: called after each step with the numbers so far.
     /// - Throws: after all other servers, the error of one that could not be changed.
     package func run(

@@ -434,7 +434,7 @@ public struct HostLimits: Sendable, Equatable {
     public init() {}
 
     func failureThreshold(ofHostThatAnswered hasAnswered: Bool) -> Int {
-        hasAnswered ? failureThreshold : min(failureThreshold, firstConcurrency)
+        hasAnswered ? failureThreshold : min(failureThreshold, max(1, firstConcurrency))
     }
 
     func patience(ofHostThatAnswered hasAnswered: Bool) -> Duration { hasAnswered ? patience : patience / 6 }

@@ -141,7 +141,7 @@ extension JobHandler {
             if let turn = error.hostTurn, !turn.isGivenUp, !retry.asksForTooLong(error) {
                 didHold(turn.host)
                 if turn.host == end.job.host {
-                    run.turn = turn
+                    run.refuse(turn, at: .now)
                 } else {
                     // A redirect: the other sources need not wait for that host.
                     run.split(.init(job: end.job, free: active.free + 1, delay: .seconds(turn.wait)))
@@ -198,7 +198,7 @@ extension JobHandler {
     private func settle(_ run: inout PackRun, isLast: Bool) async throws(RedisError) -> Bool {
         let active = run.active
         repeat {
-            let (settlement, known) = (run.nextSettlement(isLast: isLast), run.pack.sources.count)
+            let (settlement, known) = (run.nextSettlement(isLast: isLast, at: .now), run.pack.sources.count)
             let reply = try await untilAcknowledged(active) { () throws(RedisError) in
                 ("pack", try await queue.settle(settlement, of: active, known: known, worker: worker))
             }

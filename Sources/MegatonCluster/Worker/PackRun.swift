@@ -9,8 +9,8 @@ struct PackRun: Sendable {
     private(set) var pack: Pack
     /// Sources that have not been started.
     private(set) var waiting: ArraySlice<Pack.Source>
-    /// The turn for which the rest of the pack waits, once its host has refused a request.
-    var turn: HostTurn?
+    /// The turn for which the rest of the pack waits, once its host has refused a request, and when that was.
+    private var refusal: (turn: HostTurn, time: ContinuousClock.Instant)?
     /// Whether it begins with no further source, as other jobs wait for its place.
     var isYielding = false
     private var ends: [PackSettlement.End] = []
@@ -35,7 +35,7 @@ struct PackRun: Sendable {
     }
 
     /// Whether a further source may be started.
-    var mayStart: Bool { turn == nil && !isYielding && active.reason == nil && !waiting.isEmpty }
+    var mayStart: Bool { refusal == nil && !isYielding && active.reason == nil && !waiting.isEmpty }
 
     mutating func startNext() -> Pack.Source? { mayStart ? waiting.popFirst() : nil }
 
@@ -64,6 +64,9 @@ struct PackRun: Sendable {
         waiting.removeAll { $0.id == split.job.id }
     }
 
+    /// Notes that the host refused a request: no further source is started.
+    mutating func refuse(_ turn: HostTurn, at time: ContinuousClock.Instant) { refusal = (turn, time) }
+
     mutating func add(_ numbers: [String: Int]) { counters.merge(numbers, uniquingKeysWith: +) }
 
     /// The sources about which nothing was decided.
@@ -77,8 +80,8 @@ struct PackRun: Sendable {
     /// The next part of what was decided: at most `callBytes`, or one source. The others stay claimed.
     ///
     /// - Parameter isLast: whether the worker gives the pack up: with the last part, the others are released, or wait
-    ///   for their host.
-    func nextSettlement(isLast: Bool) -> PackSettlement {
+    ///   for their host: for what is left of the wait, as sources that ran until now may have brought its first answer.
+    func nextSettlement(isLast: Bool, at now: ContinuousClock.Instant) -> PackSettlement {
         var bytes = 0
         func fits(_ size: Int) -> Bool {
             defer { bytes += size }
@@ -92,8 +95,8 @@ struct PackRun: Sendable {
         let isWhole = settlement.ends.count == ends.count && settlement.splits.count == splits.count
         if !isLast || !isWhole {
             settlement.rest = .keep(pack.with(rest))
-        } else if let turn, active.reason == nil {
-            settlement.rest = .hold(pack.with(rest), turn)
+        } else if let refusal, active.reason == nil {
+            settlement.rest = .hold(pack.with(rest), refusal.turn.after(refusal.time.duration(to: now)))
         } else {
             settlement.rest = isYielding && active.reason == nil ? .yield(pack.with(rest)) : .ready(pack.with(rest))
         }

@@ -20,6 +20,12 @@ package struct HostTurn: Sendable, Hashable, Codable {
         self.isGivenUp = isGivenUp
     }
 
+    /// The same turn after some time has passed.
+    package func after(_ time: Duration) -> HostTurn {
+        let seconds = Double(time.components.seconds) + Double(time.components.attoseconds) / 1e18
+        return HostTurn(host: host, wait: wait - seconds, interval: interval, isGivenUp: isGivenUp)
+    }
+
     /// At most a day, as the numbers may come from another process.
     private static func bounded(_ seconds: Double) -> Double {
         seconds.isFinite ? min(max(0, seconds), 24 * 3600) : 0

@@ -32,7 +32,7 @@ package enum OriginOutcome: Sendable, Equatable {
     case throttled(seconds: Double?)
     /// An unusable or incomplete response, or another 5xx.
     case failed
-    /// No connection, or no complete response in time.
+    /// No connection, no valid TLS, or no complete response in time.
     case absent
     /// Nothing is known: the request was cancelled, or never sent.
     case none

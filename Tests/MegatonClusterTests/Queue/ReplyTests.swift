@@ -91,7 +91,7 @@ import Testing
             let pack = try Pack(json: active.json)
             var run = PackRun(pack, of: active)
             for source in pack.sources { run.end(JobOutcome(id: source.id, source: source.source, status: .done)) }
-            let settlement = run.nextSettlement(isLast: true)
+            let settlement = run.nextSettlement(isLast: true, at: .now)
             let known = pack.sources.count
             #expect(try await fixture.queue.settle(settlement, of: active, known: known, worker: "w1") == .ok)
             try await fixture.moveOutcomes()

@@ -268,6 +268,24 @@ import Testing
         }
     }
 
+    /// Fault: the first answer raised the threshold above the failures that had opened the circuit, and closed it.
+    @Test(arguments: [OriginOutcome.failed, .throttled(seconds: nil)])
+    func aFailureIsNoEndOfAnOpenCircuit(first: OriginOutcome) async throws {
+        var limits = HostLimits()
+        (limits.failureThreshold, limits.firstConcurrency) = (10, 2)
+        try await run(limits) { limiter, fixture in
+            for _ in 0..<2 { await limiter.release(try await limiter.acquire(for: url), outcome: .absent) }
+            try await set(5, "0", fixture)
+            await limiter.release(try await limiter.acquire(for: url), outcome: first)
+            if first == .failed {
+                #expect((await refusal(limiter)?.retryAfter ?? 0) > 9, "twice as long")
+                try await set(5, "0", fixture)
+            }
+            _ = try await limiter.acquire(for: url)
+            #expect(await refusal(limiter)?.code == .throttled, "one probe at a time")
+        }
+    }
+
     /// Fault: a host that accepts connections and never answers occupied all places of a run.
     @Test func aHostGetsFewRequestsBeforeItsFirstAnswer() async throws {
         var limits = HostLimits()

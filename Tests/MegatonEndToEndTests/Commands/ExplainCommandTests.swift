@@ -116,15 +116,7 @@ import Testing
         try await OriginServer.run(answer: { _ in answer }) { (origin) async throws in
             try await FaultCluster.run { (cluster) async throws in
                 try await cluster.start(workers: [[]])
-                for (number, id) in ["one", "two"].enumerated() {
-                    try await cluster.push(origin.url("/\(id).png"), id: id, attempts: 1)
-                    // A job's completion follows the report about its host.
-                    try await cluster.wait(for: ["dead", "delay"]) { client in
-                        let dead = try await client.send(["ZCARD", "megaton:{default}:2:dead"]).int ?? 0
-                        let delayed = try await client.send(["ZCARD", "megaton:{default}:2:delay"]).int ?? 0
-                        return dead + delayed > number
-                    }
-                }
+                try await cluster.blockHost(of: origin)
                 let explained = try await explain(origin.url("/three.png"), in: cluster)
                 let host = try #require(explained.json.host, "\(explained.text)")
                 #expect(host.name == "127.0.0.1:\(origin.port)" && host.factor == 0.5, "\(host)")

@@ -66,14 +66,19 @@ import Testing
     @Test func aConnectionWithoutARequestIsClosed() async throws {
         let port = try FreePort.find()
         let server = try await HealthServer.start("127.0.0.1:\(port)", timeout: .seconds(1)) { true }
-        try await inPairs(["", "GET /live HTTP/1.1\\r\\n"]) { beginning in
-            // Ends when the other side has closed.
-            let script = "exec 3<>/dev/tcp/127.0.0.1/\(port); printf '\(beginning)' >&3; cat <&3"
-            let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
-            let ending = await client.ending()
-            #expect(ending.code == 0 && ending.output.isEmpty, "\(ending.errors)")
+        do {
+            try await inPairs(["", "GET /live HTTP/1.1\\r\\n"]) { beginning in
+                // Ends when the other side has closed.
+                let script = "exec 3<>/dev/tcp/127.0.0.1/\(port); printf '\(beginning)' >&3; cat <&3"
+                let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
+                let ending = await client.ending()
+                #expect(ending.code == 0 && ending.output.isEmpty, "\(ending.errors)")
+            }
+            #expect(try await status("/live", port) == 200)
+        } catch {
+            try await server.stop()
+            throw error
         }
-        #expect(try await status("/live", port) == 200)
         try await server.stop()
     }
 

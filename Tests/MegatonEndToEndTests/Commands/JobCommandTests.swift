@@ -74,14 +74,7 @@ import Testing
         try await OriginServer.run(answer: { _ in answer }) { (origin) async throws in
             try await FaultCluster.run { (cluster) async throws in
                 try await cluster.start(workers: [[]])
-                for (number, id) in ["one", "two"].enumerated() {
-                    try await cluster.push(origin.url("/\(id).png"), id: id, attempts: 1)
-                    try await cluster.wait(for: ["dead", "delay"]) { client in
-                        let dead = try await client.send(["ZCARD", "megaton:{default}:2:dead"]).int ?? 0
-                        let delayed = try await client.send(["ZCARD", "megaton:{default}:2:delay"]).int ?? 0
-                        return dead + delayed > number
-                    }
-                }
+                try await cluster.blockHost(of: origin)
                 try await cluster.push(origin.url("/three.png"), id: "three")
                 try await cluster.wait(for: ["holding"]) { client in
                     try await client.send(["ZCARD", "megaton:{default}:2:holding"]).int == 1

@@ -150,11 +150,23 @@ final class FaultCluster: Sendable {
         try await client.send(["LPUSH", "megaton:{default}:jobs", .string("{\(fields)}")])
     }
 
+    /// Lets two jobs run whose paths answer 429: they stop their whole host for the time that the answers name. The host
+    /// must answer so.
+    func blockHost(of origin: OriginServer, paths: [String] = ["one", "two"]) async throws {
+        for (number, path) in paths.enumerated() {
+            try await push(origin.url("/\(path).png"), id: path, attempts: 1)
+            // A job's completion follows the report about its host.
+            try await wait(for: ["dead", "delay"]) { client in
+                let dead = try await client.send(["ZCARD", "megaton:{default}:2:dead"]).int ?? 0
+                let delayed = try await client.send(["ZCARD", "megaton:{default}:2:delay"]).int ?? 0
+                return dead + delayed > number
+            }
+        }
+    }
+
     /// The next outcome in a list that jobs name, which must come within the time of a test.
     func outcome(in list: String) async throws -> JobOutcome {
-        let reply = try await client.send(["BLPOP", .string(list), "30"], timeout: .seconds(40)).array
-        let line = try #require(reply?.last?.string, "no outcome came in the list \(list)")
-        return try JSONDecoder().decode(JobOutcome.self, from: Data(line.utf8))
+        try JSONDecoder().decode(JobOutcome.self, from: try await client.outcomes(1, of: list)[0])
     }
 
     /// Submits a batch in a process that waits for its end.

@@ -87,9 +87,7 @@ import Testing
             #"{"id":"\#(id)","source":"\#(source.absoluteString)","output":"\#(output)","renditions":\#(renditions),"#
             + #""reply":{"list":"client:\#(id)"}}"#
         try await cluster.client.send(["LPUSH", "megaton:{default}:jobs", .string(job)])
-        let reply = try await cluster.client.send(["BLPOP", .string("client:\(id)"), "60"], timeout: .seconds(70))
-        let line = try #require(reply.array?.last?.string, "\(id) has no outcome")
-        return try JSONDecoder().decode(JobOutcome.self, from: Data(line.utf8))
+        return try await cluster.outcome(in: "client:\(id)")
     }
 
     private static let otherBuckets: [[String]] = [[], ["--allow-bucket", "\(MotoServer.bucket)/elsewhere"]]

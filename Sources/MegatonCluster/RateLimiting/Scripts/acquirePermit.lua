@@ -31,7 +31,7 @@ local step = math.ceil(math.max(interval, state.mean / limit, 1000))
 if state.open > ms then
   return {'open', state.open - ms, step, ms - (state.since > 0 and state.since or ms), state.heard}
 end
--- The pace above is that of a host that answers: the first answer lifts this limit.
+-- The pace above is that of a host that answers: the first answer, even a failure, lifts this limit.
 limit = limited(state, limit, first)
 local isNoted = othersWait and state.others % 2 == 0
 if isNoted then state.others = state.others + 1 end

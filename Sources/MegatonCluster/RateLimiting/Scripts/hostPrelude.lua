@@ -32,7 +32,7 @@ end
 -- A limit of a host, its concurrency or the failures that open its circuit: at most `first` before its first answer. A
 -- list from the web has hosts that accept connections and never answer; each request occupies a place of a worker.
 local function limited(s, limit, first)
-  return s.heard == 0 and math.min(limit, first) or limit
+  return s.heard == 0 and math.min(limit, math.max(first, 1)) or limit
 end
 
 -- The state of a host, which is new if nothing is known of it.

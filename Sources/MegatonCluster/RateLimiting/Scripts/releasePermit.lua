@@ -27,7 +27,10 @@ local concurrency, first = tonumber(ARGV[10]), tonumber(ARGV[11])
 local us, ms = now()
 local state = readHost(rateKey, host)
 local known = redis.call('ZREM', fetchingKey, token)
+local before = limited(state, failureThreshold, first)
 if outcome ~= 'absent' and outcome ~= 'none' then state.heard = 1 end
+-- The first answer raises the threshold: a circuit that is open because of the lower one stays open.
+if state.since > 0 then state.failures = state.failures + limited(state, failureThreshold, first) - before end
 if outcome == 'answered' then
   state.failures, state.open, state.since = 0, 0, 0
   state.factor = math.min(1, state.factor + 0.05)
