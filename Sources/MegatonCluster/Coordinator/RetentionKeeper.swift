@@ -121,7 +121,7 @@ struct RetentionKeeper: Sendable {
     /// `maxmemory` of Redis; 0 if it has none or may not be asked for it.
     private func memory() async throws(RedisError) -> Int {
         do throws(RedisError) {
-            return Inspector.field("maxmemory", in: try await queue.redis.send(["INFO", "memory"]).string ?? "")
+            return InfoReply.number("maxmemory", in: try await queue.redis.send(["INFO", "memory"]).string ?? "")
         } catch {
             guard error.isCommandRefused else { throw error }
             return 0

@@ -16,7 +16,7 @@ extension Doctor {
         func add(_ level: Finding.Level, _ message: String) {
             findings.append(Finding(level: level, subject: subject, message: message))
         }
-        let isKept = Inspector.field("aof_enabled", in: info) == 1
+        let isKept = InfoReply.number("aof_enabled", in: info) == 1
         let sync = try await isKept ? setting("appendfsync", of: redis, node) : nil
         if isKept && sync == nil && part == .control {
             findings.append(permission(of: part, to: ["config|get"], "appendfsync was not checked", at: redis))
@@ -58,7 +58,7 @@ extension Doctor {
     }
 
     private static func hasFailed(_ field: String, in info: String) -> Bool {
-        Inspector.text(field, in: info).map { $0 != "ok" } ?? false
+        InfoReply.text(field, in: info).map { $0 != "ok" } ?? false
     }
 
     /// A setting of the server; nil if this user may not read it, as with many managed servers.

@@ -123,7 +123,7 @@ extension Doctor {
     private static func milliseconds(_ number: Double) -> String { String(format: "%.1f ms", number) }
 
     private func role(of part: Part, info: String) -> Finding {
-        let role = Inspector.text("role", in: info) ?? "?"
+        let role = InfoReply.text("role", in: info) ?? "?"
         return Finding(
             level: role == "master" ? .ok : .error,
             subject: "\(part.rawValue): role",
@@ -135,7 +135,7 @@ extension Doctor {
     }
 
     private func version(of part: Part, info: String) -> Finding {
-        let version = Inspector.text("redis_version", in: info) ?? "?"
+        let version = InfoReply.text("redis_version", in: info) ?? "?"
         let major = version.split(separator: ".").first.flatMap { Int($0) } ?? 0
         return Finding(
             level: major >= 7 ? .ok : .error,
@@ -145,7 +145,7 @@ extension Doctor {
     }
 
     private func policy(of part: Part, info: String) -> Finding {
-        let policy = Inspector.text("maxmemory_policy", in: info) ?? "?"
+        let policy = InfoReply.text("maxmemory_policy", in: info) ?? "?"
         let subject = "\(part.rawValue): maxmemory-policy"
         if part == .control && policy.hasPrefix("allkeys") {
             return Finding(level: .error, subject: subject, message: "\(policy) evicts jobs. Set it to noeviction.")
@@ -168,7 +168,7 @@ extension Doctor {
     }
 
     private func memory(of part: Part, info: String) -> Finding {
-        let (used, limit) = (Inspector.field("used_memory", in: info), Inspector.field("maxmemory", in: info))
+        let (used, limit) = (InfoReply.number("used_memory", in: info), InfoReply.number("maxmemory", in: info))
         let subject = "\(part.rawValue): memory"
         if limit == 0 {
             let hint = ": the cache grows until the memory of the machine is full. Set maxmemory."
@@ -181,7 +181,7 @@ extension Doctor {
         let share = Double(used) / Double(limit)
         let state = "\(Int(share * 100)) % of \(limit >> 20) MiB"
         // A cache that evicts soon becomes full, and that is intended.
-        let evicts = part == .cache && Inspector.text("maxmemory_policy", in: info)?.hasPrefix("allkeys") == true
+        let evicts = part == .cache && InfoReply.text("maxmemory_policy", in: info)?.hasPrefix("allkeys") == true
         if share <= Self.full || evicts { return Finding(level: .ok, subject: subject, message: state) }
         return Finding(
             level: .warning,
@@ -193,10 +193,10 @@ extension Doctor {
 
     /// A cut-off master loses the writes that it still acknowledges, unless it refuses writes without its replicas.
     private func replicas(_ info: String) -> [Finding] {
-        let replicas = Inspector.field("connected_slaves", in: info)
+        let replicas = InfoReply.number("connected_slaves", in: info)
         if replicas == 0 { return [] }
         // The field is present if both min-replicas settings are above 0.
-        let good = Inspector.text("min_slaves_good_slaves", in: info)
+        let good = InfoReply.text("min_slaves_good_slaves", in: info)
         return [
             Finding(
                 level: good == nil ? .warning : .ok,

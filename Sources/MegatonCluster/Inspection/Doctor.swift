@@ -122,7 +122,7 @@ package struct Doctor: Sendable {
     /// ask. Other findings say so.
     private static func identities(of redis: RedisClient) async -> Set<String> {
         let replies = (try? await redis.sendToMasters(["INFO", "server"])) ?? []
-        let ids = replies.compactMap { Inspector.text("run_id", in: $0.reply.string ?? "") }
+        let ids = replies.compactMap { InfoReply.text("run_id", in: $0.reply.string ?? "") }
         // A managed server may show none, or zeros.
         return Set(ids.filter { Set($0).count > 1 })
     }

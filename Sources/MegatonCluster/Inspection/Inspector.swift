@@ -215,7 +215,7 @@ package struct Inspector: Sendable {
                 node.evictions = sum("evicted_keys")
                 node.memoryUsed = sum("used_memory")
                 // One master without a limit may take all memory.
-                let isLimited = infos.allSatisfy { field("maxmemory", in: $0) > 0 }
+                let isLimited = infos.allSatisfy { InfoReply.number("maxmemory", in: $0) > 0 }
                 node.memoryLimit = isLimited ? sum("maxmemory") : 0
             } else {
                 node.refusedCommands.append("info")
@@ -283,15 +283,5 @@ package struct Inspector: Sendable {
             scan.isComplete = cursor == "0"
         } while !scan.isComplete && ContinuousClock.now <= deadline
         return scan
-    }
-
-    static func field(_ name: String, in info: String) -> Int {
-        text(name, in: info).flatMap { Int($0) } ?? 0
-    }
-
-    static func text(_ name: String, in info: String) -> String? {
-        info.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }.map {
-            String($0.dropFirst(name.count + 1))
-        }
     }
 }

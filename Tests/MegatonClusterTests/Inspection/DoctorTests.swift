@@ -192,7 +192,7 @@ import Testing
     @Test func aControlRedisThatIsNearlyFullIsWorthAWarning() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let info = try await fixture.redis.send(["INFO", "memory"]).string ?? ""
-            let limit = Inspector.field("used_memory", in: info) * 10 / 9
+            let limit = InfoReply.number("used_memory", in: info) * 10 / 9
             try await fixture.redis.send(["CONFIG", "SET", "maxmemory", .int(limit)])
             let memory = try await finding("control Redis: memory", examine(fixture))
             #expect(memory.level == .warning && memory.message.contains("refuses new jobs"))

@@ -182,7 +182,7 @@ import Testing
     }
 
     private func bytesReceived(_ client: RedisClient) async throws -> Int {
-        Inspector.field("total_net_input_bytes", in: try await client.send(["INFO", "stats"]).string ?? "")
+        InfoReply.number("total_net_input_bytes", in: try await client.send(["INFO", "stats"]).string ?? "")
     }
 
     // MARK: - Flights

@@ -111,7 +111,7 @@ import Testing
     }
 
     private func bytesSent(_ client: RedisClient) async throws -> Int {
-        Inspector.field("total_net_output_bytes", in: try await client.send(["INFO", "stats"]).string ?? "")
+        InfoReply.number("total_net_output_bytes", in: try await client.send(["INFO", "stats"]).string ?? "")
     }
 
     /// A worker without a near cache hears of no deletions.

@@ -79,7 +79,7 @@ import Testing
                 // The job has been settled when its worker waits for a token. Valkey counts a BLPOP only as it ends.
                 func isSettled() async throws -> Bool {
                     let clients = try await fixture.redis.send(["INFO", "clients"]).string ?? ""
-                    let isWaiting = Inspector.field("blocked_clients", in: clients) > 0
+                    let isWaiting = InfoReply.number("blocked_clients", in: clients) > 0
                     return try await fixture.count("ZCARD", fixture.keys.lease) == 0 && isWaiting
                 }
                 while try await !isSettled() { await Task.yield() }
