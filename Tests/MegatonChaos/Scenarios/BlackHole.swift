@@ -23,6 +23,8 @@ struct BlackHole: Scenario {
             let image = TestImage.quarters(width: 32, height: 32)
             let origin = try await OriginServer.start { _ in .image(image) }
             defer { origin.stop() }
+            // All jobs of a worker wait for the origin.
+            try await cluster.client.noteAnswer(of: origin)
             origin.hold()
             try await cluster.start(workers: 0, stage)
             let worker = try ProgramUnderTest(

@@ -34,6 +34,8 @@ struct FullRedis: Scenario {
             let image = TestImage.quarters(width: 32, height: 32)
             let origin = try await OriginServer.start { _ in .image(image) }
             defer { origin.stop() }
+            // All jobs of the worker wait for the origin.
+            try await cluster.client.noteAnswer(of: origin)
             origin.hold()
             try await cluster.start(workers: Self.workers, stage)
             let room = try await push(origin, cluster)

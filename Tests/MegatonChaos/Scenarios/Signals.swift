@@ -21,6 +21,8 @@ struct Signals: Scenario {
             let image = TestImage.quarters(width: 32, height: 32)
             let origin = try await OriginServer.start { _ in .image(image) }
             defer { origin.stop() }
+            // All jobs of the worker wait for the origin.
+            try await cluster.client.noteAnswer(of: origin)
             origin.hold()
             try await cluster.start(workers: 1, stage)
             try await push(origin, cluster)

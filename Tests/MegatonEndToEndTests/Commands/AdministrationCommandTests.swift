@@ -199,7 +199,8 @@ import Testing
     @Test func aBatchIsListedShownWaitedForAndCancelled() async throws {
         let image = TestImage.quarters(width: 32, height: 32)
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
-            try await withCluster { (server, directory, _) async throws in
+            try await withCluster { (server, directory, client) async throws in
+                try await client.noteAnswer(of: origin)
                 origin.hold()
                 let urls = (0..<40).map { origin.url("/\($0).png").absoluteString }
                 let list = try directory.write(Data(urls.joined(separator: "\n").utf8), to: "list.txt")

@@ -125,6 +125,9 @@ import Testing
             try await withCluster(workers: 2, options: ["--lease", "2"]) { (server, directory, workers) async throws in
                 let urls = (0..<100).map { origin.url("/\($0).png").absoluteString }
                 let list = try directory.write(Data(urls.joined(separator: "\n").utf8), to: "list.txt")
+                let client = server.client()
+                defer { client.close() }
+                try await client.noteAnswer(of: origin)
                 origin.hold()
                 let submit = try ProgramUnderTest.megaton([
                     "submit", list, "--wait", "--json", "--redis", server.url, "--output", directory.path + "/out",
@@ -143,8 +146,6 @@ import Testing
                 )
                 #expect(json["done"] as? Int == 100 && json["failed"] as? Int == 0 && json["jobs"] as? Int == 100)
                 #expect(directory.files.count { $0.hasPrefix("out/") } == 100)
-                let client = server.client()
-                defer { client.close() }
                 #expect(try await client.send(["HGET", "megaton:{default}:2:stat", "done"]).int == 100)
                 #expect(try await client.send(["HGET", "megaton:{default}:2:stat", "stalled"]).int ?? 0 > 0)
                 for key in ["lease", "delay", "dead", "ready:normal", "body", "meta"] {

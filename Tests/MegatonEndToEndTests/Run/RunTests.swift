@@ -177,7 +177,8 @@ import Testing
             let list = try home.directory.write(Data(urls.joined(separator: "\n").utf8), to: "list.txt")
             origin.hold()
             let run = try home.megaton(["run", list, "--output", home.output, "--json", "--allow-private"])
-            await origin.waitForRequests("/0.png", count: 1)
+            // The first jobs of the list are claimed together, and four of them ask the new host.
+            await origin.waitForRequests(count: 1)
             run.send(SIGINT)
             let ending = await run.ending()
             #expect(ending.code == 130, "\(ending.errors)")

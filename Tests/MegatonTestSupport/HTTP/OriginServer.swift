@@ -57,7 +57,8 @@ public final class OriginServer: Sendable {
     private struct State {
         var counts: [String: Int] = [:]
         var streamed: [String: Int] = [:]
-        var waiting: [(path: String, count: Int, continuation: CheckedContinuation<Void, Never>)] = []
+        var waiting: [Int: (path: String, count: Int, continuation: CheckedContinuation<Void, Never>)] = [:]
+        var lastWaiter = 0
         var isHeld = false
         var isStopped = false
         var held: [@Sendable () -> Void] = []
@@ -140,7 +141,10 @@ public final class OriginServer: Sendable {
     public func count(_ path: String) -> Int { state.withLock { $0.counts[path] ?? 0 } }
 
     /// Number of all requests so far.
-    public var total: Int { state.withLock { $0.counts.values.reduce(0, +) } }
+    public var total: Int { count(Self.anyPath) }
+
+    /// Key of the number of all requests.
+    private static let anyPath = ""
 
     /// Bytes of streams sent for a path so far, as far as the kernel has accepted them.
     public func streamed(_ path: String) -> Int { state.withLock { $0.streamed[path] ?? 0 } }
@@ -158,17 +162,28 @@ public final class OriginServer: Sendable {
         for send in held { send() }
     }
 
-    /// Returns once a path was requested `count` times.
+    /// Returns once a path was requested `count` times, or if the task is cancelled: at the time limit of a test.
     public func waitForRequests(_ path: String, count: Int) async {
-        await withCheckedContinuation { continuation in
-            let isReached = state.withLock { state in
-                if state.counts[path] ?? 0 >= count { return true }
-                state.waiting.append((path, count, continuation))
-                return false
+        let id = state.withLock { state in
+            state.lastWaiter += 1
+            return state.lastWaiter
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isReached = state.withLock { state in
+                    if state.counts[path] ?? 0 >= count || Task.isCancelled { return true }
+                    state.waiting[id] = (path, count, continuation)
+                    return false
+                }
+                if isReached { continuation.resume() }
             }
-            if isReached { continuation.resume() }
+        } onCancel: {
+            state.withLock { $0.waiting.removeValue(forKey: id) }?.continuation.resume()
         }
     }
+
+    /// Returns once there were `count` requests, for whatever path.
+    public func waitForRequests(count: Int) async { await waitForRequests(Self.anyPath, count: count) }
 
     /// Stops the server, and all streams with it.
     public func stop() {
@@ -195,14 +210,13 @@ public final class OriginServer: Sendable {
         let path = request.path
         let answer = answer(request)
         let (woken, isHeld) = state.withLock { state in
-            state.counts[path, default: 0] += 1
-            let count = state.counts[path] ?? 0
-            let woken = state.waiting.filter { $0.path == path && $0.count <= count }
-            state.waiting.removeAll { $0.path == path && $0.count <= count }
+            for key in [path, Self.anyPath] { state.counts[key, default: 0] += 1 }
+            let woken = state.waiting.filter { state.counts[$0.value.path] ?? 0 >= $0.value.count }
+            for id in woken.keys { state.waiting.removeValue(forKey: id) }
             if state.isHeld { state.held.append { send(answer) } }
             return (woken, state.isHeld)
         }
-        for waiter in woken { waiter.continuation.resume() }
+        for waiter in woken.values { waiter.continuation.resume() }
         if !isHeld { loop.scheduleTask(in: delay) { send(answer) } }
     }
 }
