@@ -76,6 +76,22 @@ extension BatchOptions {
             )
         }
         if dryRun { throw ValidationError("--dry-run does not go with --output tar:DIR; leave --output out.") }
+        let given = [("--force", force), ("--refresh", refresh)].filter { $0.1 && !OptionOrigins.isConfigured($0.0) }
+        if let option = given.first?.0 {
+            throw ValidationError(
+                "\(option) does not go with --output tar:DIR, whose samples stay as they are: name another directory."
+            )
+        }
+    }
+
+    /// Why the ledger of `--retry-failed` cannot be used: its jobs have no output but the shards beside it, which know
+    /// them by ids that a retry does not keep. Nil if it is not beside shards, or if there is none.
+    var shardLedgerProblem: String? {
+        guard let retryFailed, !retryFailed.isEmpty else { return nil }
+        let directory = RetryLedger(path: retryFailed).directory
+        guard FileManager.default.fileExists(atPath: "\(directory)/\(ShardNames.manifest)") else { return nil }
+        return "--retry-failed: \(retryFailed) is a ledger of shards, to which a retry adds nothing. Run the command "
+            + "with --output tar:DIR again: it repeats the jobs that failed."
     }
 
     /// - Throws: `ValidationError` if the objects are an input too.

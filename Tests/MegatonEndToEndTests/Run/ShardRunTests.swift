@@ -143,6 +143,8 @@ import Testing
         (["-o", "tar:o", "--name", "{stem}"], "named by the ids"), (["-o", "tar:o", "--shard-count", "0"], "1 to"),
         (["-o", "tar:o", "--dry-run"], "--dry-run does not go with"),
         (["-o", "tar:o", "--cache-policy", "none"], "--cache-policy none stores none"),
+        (["-o", "tar:o", "--force"], "--force does not go with --output tar:DIR, whose samples stay"),
+        (["-o", "tar:o", "--refresh"], "--refresh does not go with --output tar:DIR, whose samples stay"),
     ]
 
     @Test func optionsThatContradictShardsAreWrongUsage() async throws {
@@ -150,6 +152,19 @@ import Testing
             let ending = await (try ProgramUnderTest.megaton(["run", "/tmp"] + options)).ending()
             #expect(ending.code == 64 && ending.errors.contains(words), "\(options): \(ending.errors)")
         }
+    }
+
+    /// Fault: the jobs were rendered, nothing came into the shards, and the exit code was 0.
+    @Test(arguments: [[], ["in", "-o", "tar:out"], ["-o", "tar:out"]] as [[String]])
+    func aLedgerOfShardsIsNotRetried(_ options: [String]) async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(Data(), to: "in/a.png")
+        try home.directory.write(Data("{}".utf8), to: "out/\(ShardNames.manifest)")
+        let line = JobOutcome(id: "x", source: "https://example.org/a.png", status: .failed).json() + Data("\n".utf8)
+        let ledger = try home.directory.write(line, to: "out/megaton-ledger.jsonl")
+        let ending = await (try home.megaton(["run", "--retry-failed", ledger, "-j", "1"] + options)).ending()
+        #expect(ending.code == 64 && ending.errors.contains("is a ledger of shards"), "\(ending.errors)")
+        #expect(ending.errors.contains("it repeats the jobs that failed"), "\(ending.errors)")
     }
 
     @Test func aSubmissionWaitsForItsShards() async throws {
