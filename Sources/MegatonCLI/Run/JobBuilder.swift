@@ -193,6 +193,13 @@ struct JobBuilder: Sendable {
     private func admit(_ job: inout Job, isMade: Bool, path: String, identity: () -> String) -> Bool {
         guard let samples = settings.samples, job.refused == nil else { return true }
         if isMade { job.id = ShardSample.id(path: path, identity: identity()) }
+        if !isMade, let id = job.id, samples.hasOtherSource(than: job.source, for: id) {
+            // The job fails, so that the ledger has a line for it.
+            job.refused =
+                "the shards have the id \(FieldProblem.quoted(id)) already, from another source. Give the job another "
+                + "id, or name another directory with --output tar:DIR"
+            return true
+        }
         return samples.admits(job.id ?? "", isMade: isMade)
     }
 

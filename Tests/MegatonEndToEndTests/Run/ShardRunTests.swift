@@ -138,6 +138,27 @@ import Testing
         #expect(try JSONDecoder().decode(JobOutcome.self, from: Data(json)).labels == ["class": .integer(3)])
     }
 
+    /// Fault: it was left out as a job that is in the shards, and the exit code was 0.
+    @Test func anIDWithAnotherSourceFails() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 40, height: 20, seed: 1), to: "a.png")
+        try home.directory.write(TestImage.quarters(width: 40, height: 20, seed: 2), to: "b.png")
+        func run(_ source: String) async throws -> ProgramUnderTest.Ending {
+            let line = #"{"source":"file://\#(home.directory.path)/\#(source).png","id":"x.1"}"#
+            let list = try home.directory.write(Data(line.utf8), to: "jobs.jsonl")
+            return await (try home.megaton(["run", list, "-o", "tar:\(home.output)", "-j", "1"])).ending()
+        }
+        #expect(try await run("a").code == 0)
+        let other = try await run("b")
+        #expect(other.code == 2 && !other.errors.contains("left out"), "\(other.errors)")
+        let failed = try #require(try home.ledger().last)
+        #expect(failed.status == .failed && failed.id == "x.1", "\(failed)")
+        #expect(failed.error?.message.contains("already, from another source") == true, "\(failed)")
+        let same = try await run("a")
+        #expect(same.code == 0 && same.errors.contains("left out: 1 job already in the shards"), "\(same.errors)")
+        #expect(try Self.samples(in: home.output).map(\.id) == ["x.1"])
+    }
+
     private static let contradictions: [(options: [String], words: String)] = [
         (["-o", "tar:"], "it must name a directory"), (["-o", "o", "--shard-size", "5"], "is for shards"),
         (["-o", "tar:o", "--name", "{stem}"], "named by the ids"), (["-o", "tar:o", "--shard-count", "0"], "1 to"),
