@@ -63,6 +63,10 @@ import Testing
         let third = await (try home.megaton(run)).ending()
         #expect(third.code == 0, "\(third.errors)")
         #expect(Set(try home.ledger().compactMap(\.id)) == Set(samples.map(\.id)), "the ledger comes from the shards")
+        let complete = await (try home.megaton(run + ["--report"])).ending()
+        #expect(complete.code == 0 && complete.errors.contains("the report is"), "\(complete.errors)")
+        let report = try String(contentsOfFile: home.output + "/report.html", encoding: .utf8)
+        #expect(report.contains(#""done":8"#), "the report is that of the whole ledger")
     }
 
     /// A killed client leaves samples with and without a line, and perhaps a torn one.
