@@ -60,6 +60,12 @@ extension BatchOptions {
     func checkOutput(_ output: String?) throws {
         let target = output.map(OutputTarget.init)
         if target?.directory?.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
+        if let output, output.lowercased().hasPrefix("s3:"), case .directory? = target {
+            let name = output.dropFirst("s3:".count).drop { $0 == "/" }
+            throw ValidationError(
+                "--output \(output) is no bucket: did you mean s3://\(name)? A directory of that name is ./\(output)."
+            )
+        }
         try OptionRange.check("--shard-size", shardSize, 1...1_048_576, " MiB")
         try OptionRange.check("--shard-count", shardCount, 1...1_000_000)
         guard target?.isShards == true else {

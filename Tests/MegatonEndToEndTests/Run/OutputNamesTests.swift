@@ -72,6 +72,7 @@ import Testing
         (["-o", "o", "--name", "{stem}/"], "ends with a slash"), (["-o", "o", "--name", "{nam}"], "{nam}; known are"),
         (["-o", "o", "--name", "{stem}", "--size", "8", "--size", "9"], "add {name}"),
         (["-o", "o", "--name", "{name}.{ext}"], "the same name for all sources"),
+        (["-o", "s3:/thumbs"], "did you mean s3://thumbs?"), (["-o", "S3:a/b"], "did you mean s3://a/b?"),
         (["-o", "{path}/x"], "--name '{path}/{stem}-{name}.{ext}'"),
     ]
 
