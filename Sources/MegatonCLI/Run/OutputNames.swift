@@ -53,8 +53,8 @@ struct OutputNames: Sendable {
                 // The next run would write other files, and leave these.
                 guard hasOwnID, let id = job.id else {
                     throw JobError(
-                        "it has no id of its own, which {id} of --name needs: give --id-column for a table, or an id to "
-                            + "each job of a .jsonl file, or write {hash}"
+                        "it has no id of its own, which {id} of --name needs: give --id-column for a table, or an id "
+                            + "to each job of a .jsonl file, or write {hash}"
                     )
                 }
                 text += FileNames.encoded(OutputTemplate.plain(id))
