@@ -59,6 +59,7 @@ enum S3Problem {
     /// - Parameters:
     ///   - bucket: the bucket that was used.
     ///   - permission: the permission that the credential needs.
+    ///   - signing: whether the request was signed.
     static func reason(of error: ImageError, bucket: String, permission: String, signing: Signing) -> String {
         let code = code(of: error)
         switch (code, error.code) {
