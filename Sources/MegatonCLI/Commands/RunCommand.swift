@@ -388,7 +388,9 @@ struct RunCommand: AsyncParsableCommand {
         }
         result.notRetried.report()
         result.missing?.report()
-        if batch.report, let ledger = summary.ledger, summary.jobs > 0 { try await ReportCommand.write(ledger) }
+        if batch.report, let ledger = summary.ledger, summary.jobs > 0 || result.hasOtherSamples {
+            try await ReportCommand.write(ledger)
+        }
         if let lost { throw lost }
         if result.code != 0 { throw ExitCode(result.code) }
         if let orphans, orphans.code != 0 { throw ExitCode(orphans.code) }

@@ -180,7 +180,9 @@ struct SubmitCommand: AsyncParsableCommand {
             }
             result.notRetried.report()
             result.missing?.report()
-            if options.report, let path, summary.jobs > 0 { try await ReportCommand.write(path) }
+            if options.report, let path, summary.jobs > 0 || result.hasOtherSamples {
+                try await ReportCommand.write(path)
+            }
             if let lost { throw lost }
             if result.code != 0 { throw ExitCode(result.code) }
         }

@@ -262,6 +262,7 @@ struct BatchOptions: ParsableArguments {
 
     /// - Throws: `ValidationError` if --output would have no effect: each job of a ledger has its own output.
     func refuseOutputOfRetry() throws {
+        if let problem = shardLedgerProblem { throw ValidationError(problem) }
         if !hasInputs, retryFailed != nil {
             throw ValidationError(
                 "--output does not go with --retry-failed alone: the jobs keep their original outputs."
@@ -283,6 +284,7 @@ struct BatchOptions: ParsableArguments {
         if dryRun { try StandardStreams.requireOutput(for: "the list of --dry-run") }
         if json { try StandardStreams.requireOutput(for: "the object of --json") }
         try InputCheck(selection(output: nil, fileExtensions: fileExtensions)).run()
+        if let problem = shardLedgerProblem { throw CLIError.usage(problem) }
         if let retryFailed { try RetryLedger(path: retryFailed).check() }
         _ = try presets.load()
         if let ledger { try checkLedger(ledger) }

@@ -60,6 +60,13 @@ struct SourceAccessOptions: ParsableArguments {
         } catch {
             throw ValidationError("--allow-source: \(error.message)")
         }
+        if let s3Endpoint, !["https://", "http://"].contains(where: s3Endpoint.lowercased().hasPrefix) {
+            // It may have a password, which is in no message.
+            let shown = s3Endpoint.contains("@") ? "" : " \"\(s3Endpoint)\""
+            throw ValidationError(
+                "--s3-endpoint\(shown) must begin with https:// or http://, as https://minio.example.com:9000 does."
+            )
+        }
         do {
             try s3.check()
         } catch {

@@ -170,7 +170,7 @@ struct JobBuilder: Sendable {
             if let name = job.preset, let preset = settings.presets[name] {
                 (job.preset, job.renditions) = (nil, preset)
             }
-            if !isOwn { setOutput(Self.path(of: job.source), of: &job) }
+            if !isOwn { setOutput(Self.path(of: job.source), of: &job, hasOwnID: !hasUniqueID) }
         }
         if job.refused == nil { guardian.admit(&job, isOwn: isOwn) }
         if let reason = job.refused { invalidLines.add(location, "is refused: \(reason)") }
@@ -193,6 +193,13 @@ struct JobBuilder: Sendable {
     private func admit(_ job: inout Job, isMade: Bool, path: String, identity: () -> String) -> Bool {
         guard let samples = settings.samples, job.refused == nil else { return true }
         if isMade { job.id = ShardSample.id(path: path, identity: identity()) }
+        if !isMade, let id = job.id, samples.hasOtherSource(than: job.source, for: id) {
+            // The job fails, so that the ledger has a line for it.
+            job.refused =
+                "the shards have the id \(FieldProblem.quoted(id)) already, from another source. Give the job another "
+                + "id, or name another directory with --output tar:DIR"
+            return true
+        }
         return samples.admits(job.id ?? "", isMade: isMade)
     }
 
@@ -226,7 +233,7 @@ struct JobBuilder: Sendable {
         if let id { job.id = id }
         job.labels = labels
         setRenditions(of: &job)
-        setOutput(path, of: &job)
+        setOutput(path, of: &job, hasOwnID: id != nil)
         job.credential = Self.isRemote(source) ? settings.credential : nil
         if job.refused == nil { guardian.admit(&job, isOwn: false) }
         Self.refuseUser(&job)
@@ -278,15 +285,17 @@ struct JobBuilder: Sendable {
 
     /// Sets the output of a job that names none, or refuses a job whose output has no name.
     ///
-    /// - Parameter path: of the outputs in the output directory, without the rendition's name and the extension.
-    private mutating func setOutput(_ path: String, of job: inout Job) {
+    /// - Parameters:
+    ///   - path: of the outputs in the output directory, without the rendition's name and the extension.
+    ///   - hasOwnID: whether its id was not made here.
+    private mutating func setOutput(_ path: String, of job: inout Job, hasOwnID: Bool) {
         guard let outputURL else { return }
         guard let names = settings.names else {
             job.output = outputURL + FileNames.encoded(namer.path(path, for: job.source)) + "-{name}.{ext}"
             return
         }
         do throws(JobError) {
-            let name = try names.template(path, for: job)
+            let name = try names.template(path, for: job, hasOwnID: hasOwnID)
             job.output = outputURL + namer.path(name, for: job.source, adding: OutputNames.adding)
         } catch {
             job.refused = error.message

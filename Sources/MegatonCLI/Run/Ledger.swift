@@ -193,12 +193,16 @@ final class Ledger: Sendable {
 
     /// The same for a reader that looks up single lines.
     ///
+    /// - Parameter note: gets each line.
     /// - Returns: digests of the lines; nil if it is no file.
-    func resumedDigests() async throws -> Set<ShortDigest>? {
+    func resumedDigests(_ note: @escaping @Sendable (Data) -> Void) async throws -> Set<ShortDigest>? {
         guard let path, isFile else { return nil }
         return try await reading(path) { nextLine in
             var digests: Set<ShortDigest> = []
-            while let line = try nextLine() { digests.insert(ShortDigest(of: line)) }
+            while let line = try nextLine() {
+                digests.insert(ShortDigest(of: line))
+                note(line)
+            }
             return digests
         }
     }

@@ -33,8 +33,9 @@ struct OutputNames: Sendable {
     /// - Parameters:
     ///   - path: of the source's outputs, as they are named without a template.
     ///   - job: with id and labels.
-    /// - Throws: `JobError` if the job does not have a label of the template.
-    func template(_ path: String, for job: Job) throws(JobError) -> String {
+    ///   - hasOwnID: whether its id is the same in each run, and not made of the batch's name.
+    /// - Throws: `JobError` if the job does not have a label of the template, or no id of its own for it.
+    func template(_ path: String, for job: Job, hasOwnID: Bool) throws(JobError) -> String {
         let url = OutputTemplate.isDataURL(job.source) ? nil : URL(string: job.source)
         var components = path.split(separator: "/")
         let stem = components.popLast() ?? "_"
@@ -48,7 +49,15 @@ struct OutputNames: Sendable {
             case .placeholder(.path): text += FileNames.encoded(components.joined(separator: "/"))
             case .placeholder(.stem): text += FileNames.encoded(String(stem))
             case .placeholder(.host): text += FileNames.encoded(OutputTemplate.host(of: url))
-            case .placeholder(.id): text += FileNames.encoded(OutputTemplate.plain(job.id ?? ""))
+            case .placeholder(.id):
+                // The next run would write other files, and leave these.
+                guard hasOwnID, let id = job.id else {
+                    throw JobError(
+                        "it has no id of its own, which {id} of --name needs: give --id-column for a table, or an id "
+                            + "to each job of a .jsonl file, or write {hash}"
+                    )
+                }
+                text += FileNames.encoded(OutputTemplate.plain(id))
             case .placeholder(.label(let label)):
                 guard let value = job.labels?[label] else {
                     let name = FieldProblem.quoted(label)

@@ -60,6 +60,12 @@ extension BatchOptions {
     func checkOutput(_ output: String?) throws {
         let target = output.map(OutputTarget.init)
         if target?.directory?.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
+        if let output, output.lowercased().hasPrefix("s3:"), case .directory? = target {
+            let name = output.dropFirst("s3:".count).drop { $0 == "/" }
+            throw ValidationError(
+                "--output \(output) is no bucket: did you mean s3://\(name)? A directory of that name is ./\(output)."
+            )
+        }
         try OptionRange.check("--shard-size", shardSize, 1...1_048_576, " MiB")
         try OptionRange.check("--shard-count", shardCount, 1...1_000_000)
         guard target?.isShards == true else {
@@ -76,6 +82,22 @@ extension BatchOptions {
             )
         }
         if dryRun { throw ValidationError("--dry-run does not go with --output tar:DIR; leave --output out.") }
+        let given = [("--force", force), ("--refresh", refresh)].filter { $0.1 && !OptionOrigins.isConfigured($0.0) }
+        if let option = given.first?.0 {
+            throw ValidationError(
+                "\(option) does not go with --output tar:DIR, whose samples stay as they are: name another directory."
+            )
+        }
+    }
+
+    /// Why the ledger of `--retry-failed` cannot be used: its jobs have no output but the shards beside it, which know
+    /// them by ids that a retry does not keep. Nil if it is not beside shards, or if there is none.
+    var shardLedgerProblem: String? {
+        guard let retryFailed, !retryFailed.isEmpty else { return nil }
+        let directory = RetryLedger(path: retryFailed).directory
+        guard FileManager.default.fileExists(atPath: "\(directory)/\(ShardNames.manifest)") else { return nil }
+        return "--retry-failed: \(retryFailed) is a ledger of shards, to which a retry adds nothing. Run the command "
+            + "with --output tar:DIR again: it repeats the jobs that failed."
     }
 
     /// - Throws: `ValidationError` if the objects are an input too.

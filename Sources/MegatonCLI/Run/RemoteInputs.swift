@@ -7,6 +7,7 @@ import MegatonPipeline
 /// Loads the parts of inputs that are on the network, by the rules by which workers load sources.
 struct RemoteInputs: Sendable {
     private let loader: RetryingDataLoader
+    private let credentials: Credentials
     /// Name of the credential; nil for the one that matches.
     private let credential: String?
     /// Ends a load; nil if the process ends at a signal.
@@ -26,6 +27,7 @@ struct RemoteInputs: Sendable {
         var retries = RetryingDataLoader.Policy()
         retries.holdsBody = true
         loader = RetryingDataLoader(DataLoader(configuration), retries)
+        credentials = configuration.credentials
         // Without credentials, the name is for the workers alone.
         self.credential = configuration.credentials.credentials.isEmpty ? nil : credential
         self.shutdown = shutdown
@@ -52,7 +54,8 @@ struct RemoteInputs: Sendable {
         switch request {
         case .keys(let prefix, let token):
             do throws(ImagePipeline.Error) {
-                return .keys(try await S3Listing(loader).page(of: prefix, after: token, credential: credential))
+                let listing = S3Listing(loader, credentials: credentials)
+                return .keys(try await listing.page(of: prefix, after: token, credential: credential))
             } catch {
                 throw Self.failure(error)
             }

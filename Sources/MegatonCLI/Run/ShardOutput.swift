@@ -38,13 +38,15 @@ final class ShardOutput: Sendable {
     ) async throws -> ShardOutput {
         let thread = ThreadPool(name: "megaton-shards", count: 1)
         do {
-            let listed = try await ledger.resumedDigests()
+            let known = KnownSamples()
+            let listed = try await ledger.resumedDigests { known.note(line: $0) }
             let shards = try await thread.run {
                 try TarShards(
                     path,
                     limits: limits,
                     renditions: Checksum.sha256(Data(renditions.utf8)),
-                    listed: listed
+                    listed: listed,
+                    known: known
                 )
             }
             let output = ShardOutput(path, shards, thread)
@@ -67,6 +69,7 @@ final class ShardOutput: Sendable {
         while true {
             let lines = try await thread.run { try self.shards.withLock { try $0.takeUnlisted(Self.linesAtOnce) } }
             if lines.isEmpty { return }
+            lines.forEach(known.note(line:))
             try await ledger.append(lines)
         }
     }
@@ -122,7 +125,10 @@ final class ShardOutput: Sendable {
             }
             let sample = ShardSample(outcome, line: lines[index], data: found.compactMap { $0 })
             let isNew = try await thread.run { try self.shards.withLock { try $0.append(sample) } }
-            if isNew { continue }
+            if isNew {
+                known.note(outcome.source, of: sample.id)
+                continue
+            }
             // The batch had two jobs of this id.
             var repeated = outcome
             repeated.status = .deduplicated

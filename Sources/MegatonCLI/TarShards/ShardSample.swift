@@ -77,6 +77,11 @@ struct ShardSample: Sendable {
         return "\(stem)-\(Checksum.sha256(Data(identity.utf8)).prefix(identityDigits))"
     }
 
+    /// Whether an id is one that ``id(path:identity:)`` makes for a source without labels or options of its own.
+    static func isMade(_ id: String, of source: String) -> Bool {
+        id.hasSuffix("-\(Checksum.sha256(Data(source.utf8)).prefix(identityDigits))")
+    }
+
     private static func isPlain(_ scalar: Unicode.Scalar) -> Bool {
         scalar.isASCII && (scalar.properties.isAlphabetic || scalar.properties.numericType != nil || scalar == "-")
     }
@@ -89,8 +94,10 @@ struct ShardSample: Sendable {
 /// The samples of a directory of shards: those that are written, and those of the run.
 final class KnownSamples: Sendable {
     private let state = Mutex((written: Set<ShortDigest>(), submitted: Set<ShortDigest>(), skipped: 0, repeated: 0))
+    /// Digests of the sources of samples whose ids the caller has chosen, as far as they are known.
+    private let sources = Mutex<[ShortDigest: ShortDigest]>([:])
 
-    /// Maximum number of samples in one directory: about 40 bytes of memory each.
+    /// Maximum number of samples in one directory: about 40 bytes of memory each, and 60 more for an id of its own.
     static let limit = 20_000_000
 
     /// Adds a written sample.
@@ -116,6 +123,39 @@ final class KnownSamples: Sendable {
             state.repeated += 1
             return false
         }
+    }
+
+    /// Remembers the source of a sample.
+    ///
+    /// - Parameter line: of the ledger, or of a shard; ignored if it is not that of a job that is done.
+    func note(line: Data) {
+        guard let job = try? JSONDecoder().decode(DoneJob.self, from: line), job.status == .done, let id = job.id else {
+            return
+        }
+        note(job.source, of: id)
+    }
+
+    /// Remembers the source of a sample, unless its id is made of it.
+    func note(_ source: String, of id: String) {
+        guard Self.isWhole(source), !ShardSample.isMade(id, of: source) else { return }
+        sources.withLock { $0[ShortDigest(of: ShardSample.key(of: id))] = ShortDigest(of: source) }
+    }
+
+    /// Whether a shard has the sample of an id that the caller has chosen, and made it from another source.
+    func hasOtherSource(than source: String, for id: String) -> Bool {
+        let key = ShardSample.key(of: id)
+        guard Self.isWhole(source), contains(key) else { return false }
+        return sources.withLock { $0[ShortDigest(of: key)] }.map { $0 != ShortDigest(of: source) } ?? false
+    }
+
+    /// Whether an outcome has the whole source: others cannot be compared.
+    private static func isWhole(_ source: String) -> Bool { source.utf8.count < JobOutcome.maximumSource }
+
+    /// The fields of an outcome that are compared: the others take far more time to decode.
+    private struct DoneJob: Decodable {
+        let id: String?
+        let source: String
+        let status: JobOutcome.Status
     }
 
     /// Jobs that were not submitted: those that the shards had, and repeated inputs.

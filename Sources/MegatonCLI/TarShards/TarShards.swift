@@ -44,12 +44,19 @@ struct TarShards {
     /// - Parameters:
     ///   - renditions: digest of the renditions: shards of others are refused.
     ///   - listed: digests of the ledger's lines; nil without a ledger.
+    ///   - known: gets the samples.
     /// - Throws: `CLIError` if another process writes the directory, or if it cannot be used.
-    init(_ path: String, limits: Limits, renditions: String, listed: Set<ShortDigest>?) throws {
+    init(
+        _ path: String,
+        limits: Limits,
+        renditions: String,
+        listed: Set<ShortDigest>?,
+        known: KnownSamples = KnownSamples()
+    ) throws {
         self.path = path
         self.limits = limits
         self.listed = listed
-        known = KnownSamples()
+        self.known = known
         manifest = try ShardFile("\(path)/\(ShardNames.manifest)")
         do {
             try Self.check(manifest, renditions)

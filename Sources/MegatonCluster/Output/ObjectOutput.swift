@@ -135,7 +135,7 @@ package struct ObjectOutput: Sendable {
                 }
                 // 404: the object has been deleted.
                 let hasChanged = error.status == 412 || (error.status == 404 && condition != .absent)
-                guard isConditional && hasChanged else { throw S3Store.explained(error, object.location) }
+                guard isConditional && hasChanged else { throw store.explained(error, object.location) }
             }
             switch try await step(for: object, rule, isPresent: condition == .absent) {
             case .write(let next): condition = next
@@ -173,7 +173,7 @@ package struct ObjectOutput: Sendable {
         do throws(ImagePipeline.Error) {
             lookup = try await store.lookup(object.location)
         } catch {
-            throw S3Store.explained(error, object.location)
+            throw store.explained(error, object.location)
         }
         let replacesAny = rule.replacement == .all && object.version == nil
         switch lookup {

@@ -35,6 +35,8 @@ package struct InputReader {
     private var returned = 0
     /// Jobs of the ledger that are not repeated.
     package private(set) var notRetried = RetryLedger.NotRetried()
+    /// Last lines of the ledger's jobs; nil until the first one that is not done.
+    private var lastLines: LastLines?
     /// Reports lines of the ledger that are left out.
     package var invalidLines = InvalidLineReporter()
 
@@ -339,7 +341,7 @@ package struct InputReader {
         let text = Self.trimmed(line)
         if text.isEmpty { return nil }
         switch format {
-        case .ledger: return repeated(text, location)
+        case .ledger: return try repeated(text, location)
         case .jobs: return .job(line: Data(text.utf8), location: location)
         // Tables and sitemaps have readers of their own.
         case .sources, .names, .table, .sitemap: return source(text, location)
@@ -393,8 +395,10 @@ package struct InputReader {
     }
 
     /// Nil for a line whose job is not repeated.
-    private mutating func repeated(_ line: String, _ location: LineLocation) -> Input? {
-        switch RetryLedger.entry(line) {
+    private mutating func repeated(_ line: String, _ location: LineLocation) throws -> Input? {
+        let outcome = RetryLedger.outcome(line)
+        if let outcome, try !isLast(outcome, location) { return nil }
+        switch RetryLedger.entry(outcome) {
         case .job(let job): return .job(line: job.json(), location: location)
         case .ended: break
         case .cancelled: notRetried.cancelled += 1
@@ -404,6 +408,14 @@ package struct InputReader {
         case .broken: leaveOut(location, "it is not a complete line of a ledger: \(line.prefix(80))")
         }
         return nil
+    }
+
+    /// Whether a line is the last one of a job that is not done; true for other lines.
+    private mutating func isLast(_ outcome: JobOutcome, _ location: LineLocation) throws -> Bool {
+        guard let ledger = selection.ledger, [.failed, .cancelled].contains(outcome.status) else { return true }
+        let lines = try lastLines ?? LastLines(of: ledger)
+        lastLines = lines
+        return lines.isLast(outcome, at: location.number)
     }
 
     private mutating func leaveOut(_ location: LineLocation, _ reason: String) {

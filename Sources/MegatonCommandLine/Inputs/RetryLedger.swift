@@ -84,8 +84,9 @@ package struct RetryLedger {
         }
     }
 
-    static func entry(_ line: String) -> Entry {
-        guard let outcome = outcome(line) else { return .broken }
+    /// - Parameter outcome: nil if the line is not a ledger's.
+    static func entry(_ outcome: JobOutcome?) -> Entry {
+        guard let outcome else { return .broken }
         switch outcome.status {
         case .done, .deduplicated: return .ended
         case .cancelled: return .cancelled
@@ -105,7 +106,7 @@ package struct RetryLedger {
     }
 
     /// Nil if the line is not a ledger's, or was cut off, as by a full disk.
-    private static func outcome(_ line: String) -> JobOutcome? {
+    static func outcome(_ line: String) -> JobOutcome? {
         try? JSONDecoder().decode(JobOutcome.self, from: Data(line.utf8))
     }
 

@@ -295,8 +295,9 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         if let reason = curlRequest.reasonUnreadable(result) {
             return ImageError(.badResponse, "\(target) \(reason).")
         }
-        let text = String(cString: curl_easy_strerror(result))
-        return ImageError(CurlTransfer.code(of: result), "\(target) could not be fetched: \(text).")
+        let (code, text) = (CurlTransfer.code(of: result), String(cString: curl_easy_strerror(result)))
+        let reason = isS3 && code == .unreachable ? S3Problem.unreachable(configuration.s3, text) : text
+        return ImageError(code, "\(target) could not be fetched: \(reason).")
     }
 
     private static func code(of result: CURLcode) -> ImageError.Code {

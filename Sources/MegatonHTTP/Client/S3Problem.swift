@@ -2,6 +2,44 @@ internal import Foundation
 
 /// Reasons in words for the errors of an S3 store.
 enum S3Problem {
+    /// Whether a request was signed, and why not.
+    enum Signing {
+        case signed
+        case noCredentials
+        case otherCredentials
+
+        /// - Parameter name: name of the credential; nil for the one that matches the URL.
+        init(_ credentials: Credentials, for url: URL, named name: String? = nil) {
+            if credentials.credentials.isEmpty {
+                self = .noCredentials
+            } else {
+                let credential = URLParts(url).flatMap { credentials.credential(for: $0, named: name) }
+                self = credential == nil ? .otherCredentials : .signed
+            }
+        }
+
+        /// The reason and the remedy if access is denied.
+        func denial(bucket: String, permission: String) -> String {
+            switch self {
+            case .signed:
+                "access is denied. The credential of the bucket in the --credentials file needs \(permission)"
+            case .noCredentials:
+                "access is denied: no --credentials was given, so that the request was not signed. Give a file with a "
+                    + "credential of the bucket, which needs \(permission)"
+            case .otherCredentials:
+                "access is denied: no credential of the --credentials file is for s3://\(bucket), so that the request "
+                    + "was not signed. Add one, which needs \(permission)"
+            }
+        }
+    }
+
+    private static let store = "the store "
+
+    /// The reason and the remedy if there is no connection, without a period at the end.
+    static func unreachable(_ endpoint: S3Endpoint, _ reason: String) -> String {
+        "\(store)\(endpoint.name) cannot be reached: \(reason). Check the network, and the address of --s3-endpoint"
+    }
+
     /// The code in the store's answer, such as `NoSuchBucket`.
     static func code(of error: ImageError) -> String? { error.excerpt.flatMap(code(in:)) }
 
@@ -21,7 +59,8 @@ enum S3Problem {
     /// - Parameters:
     ///   - bucket: the bucket that was used.
     ///   - permission: the permission that the credential needs.
-    static func reason(of error: ImageError, bucket: String, permission: String) -> String {
+    ///   - signing: whether the request was signed.
+    static func reason(of error: ImageError, bucket: String, permission: String, signing: Signing) -> String {
         let code = code(of: error)
         switch (code, error.code) {
         case ("NoSuchBucket", _), (nil, .notFound):
@@ -33,7 +72,10 @@ enum S3Problem {
         case ("RequestTimeTooSkewed", _):
             return "the clock of this machine differs from that of the store. Synchronize it"
         case ("AccessDenied", _), ("AllAccessDisabled", _), (nil, .accessDenied):
-            return "access is denied. The credential of the bucket in the --credentials file needs \(permission)"
+            return signing.denial(bucket: bucket, permission: permission)
+        case (nil, .unreachable):
+            // The object is named already.
+            return error.message.range(of: store).map { String(error.message[$0.lowerBound...]) } ?? error.message
         case ("AuthorizationHeaderMalformed", _), ("PermanentRedirect", _), ("TemporaryRedirect", _):
             return otherRegion
         // An answer to HEAD has no body.

@@ -17,6 +17,8 @@ package struct S3Listing: Sendable {
     }
 
     private let loader: any DataLoading
+    /// Those of the loader, for messages; nil if they are not known.
+    private let credentials: Credentials?
     /// Maximum number of keys of a page.
     private let pageSize: Int
 
@@ -27,9 +29,11 @@ package struct S3Listing: Sendable {
     ///
     /// - Parameters:
     ///   - loader: a ``DataLoader`` whose policy has `s3` among its schemes, or a decorator of one.
+    ///   - credentials: those of the loader, for messages.
     ///   - pageSize: number of keys of a page; S3 returns at most 1,000.
-    package init(_ loader: any DataLoading, pageSize: Int = 1000) {
+    package init(_ loader: any DataLoading, credentials: Credentials? = nil, pageSize: Int = 1000) {
         self.loader = loader
+        self.credentials = credentials
         self.pageSize = pageSize
     }
 
@@ -51,7 +55,7 @@ package struct S3Listing: Sendable {
         do throws(ImageError) {
             data = try await loader.data(for: request, limit: Self.sizeLimit).data
         } catch {
-            throw Self.explained(error, prefix)
+            throw explained(error, prefix, credential)
         }
         guard let page = Page(answer: data) else {
             throw ImageError(
@@ -72,8 +76,13 @@ package struct S3Listing: Sendable {
         return page
     }
 
-    private static func explained(_ error: ImageError, _ prefix: S3Prefix) -> ImageError {
-        let reason = S3Problem.reason(of: error, bucket: prefix.bucket, permission: "s3:ListBucket")
+    private func explained(_ error: ImageError, _ prefix: S3Prefix, _ credential: String?) -> ImageError {
+        let reason = S3Problem.reason(
+            of: error,
+            bucket: prefix.bucket,
+            permission: "s3:ListBucket",
+            signing: credentials.map { S3Problem.Signing($0, for: prefix.url, named: credential) } ?? .signed
+        )
         var explained = error
         explained.message = FieldProblem.sentence("\(prefix) cannot be listed: \(reason)")
         return explained

@@ -63,10 +63,13 @@ public struct S3Store: Sendable {
     let loader: any DataLoading
     /// Repetition of POST requests, which the loader does not repeat.
     let retries: RetryingDataLoader.Policy
+    /// Those of the loader, for messages.
+    private let credentials: Credentials
 
     /// - Parameter loader: its policy must have `s3` among its schemes.
     public init(_ loader: DataLoader) {
         self.loader = loader
+        credentials = loader.configuration.credentials
         var retries = RetryingDataLoader.Policy()
         retries.attempts = 1
         self.retries = retries
@@ -77,6 +80,7 @@ public struct S3Store: Sendable {
     ///   - retries: repetition of each request of a write.
     package init(_ loader: DataLoader, retries: RetryingDataLoader.Policy) {
         self.loader = RetryingDataLoader(loader, retries)
+        credentials = loader.configuration.credentials
         self.retries = retries
     }
 
@@ -143,9 +147,15 @@ public struct S3Store: Sendable {
     /// The error of a write in words: event, object, reason and remedy.
     ///
     /// - Returns: an error with the code `.outputFailed`, which is retryable if the store is busy or cannot be reached.
-    package static func explained(_ error: ImageError, _ location: S3Location) -> ImageError {
+    package func explained(_ error: ImageError, _ location: S3Location) -> ImageError {
         if error.code == .cancelled { return error }
-        let reason = S3Problem.reason(of: error, bucket: location.bucket, permission: "s3:PutObject")
+        let signing = S3Problem.Signing(credentials, for: location.url)
+        let reason = S3Problem.reason(
+            of: error,
+            bucket: location.bucket,
+            permission: "s3:PutObject",
+            signing: signing
+        )
         // 409 is that of two conditional writes at the same time.
         return ImageError(
             .outputFailed,

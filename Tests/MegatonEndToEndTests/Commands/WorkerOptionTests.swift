@@ -266,6 +266,7 @@ import Testing
         (["--allow-type", "pdf"], "--allow-type"), (["--allow-source", "gopher://example.com"], "--allow-source"),
         (["--credentials", "/no/such"], "/no/such"), (["--s3-endpoint", "ftp://a.example"], "--s3-endpoint"),
         (["--s3-endpoint", "https://user:pw@a.example"], "--s3-endpoint"), (["--credential", "a b"], "--credential"),
+        (["--s3-endpoint", "minio:9000"], "\"minio:9000\" must begin with https:// or http://"),
     ]
 
     @Test func impossibleOptionsAreWrongUsage() async throws {

@@ -53,6 +53,30 @@ import Testing
         #expect(dry.code == ending.code && (status == .done || dry.errors.contains(words)), "\(dry.errors)")
     }
 
+    /// Fault: a job was repeated once for each of its lines, also if the last one said that it was done.
+    @Test func theLastLineOfAJobDecides() async throws {
+        let home = try RunTests.Home()
+        let entries: [(id: String, name: String, status: JobOutcome.Status)] = [
+            ("a", "1", .failed), ("b", "2", .failed), ("a", "1", .failed), ("b", "2", .done), ("c", "3", .failed),
+            ("c", "4", .done), ("d", "5", .done), ("d", "5", .failed), ("a", "1", .deduplicated),
+        ]
+        var lines = Data()
+        for entry in entries {
+            let source = "https://example.org/\(entry.name).png"
+            var line = JobOutcome(id: entry.id, source: source, status: entry.status)
+            if entry.status == .failed {
+                let output = "file://\(home.directory.path)/\(entry.name).{ext}"
+                line.job = Job(id: entry.id, source: source, output: output)
+            }
+            lines += line.json() + Data("\n".utf8)
+        }
+        let ledger = try home.directory.write(lines, to: "old.jsonl")
+        let run = ["run", "--retry-failed", ledger, "--dry-run"]
+        let ending = await (try home.megaton(run)).ending()
+        let names = ending.output.split(separator: "\n").compactMap { $0.firstMatch(of: /org\/([0-9])/)?.1 }
+        #expect(ending.code == 0 && names.sorted() == ["1", "3", "5"], "\(ending.output) \(ending.errors)")
+    }
+
     /// Fault: the run went on to wait for a batch that was never submitted.
     @Test func aListThatCannotBeOpenedEndsTheRun() async throws {
         let home = try RunTests.Home()

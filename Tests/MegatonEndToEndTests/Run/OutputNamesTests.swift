@@ -8,8 +8,13 @@ import Testing
 
 /// Names of outputs by `--name`.
 @Suite(.timeLimit(.minutes(3))) struct OutputNamesTests {
-    private static func name(_ template: String, _ path: String, _ job: Job) throws -> String {
-        try OutputNames(template).template(path, for: job)
+    private static func name(
+        _ template: String,
+        _ path: String,
+        _ job: Job,
+        hasOwnID: Bool = true
+    ) throws -> String {
+        try OutputNames(template).template(path, for: job, hasOwnID: hasOwnID)
     }
 
     @Test func theClientKeepsThePlaceholdersOfRenditionsOnly() throws {
@@ -32,6 +37,26 @@ import Testing
         #expect(error?.message.contains("has no label \"set\"") == true)
     }
 
+    /// Fault: ids are made of the name of the batch, so that each run wrote new files.
+    @Test func aJobWithoutAnIDOfItsOwnIsRefused() async throws {
+        let job = Job(id: "batch.1", source: "file:///a.png")
+        #expect(try Self.name("{stem}.{ext}", "a", job, hasOwnID: false) == "a.{ext}")
+        let error = #expect(throws: JobError.self) {
+            _ = try Self.name("{stem}-{id}.{ext}", "a", job, hasOwnID: false)
+        }
+        #expect(error?.message.contains("--id-column") == true)
+        let home = try RunTests.Home()
+        let path = try home.directory.write(TestImage.quarters(width: 40, height: 20), to: "a.png")
+        let table = try home.directory.write(Data("sku,url\none,\(path)\n".utf8), to: "list.csv")
+        let run = [table, "--workers", "1", "--name", "{id}.{ext}"]
+        let refused = try await home.run(run)
+        #expect(refused.code == 2 && home.outputs.isEmpty, "\(refused.errors)")
+        let message = try home.ledger().first?.error?.message ?? ""
+        #expect(message.contains("it has no id of its own"), "\(message)")
+        let named = try await home.run(run + ["--id-column", "sku"])
+        #expect(named.code == 0 && home.outputs == ["one.jpg"], "\(named.errors)")
+    }
+
     @Test(arguments: [
         ("a/b-{name}.{ext}", "a/b-H-{name}.{ext}"), ("icon.{ext}", "icon-H.{ext}"), ("{name}.{ext}", "H-{name}.{ext}"),
         ("a.b/c", "a.b/c-H"), ("c.jpg", "c-H.jpg"), ("x.y-{width}.{ext}", "x.y-H-{width}.{ext}"),
@@ -47,6 +72,7 @@ import Testing
         (["-o", "o", "--name", "{stem}/"], "ends with a slash"), (["-o", "o", "--name", "{nam}"], "{nam}; known are"),
         (["-o", "o", "--name", "{stem}", "--size", "8", "--size", "9"], "add {name}"),
         (["-o", "o", "--name", "{name}.{ext}"], "the same name for all sources"),
+        (["-o", "s3:/thumbs"], "did you mean s3://thumbs?"), (["-o", "S3:a/b"], "did you mean s3://a/b?"),
         (["-o", "{path}/x"], "--name '{path}/{stem}-{name}.{ext}'"),
     ]
 

@@ -63,6 +63,10 @@ import Testing
         let third = await (try home.megaton(run)).ending()
         #expect(third.code == 0, "\(third.errors)")
         #expect(Set(try home.ledger().compactMap(\.id)) == Set(samples.map(\.id)), "the ledger comes from the shards")
+        let complete = await (try home.megaton(run + ["--report"])).ending()
+        #expect(complete.code == 0 && complete.errors.contains("the report is"), "\(complete.errors)")
+        let report = try String(contentsOfFile: home.output + "/report.html", encoding: .utf8)
+        #expect(report.contains(#""done":8"#), "the report is that of the whole ledger")
     }
 
     /// A killed client leaves samples with and without a line, and perhaps a torn one.
@@ -138,11 +142,34 @@ import Testing
         #expect(try JSONDecoder().decode(JobOutcome.self, from: Data(json)).labels == ["class": .integer(3)])
     }
 
+    /// Fault: it was left out as a job that is in the shards, and the exit code was 0.
+    @Test func anIDWithAnotherSourceFails() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 40, height: 20, seed: 1), to: "a.png")
+        try home.directory.write(TestImage.quarters(width: 40, height: 20, seed: 2), to: "b.png")
+        func run(_ source: String) async throws -> ProgramUnderTest.Ending {
+            let line = #"{"source":"file://\#(home.directory.path)/\#(source).png","id":"x.1"}"#
+            let list = try home.directory.write(Data(line.utf8), to: "jobs.jsonl")
+            return await (try home.megaton(["run", list, "-o", "tar:\(home.output)", "-j", "1"])).ending()
+        }
+        #expect(try await run("a").code == 0)
+        let other = try await run("b")
+        #expect(other.code == 2 && !other.errors.contains("left out"), "\(other.errors)")
+        let failed = try #require(try home.ledger().last)
+        #expect(failed.status == .failed && failed.id == "x.1", "\(failed)")
+        #expect(failed.error?.message.contains("already, from another source") == true, "\(failed)")
+        let same = try await run("a")
+        #expect(same.code == 0 && same.errors.contains("left out: 1 job already in the shards"), "\(same.errors)")
+        #expect(try Self.samples(in: home.output).map(\.id) == ["x.1"])
+    }
+
     private static let contradictions: [(options: [String], words: String)] = [
         (["-o", "tar:"], "it must name a directory"), (["-o", "o", "--shard-size", "5"], "is for shards"),
         (["-o", "tar:o", "--name", "{stem}"], "named by the ids"), (["-o", "tar:o", "--shard-count", "0"], "1 to"),
         (["-o", "tar:o", "--dry-run"], "--dry-run does not go with"),
         (["-o", "tar:o", "--cache-policy", "none"], "--cache-policy none stores none"),
+        (["-o", "tar:o", "--force"], "--force does not go with --output tar:DIR, whose samples stay"),
+        (["-o", "tar:o", "--refresh"], "--refresh does not go with --output tar:DIR, whose samples stay"),
     ]
 
     @Test func optionsThatContradictShardsAreWrongUsage() async throws {
@@ -150,6 +177,19 @@ import Testing
             let ending = await (try ProgramUnderTest.megaton(["run", "/tmp"] + options)).ending()
             #expect(ending.code == 64 && ending.errors.contains(words), "\(options): \(ending.errors)")
         }
+    }
+
+    /// Fault: the jobs were rendered, nothing came into the shards, and the exit code was 0.
+    @Test(arguments: [[], ["in", "-o", "tar:out"], ["-o", "tar:out"]] as [[String]])
+    func aLedgerOfShardsIsNotRetried(_ options: [String]) async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(Data(), to: "in/a.png")
+        try home.directory.write(Data("{}".utf8), to: "out/\(ShardNames.manifest)")
+        let line = JobOutcome(id: "x", source: "https://example.org/a.png", status: .failed).json() + Data("\n".utf8)
+        let ledger = try home.directory.write(line, to: "out/megaton-ledger.jsonl")
+        let ending = await (try home.megaton(["run", "--retry-failed", ledger, "-j", "1"] + options)).ending()
+        #expect(ending.code == 64 && ending.errors.contains("is a ledger of shards"), "\(ending.errors)")
+        #expect(ending.errors.contains("it repeats the jobs that failed"), "\(ending.errors)")
     }
 
     @Test func aSubmissionWaitsForItsShards() async throws {

@@ -107,6 +107,34 @@ import Testing
         }
     }
 
+    /// Fault: a permission of a credential was asked for that was not given.
+    @Test func aRequestThatWasNotSignedIsNamed() async throws {
+        let body = Data("<Error><Code>AccessDenied</Code></Error>".utf8)
+        let file = #"{"credentials": [{"sources": ["s3://other"], "s3": {"id": "i", "secret": "s"}}]}"#
+        let other = try Credentials(json: Data(file.utf8))
+        try await OriginServer.run(answer: { _ in .init(status: 403, body: body) }) { (origin) async throws in
+            let prefix = try prefix("s3://bucket/in/")
+            let none = S3Listing(loader(origin.url("")), credentials: Credentials())
+            let unsigned = await message { _ = try await none.page(of: prefix, after: nil) }
+            #expect(unsigned.contains("no --credentials was given"), "\(unsigned)")
+            let some = S3Listing(loader(origin.url("")), credentials: other)
+            let unmatched = await message { _ = try await some.page(of: prefix, after: nil) }
+            #expect(unmatched.contains("no credential of the --credentials file is for s3://bucket"), "\(unmatched)")
+        }
+    }
+
+    @Test func aStoreThatCannotBeReachedIsNamed() async throws {
+        let listing = S3Listing(loader(try #require(URL(string: "http://127.0.0.1:1"))))
+        let prefix = try prefix("s3://bucket/in/")
+        let text = await message { _ = try await listing.page(of: prefix, after: nil) }
+        #expect(
+            text.hasPrefix("s3://bucket/in/ cannot be listed: the store http://127.0.0.1:1")
+                && text.contains(" cannot be reached: "),
+            "\(text)"
+        )
+        #expect(text.hasSuffix("the address of --s3-endpoint."), "\(text)")
+    }
+
     /// S3 redirects with a body that has the reason.
     @Test func aRedirectIsExplained() async throws {
         let body = Data("<Error><Code>TemporaryRedirect</Code></Error>".utf8)

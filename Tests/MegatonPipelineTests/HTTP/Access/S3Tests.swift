@@ -201,7 +201,7 @@ import Testing
         let error = await #expect(throws: ImagePipeline.Error.self) {
             try await stranger.write(S3Store.Object(Data("x".utf8), at: nowhere, contentType: "a/b"), if: .always)
         }
-        let explained = S3Store.explained(try #require(error), nowhere)
+        let explained = stranger.explained(try #require(error), nowhere)
         #expect(explained.code == .outputFailed && !explained.isRetryable, "\(explained)")
     }
 
