@@ -316,6 +316,7 @@ struct WorkerOptions: ParsableArguments {
     /// - Throws: `CLIError` with the file and its fault.
     func loadedWatermarks() async throws -> Watermarks? {
         guard let watermarks else { return nil }
+        try WatermarkCheck.requireDirectory(watermarks)
         let directory = URL(fileURLWithPath: FileNames.absolutePath(watermarks), isDirectory: true)
         let thread = ThreadPool(
             name: "megaton-marks",
