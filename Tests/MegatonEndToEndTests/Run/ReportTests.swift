@@ -100,6 +100,30 @@ import Testing
         #expect(document.components(separatedBy: "<li>").count == 121)
     }
 
+    /// Fault: each line of a ledger that several runs have written counted as a job.
+    @Test func theLastLineOfAJobCounts() async throws {
+        let home = try RunTests.Home()
+        func line(_ id: String?, _ source: String, _ message: String?) -> String {
+            let error = message.map { #","error":{"code":"timeout","message":"\#($0)","retryable":true}"# } ?? ""
+            let start = id.map { #""id":"\#($0)","# } ?? ""
+            let status = message == nil ? "done" : "failed"
+            let rest = #""status":"\#(status)","attempts":1,"seconds":1,"outputs":[]\#(error)"#
+            return #"{\#(start)"source":"\#(source)",\#(rest)}"#
+        }
+        let lines = [
+            line("1", "https://h.example/1", "no answer"), line("2", "https://h.example/2", "no answer"),
+            line("1", "https://h.example/1", nil), line("2", "https://h.example/other", nil),
+            line("3", "https://h.example/3", "no answer (remembered for another 574 s)"),
+            line(nil, "https://h.example/4", nil), line(nil, "https://h.example/4", nil),
+        ]
+        let ledger = try home.directory.write(Data((lines.joined(separator: "\n") + "\n").utf8), to: "l.jsonl")
+        var report = LedgerReport(directory: home.directory.path)
+        try report.read(ledger)
+        #expect(report.totals.jobs == 6 && report.totals.done == 4 && report.totals.failed == 2)
+        #expect(report.topCauses.map(\.count) == [2])
+        #expect(report.totals.unreadable == 0)
+    }
+
     @Test func aPathThatIsNoFileIsNoLink() throws {
         let json =
             #"{"name":"a","path":"javascript:alert(1)","width":8,"height":8,"format":"jpeg","bytes":10,"#
