@@ -79,6 +79,22 @@ import Testing
         }
     }
 
+    /// Fault: the report of one ledger replaced that of another in the same directory.
+    @Test func thePageOfAnotherLedgerIsNotReplaced() async throws {
+        let home = try RunTests.Home()
+        let line = Data(#"{"source":"x","status":"done","outputs":[],"attempts":1,"seconds":0}"#.utf8)
+        for (name, page) in [
+            ("a.jsonl", "report.html"), ("b \"<.jsonl", "b \"<.html"), ("report.jsonl", "report.jsonl.html"),
+            ("a.jsonl", "report.html"), ("b \"<.jsonl", "b \"<.html"),
+        ] {
+            let ledger = try home.directory.write(line, to: name)
+            let path = home.directory.path + "/" + page
+            let ending = await (try home.megaton(["report", ledger])).ending()
+            #expect(ending.code == 0 && ending.errors.contains("the report is \(path)"), "\(ending.errors)")
+            #expect(try content(path)["ledger"] as? String == name)
+        }
+    }
+
     /// 100,000 images: the page has them all, and the document of the browser one sheet.
     @Test func aLargeLedgerStaysUsable() async throws {
         let home = try RunTests.Home()
