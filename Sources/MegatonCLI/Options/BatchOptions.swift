@@ -334,6 +334,8 @@ struct BatchOptions: ParsableArguments {
             exclusions: Exclusions(exclude)
         )
         selection.objects = objects
+        // An invalid template is reported by `checkName`.
+        selection.requiredLabels = name.flatMap { try? OutputNames($0) }?.labels ?? []
         lists.apply(to: &selection)
         return selection
     }
