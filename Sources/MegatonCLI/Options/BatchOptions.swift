@@ -334,8 +334,7 @@ struct BatchOptions: ParsableArguments {
             exclusions: Exclusions(exclude)
         )
         selection.objects = objects
-        // An invalid template is reported by `checkName`.
-        selection.requiredLabels = name.flatMap { try? OutputNames($0) }?.labels ?? []
+        selection.requiredLabels = labelsOfNames
         lists.apply(to: &selection)
         return selection
     }

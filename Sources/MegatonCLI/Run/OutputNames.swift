@@ -89,6 +89,9 @@ struct OutputNames: Sendable {
 }
 
 extension BatchOptions {
+    /// Labels that `--name` needs; none for an invalid template, which `checkName` reports.
+    var labelsOfNames: [String] { name.flatMap { try? OutputNames($0) }?.labels ?? [] }
+
     /// Checks `--name` and `--output` against each other, the inputs and the renditions.
     ///
     /// - Throws: `ValidationError` if the names cannot be used.

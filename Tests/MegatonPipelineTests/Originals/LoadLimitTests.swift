@@ -14,7 +14,8 @@ import Testing
 
     /// All digits are shown: a number beyond a limit does not look equal to it.
     @Test(arguments: [
-        (81_000_000, "81"), (50_000_001, "50.000001"), (19_000, "0.019"), (0, "0"), (12_500_000, "12.5"), (1, "0.000001"),
+        (81_000_000, "81"), (50_000_001, "50.000001"), (19_000, "0.019"), (0, "0"), (12_500_000, "12.5"),
+        (1, "0.000001"),
     ])
     func pixelsAreShownInMillions(_ pixels: Int, _ text: String) {
         #expect(RenderLimits.megapixels(pixels) == text)
