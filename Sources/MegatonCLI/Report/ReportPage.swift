@@ -78,7 +78,7 @@ enum ReportPage {
     /// - Throws: `CLIError` if the path is that of a file that is not such a page.
     static func check(_ path: String) throws {
         guard FileManager.default.fileExists(atPath: path) else { return }
-        if let beginning = beginning(of: path), beginning.contains(mark) { return }
+        if let text = beginning(of: path), text.contains(mark) { return }
         throw CLIError.output(
             "the report would replace \(path), which is not a report of Megaton. Move that file, or write the report "
                 + "elsewhere with megaton report LEDGER --output FILE."
