@@ -75,6 +75,7 @@ extension ConfigurationRules {
         ]
         rules.inherited = ["plan": "run"]
         rules.together = [["redis-cert", "redis-key"]]
+        rules.dependents = ["redis": ["cache-redis"]]
         rules.alternatives = [
             [["preset"], RenditionOptions.names], [["force"], ["refresh"]], [["json"], ["prometheus"]],
             [["verbose"], ["log-level"]],

@@ -23,7 +23,11 @@ struct ReportCommand: AsyncParsableCommand {
 
     @Option(
         name: [.long, .customShort("o")],
-        help: ArgumentHelp("The page; by default report.html beside the ledger.", valueName: "file.html")
+        help: ArgumentHelp(
+            "The page; by default report.html beside the ledger, or a name like the ledger's if report.html is the "
+                + "page of another one.",
+            valueName: "file.html"
+        )
     )
     var output: String?
 

@@ -74,7 +74,7 @@ struct RunCommand: AsyncParsableCommand {
                 )
             }
             // Checked here for the same reason; the workers read the directory themselves.
-            _ = try await worker.loadedWatermarks()
+            try check(try await worker.loadedWatermarks())
             try requireConfirmation()
             let shutdown = ShutdownSignal()
             let (result, orphans) = try await ProcessSignals.forwarded(to: shutdown) {
@@ -129,6 +129,19 @@ struct RunCommand: AsyncParsableCommand {
                 try await batchRun([address], [address], files, shutdown, deadline).run()
             }
         }
+    }
+
+    /// Without workers of the run, only those of the cluster know which images they have; the jobs of a ledger have
+    /// renditions of their own.
+    ///
+    /// - Throws: `CLIError` if a rendition names a watermark that the workers of the run would lack.
+    private func check(_ watermarks: Watermarks?) throws {
+        guard batch.hasInputs, !redis.namesRedis || options.workers != nil else { return }
+        let preset = try batch.presets.preset.map { try batch.presets.load()[$0] ?? [] }
+        try WatermarkCheck.requireImages(
+            of: try preset ?? batch.renditions.renditions(),
+            known: watermarks?.names
+        )
     }
 
     /// - Throws: `CLIError` if no user can be asked about the orphans.

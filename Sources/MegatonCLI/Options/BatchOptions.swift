@@ -151,7 +151,10 @@ struct BatchOptions: ParsableArguments {
 
     @Flag(
         name: .long,
-        help: "Write report.html beside the ledger: totals, failures, slow jobs and all images on one page."
+        help: ArgumentHelp(
+            "Write report.html beside the ledger: totals, failures, slow jobs and all images on one page. If that is "
+                + "the page of another ledger, the name is that of the ledger."
+        )
     )
     var report = false
 
@@ -333,6 +336,7 @@ struct BatchOptions: ParsableArguments {
             exclusions: Exclusions(exclude)
         )
         selection.objects = objects
+        selection.requiredLabels = labelsOfNames
         lists.apply(to: &selection)
         return selection
     }

@@ -95,6 +95,7 @@ struct RenditionOptions: ParsableArguments {
         to text: String,
         in rendition: inout Rendition
     ) throws {
+        if option.name == "watermark" { try WatermarkCheck.refuseFileName(argument, text) }
         do throws(RenditionOption.InvalidText) {
             try option.set(text, in: &rendition)
         } catch {

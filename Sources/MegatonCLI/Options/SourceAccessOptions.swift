@@ -74,6 +74,13 @@ struct SourceAccessOptions: ParsableArguments {
         }
     }
 
+    /// The options in the place of the library's settings, as `Worker.Configuration.optionNames` has them.
+    static let optionNames = [
+        "AddressPolicy.allowsPrivate": "--allow-private",
+        "add it to AddressPolicy.ports": "give it with --allow-port",
+        "the sources allowed": "the sources allowed (--allow-source)",
+    ]
+
     var addressPolicy: AddressPolicy {
         AddressPolicy(allowsPrivate: allowPrivate, ports: Set(allowPort).union([80, 443]))
     }

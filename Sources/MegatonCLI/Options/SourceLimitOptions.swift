@@ -56,7 +56,7 @@ struct SourceLimitOptions: ParsableArguments {
 
     /// The options in the place of the library's settings, as `Worker.Configuration.optionNames` has them.
     static let optionNames = [
-        "RenderLimits.pixels": "--max-pixels, in megapixels", "RenderLimits.side": "--max-side",
+        "RenderLimits.pixels": "--max-pixels", "RenderLimits.side": "--max-side",
         "RenderLimits.frames": "--max-frames", "RenderLimits.time": "--max-seconds",
         "DataLoader.Configuration.maximumBodySize": "--max-source-bytes, in MiB",
         "ImagePipeline.Configuration.maximumDataSize": "--max-source-bytes, in MiB",

@@ -264,13 +264,10 @@ struct WorkerOptions: ParsableArguments {
             "add one to the roots of Configuration.fileAccess": "give its directory with --allow-read",
             "add one to the output roots of Configuration.fileAccess": "give its directory with --allow-root",
             ObjectOutput.remedy: "allow the bucket, or a prefix of its keys, with --allow-bucket",
-            "AddressPolicy.allowsPrivate": "--allow-private",
-            "add it to AddressPolicy.ports": "give it with --allow-port",
             "Set Configuration.renderEngine to .vips": "Give --engine vips",
             "set Rendition.failOn to .nothing": "give --fail-on none",
             "the directory of Configuration.watermarks, and start the process again":
                 "the directory of --watermarks, and start the workers again",
-            "the sources allowed": "the sources allowed (--allow-source)",
             "the limit of a fetch": "the limit of a fetch (--fetch-timeout)",
             "the limit of a stall": "the limit of a stall (--stall-timeout)",
             "the limit of a connection": "the limit of a connection (--connect-timeout)",
@@ -281,7 +278,8 @@ struct WorkerOptions: ParsableArguments {
             "VipsRuntime.allow([.jxl])": "--allow-type jxl", "VipsRuntime.allow([.svg])": "--allow-type svg",
             "VipsRuntime.allow([.tiff])": "--allow-type tiff",
             "is a directory, not a file": "is a directory, not a file; name it as an input on the command line",
-        ].merging(SourceLimitOptions.optionNames) { option, _ in option }
+        ].merging(SourceAccessOptions.optionNames) { option, _ in option }
+            .merging(SourceLimitOptions.optionNames) { option, _ in option }
         limits.apply(to: &configuration)
         configuration.addressPolicy = access.addressPolicy
         configuration.cachePolicy = policy
@@ -316,6 +314,7 @@ struct WorkerOptions: ParsableArguments {
     /// - Throws: `CLIError` with the file and its fault.
     func loadedWatermarks() async throws -> Watermarks? {
         guard let watermarks else { return nil }
+        try WatermarkCheck.requireDirectory(watermarks)
         let directory = URL(fileURLWithPath: FileNames.absolutePath(watermarks), isDirectory: true)
         let thread = ThreadPool(
             name: "megaton-marks",

@@ -41,7 +41,7 @@ struct LedgerReport {
         var message: String?
     }
 
-    /// Numbers of all lines.
+    /// Numbers of all jobs.
     struct Totals: Encodable, Equatable {
         var jobs = 0
         var done = 0
@@ -88,19 +88,22 @@ struct LedgerReport {
         self.directory = directory.hasSuffix("/") ? directory : directory + "/"
     }
 
-    /// Reads a ledger. Blocks.
+    /// Reads a ledger, a regular file, twice. Blocks.
     ///
     /// - Throws: `CLIError` if the ledger cannot be read.
     mutating func read(_ ledger: String) throws {
+        let lines = try LastLines(of: ledger)
         var reader = try InputReader.lines(of: ledger)
         let decoder = JSONDecoder()
+        var number = 0
         while let line = try reader.nextLine() {
+            number += 1
             if line.isEmpty { continue }
             guard let outcome = try? decoder.decode(JobOutcome.self, from: Data(line.utf8)) else {
                 totals.unreadable += 1
                 continue
             }
-            add(outcome)
+            if lines.isLast(number, id: outcome.id, source: outcome.source) { add(outcome) }
         }
     }
 

@@ -18,13 +18,44 @@ enum ReportPage {
 
     /// A page of this program has it near its beginning: no other file is replaced.
     private static let mark = #"<meta name="generator" content="megaton report">"#
-    /// Bytes in which the mark is looked for.
-    private static let markedSize = 1024
+    /// Follows the mark, with the name of the ledger, percent-encoded, in front of ``ledgerEnd``.
+    private static let ledgerStart = #"<meta name="megaton-ledger" content=""#
+    private static let ledgerEnd = "\">"
+    /// Bytes in which the marks are looked for: an encoded name has at most 765.
+    private static let markedSize = 4096
     private static let placeholder = "@CONTENT@"
 
-    /// Path of the page beside a ledger.
+    /// Path of the page beside a ledger: report.html, or a name like that of the ledger if report.html is the page of
+    /// another one. Blocks.
     static func path(beside ledger: String) -> String {
-        URL(fileURLWithPath: ledger).deletingLastPathComponent().appendingPathComponent("report.html").path
+        let ledger = URL(fileURLWithPath: ledger)
+        let name = ledger.lastPathComponent
+        let stem = name.hasSuffix(".jsonl") ? String(name.dropLast(".jsonl".count)) : name
+        let directory = ledger.deletingLastPathComponent()
+        let paths = ["report.html", "\(stem).html"].map { directory.appendingPathComponent($0).path }
+        return paths.first { mayHave(name, $0) } ?? directory.appendingPathComponent("\(name).html").path
+    }
+
+    /// Whether there is no page of another ledger at a path. Other files are refused by ``check(_:)``.
+    private static func mayHave(_ name: String, _ path: String) -> Bool {
+        guard let text = beginning(of: path), text.contains(mark),
+            let start = text.range(of: ledgerStart)?.upperBound,
+            let end = text.range(of: ledgerEnd, range: start..<text.endIndex)?.lowerBound
+        else { return true }
+        return text[start..<end] == encoded(name)
+    }
+
+    /// Only letters, digits and percent signs: any other could end the attribute.
+    private static func encoded(_ name: String) -> String {
+        name.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
+    }
+
+    /// Nil if there is no file that can be read.
+    private static func beginning(of path: String) -> String? {
+        FileHandle(forReadingAtPath: path).flatMap { file in
+            defer { try? file.close() }
+            return (try? file.read(upToCount: markedSize)).map { String(decoding: $0, as: UTF8.self) }
+        }
     }
 
     /// Reads a ledger and writes its page. Blocks.
@@ -47,11 +78,7 @@ enum ReportPage {
     /// - Throws: `CLIError` if the path is that of a file that is not such a page.
     static func check(_ path: String) throws {
         guard FileManager.default.fileExists(atPath: path) else { return }
-        let beginning = FileHandle(forReadingAtPath: path).flatMap { file in
-            defer { try? file.close() }
-            return try? file.read(upToCount: markedSize)
-        }
-        if let beginning, String(decoding: beginning, as: UTF8.self).contains(mark) { return }
+        if let text = beginning(of: path), text.contains(mark) { return }
         throw CLIError.output(
             "the report would replace \(path), which is not a report of Megaton. Move that file, or write the report "
                 + "elsewhere with megaton report LEDGER --output FILE."
@@ -59,8 +86,9 @@ enum ReportPage {
     }
 
     static func data(_ report: LedgerReport, ledger: String) throws -> Data {
+        let name = URL(fileURLWithPath: ledger).lastPathComponent
         let content = Content(
-            ledger: URL(fileURLWithPath: ledger).lastPathComponent,
+            ledger: name,
             totals: report.totals,
             causes: report.topCauses,
             hosts: report.topHosts,
@@ -76,6 +104,8 @@ enum ReportPage {
             .replacingOccurrences(of: "<", with: "\\u003c")
         let page = String(decoding: PackageResources.report_html, as: UTF8.self)
         let parts = page.components(separatedBy: placeholder)
-        return Data((parts.first ?? "").utf8) + Data(json.utf8) + Data(parts.dropFirst().joined().utf8)
+        let start = (parts.first ?? "")
+            .replacingOccurrences(of: mark, with: "\(mark)\n\(ledgerStart)\(encoded(name))\(ledgerEnd)")
+        return Data(start.utf8) + Data(json.utf8) + Data(parts.dropFirst().joined().utf8)
     }
 }

@@ -33,6 +33,9 @@ struct FailureCauses {
         }
     }
 
+    /// The beginning of the note that a worker adds to a failure that it has not met again.
+    private static let remembered = " (remembered for another "
+
     /// A message without the parts that differ from job to job.
     private static func words(_ message: String, _ source: String) -> String {
         var text = message
@@ -43,6 +46,12 @@ struct FailureCauses {
             let end = text.range(of: "); ", range: start.upperBound..<text.endIndex)
         {
             text.removeSubrange(start.lowerBound..<end.lowerBound)
+        }
+        // The first failure of a source and those that are remembered have one cause.
+        if let start = text.range(of: Self.remembered),
+            let end = text.range(of: " s)", range: start.upperBound..<text.endIndex)
+        {
+            text.removeSubrange(start.lowerBound..<end.upperBound)
         }
         for name in [source, path] where name.utf8.count > 1 { text = text.replacingOccurrences(of: name, with: "…") }
         var isQuoted = false

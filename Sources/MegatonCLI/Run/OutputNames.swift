@@ -22,6 +22,14 @@ struct OutputNames: Sendable {
         parts = try OutputTemplate.Part.parts(of: text[...], in: "--name")
     }
 
+    /// Labels that jobs must have.
+    var labels: [String] {
+        parts.compactMap { part -> String? in
+            guard case .placeholder(.label(let label)) = part else { return nil }
+            return label
+        }
+    }
+
     /// Whether each of the renditions has a name of its own, as far as that is known before they are made.
     func distinguishes(_ renditions: [Rendition]) -> Bool { parts.distinguishes(renditions) }
 
@@ -90,6 +98,9 @@ struct OutputNames: Sendable {
 }
 
 extension BatchOptions {
+    /// Labels that `--name` needs; none for an invalid template, which `checkName` reports.
+    var labelsOfNames: [String] { name.flatMap { try? OutputNames($0) }?.labels ?? [] }
+
     /// Checks `--name` and `--output` against each other, the inputs and the renditions.
     ///
     /// - Throws: `ValidationError` if the names cannot be used.

@@ -13,7 +13,7 @@ struct Plan: Codable, Sendable {
         case replaced
         /// An input of the run is in its place, and the job would fail.
         case blocked
-        /// Its path is known when it is made, or it stays in the cache.
+        /// Its path is known when it is made, or it stays in the cache, or it is an object, which is not looked at.
         case unknown
         /// Only an earlier run has made the file.
         case orphaned
@@ -107,8 +107,10 @@ struct Plan: Codable, Sendable {
 
     /// The plan in sentences.
     ///
-    /// - Parameter output: the output directory; nil if there is none.
-    func lines(_ output: String?) -> [String] {
+    /// - Parameters:
+    ///   - output: the output directory; nil if there is none.
+    ///   - areObjects: whether the outputs are objects of a store.
+    func lines(_ output: String?, areObjects: Bool = false) -> [String] {
         let place = output.map { " beneath \(TextColumns.oneLine($0))" } ?? ""
         let least = presets > 0 ? "at least " : ""
         var lines = ["\(Counted.jobs(jobs)), \(least)\(Counted.of(outputs, "output"))\(place)"]
@@ -120,7 +122,11 @@ struct Plan: Codable, Sendable {
         }
         lines.append(row("replaced", replaced) + (reasons.isEmpty ? "" : ": " + reasons.joined(separator: ", ")))
         if blocked > 0 { lines.append(row("blocked", blocked) + ": an input of the run is in the place of the output") }
-        if unknown > 0 { lines.append(row("unknown", unknown) + ": their paths are known when they are made") }
+        if unknown > 0 {
+            let reason =
+                areObjects ? "objects of the store are not looked at" : "their paths are known when they are made"
+            lines.append(row("unknown", unknown) + ": \(reason)")
+        }
         lines.append(row("work", renders) + " to be rendered, from sources of which \(sources)")
         lines.append(orphanLine)
         lines.append("  \("estimate".padded) " + (estimate?.text ?? noEstimate))

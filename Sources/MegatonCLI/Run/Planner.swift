@@ -166,7 +166,7 @@ struct Planner: Sendable {
         let plan = state.comparison.plan
         if options.json { try Terminal.output(JSONText.pretty(plan)) }
         if plan.excluded > 0 { Terminal.note("megaton: \(Counted.of(plan.excluded, "input")) left out by --exclude.") }
-        let lines = plan.lines(selection.output)
+        let lines = plan.lines(selection.output, areObjects: objects != nil)
         switch form {
         case .list:
             let count = (plan.presets > 0 ? "at least " : "") + Counted.of(plan.outputs, "output")

@@ -71,9 +71,13 @@ struct RemoteInputs: Sendable {
         }
     }
 
-    /// Later the same command may succeed, unlike one with a wrong name.
+    /// The error with the options in the place of the library's settings. Later the same command may succeed, unlike
+    /// one with a wrong name.
     private static func failure(_ error: ImagePipeline.Error) -> CLIError {
-        error.isRetryable ? .unavailable(error.message) : .usage(error.message)
+        let message = SourceAccessOptions.optionNames.reduce(error.message) { message, name in
+            message.replacingOccurrences(of: name.key, with: name.value)
+        }
+        return error.isRetryable ? .unavailable(message) : .usage(message)
     }
 }
 

@@ -33,6 +33,7 @@ package struct InputCheck {
         defer { close(descriptor) }
         var reader = TableReader(LineReader(descriptor, name: path), table, selection.table)
         try reader.checkHeader()
+        try reader.requireLabels(selection.requiredLabels)
     }
 
     /// Nil for a file that is not a regular one.

@@ -36,7 +36,7 @@ package struct InputReader {
     /// Jobs of the ledger that are not repeated.
     package private(set) var notRetried = RetryLedger.NotRetried()
     /// Last lines of the ledger's jobs; nil until the first one that is not done.
-    private var lastLines: LastLines?
+    private var lastFailures: LastFailures?
     /// Reports lines of the ledger that are left out.
     package var invalidLines = InvalidLineReporter()
 
@@ -413,8 +413,8 @@ package struct InputReader {
     /// Whether a line is the last one of a job that is not done; true for other lines.
     private mutating func isLast(_ outcome: JobOutcome, _ location: LineLocation) throws -> Bool {
         guard let ledger = selection.ledger, [.failed, .cancelled].contains(outcome.status) else { return true }
-        let lines = try lastLines ?? LastLines(of: ledger)
-        lastLines = lines
+        let lines = try lastFailures ?? LastFailures(of: ledger)
+        lastFailures = lines
         return lines.isLast(outcome, at: location.number)
     }
 

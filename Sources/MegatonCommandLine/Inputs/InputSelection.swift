@@ -21,6 +21,8 @@ package struct InputSelection: Sendable {
     package var format: ListFormat?
     /// Whether a zero byte, not a line end, ends each line of standard input and of `.txt` lists.
     package var isNullSeparated = false
+    /// Labels without which a row of a list has no name for its outputs.
+    package var requiredLabels: [String] = []
     /// Columns of CSV and TSV lists.
     package var table = TableOptions()
 

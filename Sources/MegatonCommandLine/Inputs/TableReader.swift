@@ -34,6 +34,8 @@ package struct TableReader {
 
     /// Characters of a refused record that the ledger has.
     private static let excerpt = 256
+    /// Maximum number of labels that a message names.
+    private static let shownLabels = 32
 
     init(_ lines: LineReader, _ format: ListFormat.TableFormat, _ options: TableOptions) {
         self.lines = lines
@@ -77,6 +79,22 @@ package struct TableReader {
     ///
     /// - Throws: `CLIError` if the list cannot be read, or if its header does not have the columns.
     mutating func checkHeader() throws { _ = try next(waiting: -1) }
+
+    /// Checks, after the header was read, that the rows have the labels that the names of outputs need.
+    ///
+    /// - Throws: `CLIError` for the first one that no column gives: each row would be refused.
+    func requireLabels(_ labels: [String]) throws(CLIError) {
+        guard let columns else { return }
+        let known = columns.labels.map { columns.names[$0] }
+        guard let missing = labels.first(where: { !known.contains($0) }) else { return }
+        let shown = known.prefix(Self.shownLabels).map { FieldProblem.quoted($0) }.joined(separator: ", ")
+        let more = known.count > Self.shownLabels ? ", …" : ""
+        let near = Spelling.nearest(to: missing, among: known).map { " Did you mean {label.\($0)}?" } ?? ""
+        throw CLIError.usage(
+            "--name has {label.\(missing)}, and \(lines.name) has no column with this label; "
+                + (known.isEmpty ? "its rows have no labels." : "its labels are \(shown)\(more).") + near
+        )
+    }
 
     private func line(_ text: String) -> RecordSplitter.Line {
         RecordSplitter.Line(text: text, number: lines.location.number, isUTF8: lines.isUTF8)

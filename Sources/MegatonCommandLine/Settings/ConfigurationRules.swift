@@ -13,6 +13,8 @@ package struct ConfigurationRules: Sendable {
     package var together: [Set<String>] = []
     /// Options that exclude each other: the source that ranks higher decides which of them count.
     package var alternatives: [[Set<String>]] = []
+    /// Options that have no effect without another one: `--no-NAME` of that one withdraws them too.
+    package var dependents: [String: Set<String>] = [:]
     /// Commands that take the options of another command's section, which ranks below their own.
     package var inherited: [String: String] = [:]
     /// The file of the whole system.

@@ -147,7 +147,8 @@ package struct ConfiguredOptions {
     ///   - withdrawn: long names of those that are withdrawn there.
     package mutating func apply(typed: Set<String>, withdrawn: Set<String> = [], rules: ConfigurationRules) {
         let given = Set(options.options.filter { !$0.names.isDisjoint(with: typed) }.map(\.name))
-        for name in given.union(withdrawn) { values[name] = nil }
+        let dependents = withdrawn.reduce(into: Set<String>()) { $0.formUnion(rules.dependents[$1] ?? []) }
+        for name in given.union(withdrawn).union(dependents) { values[name] = nil }
         // The command line ranks highest.
         func rank(_ names: Set<String>) -> Int? {
             if !names.isDisjoint(with: given) { return -1 }

@@ -52,7 +52,7 @@ public struct Watermarks: Sendable {
     }
 
     /// The names of the images, sorted.
-    var names: [String] { images.keys.sorted() }
+    package var names: [String] { images.keys.sorted() }
 
     /// The rendition with the pixels of its watermark's image, if it names one.
     ///

@@ -57,11 +57,12 @@ public struct RenderLimits: Sendable, Equatable {
                 "\(read) frames are to be kept; the limit is \(frames) (RenderLimits.frames)."
             )
         }
-        if probe.width * probe.height * read > pixels {
+        let all = probe.width * probe.height * read
+        if all > pixels {
             throw ImageError(
                 .imageTooLarge,
-                "\(size) in \(read) frames is \(probe.width * probe.height * read) pixels; the limit is \(pixels) "
-                    + "(RenderLimits.pixels)."
+                "\(size) pixels in \(read) frames are \(Self.megapixels(all)) megapixels; the limit is "
+                    + "\(Self.megapixels(pixels)) (RenderLimits.pixels)."
             )
         }
         if let heif = probe.heif { try check(heif) }
@@ -75,7 +76,7 @@ public struct RenderLimits: Sendable, Equatable {
             throw ImageError(
                 heif.longestSide > side ? .sideTooLong : .imageTooLarge,
                 "\(heif.largestItem) has \(size) pixels; a side may have \(side) (RenderLimits.side), and all "
-                    + "\(pixels) (RenderLimits.pixels).\(note)"
+                    + "\(Self.megapixels(pixels)) megapixels (RenderLimits.pixels).\(note)"
             )
         }
         if let lie = heif.lie { throw ImageError(.corruptImage, lie) }
@@ -83,9 +84,10 @@ public struct RenderLimits: Sendable, Equatable {
         if heif.work > HEIFMeasure.product(pixels, Self.work) {
             throw ImageError(
                 .imageTooLarge,
-                "it is made of images that are made of others or turned so often that \(heif.work) pixels would have "
-                    + "to be worked on; the limit is \(HEIFMeasure.product(pixels, Self.work)), \(Self.work) times "
-                    + "that of an image (RenderLimits.pixels)."
+                "it is made of images that are made of others or turned so often that \(Self.megapixels(heif.work)) "
+                    + "megapixels would have to be worked on; the limit is "
+                    + "\(Self.megapixels(HEIFMeasure.product(pixels, Self.work))), \(Self.work) times that of an image "
+                    + "(RenderLimits.pixels)."
             )
         }
     }
@@ -99,11 +101,22 @@ public struct RenderLimits: Sendable, Equatable {
         }
         let (area, isBeyondCounting) = width.multipliedReportingOverflow(by: height)
         if isBeyondCounting || area > pixels {
+            let amount = isBeyondCounting ? "" : ", \(Self.megapixels(area)) megapixels,"
             throw ImageError(
                 .imageTooLarge,
-                "\(size) pixels are more than the limit of \(pixels) (RenderLimits.pixels)."
+                "\(size) pixels\(amount) are more than the limit of \(Self.megapixels(pixels)) megapixels "
+                    + "(RenderLimits.pixels)."
             )
         }
+    }
+
+    /// A number of pixels in millions, with all digits, so that one that is beyond a limit is not shown as equal to it.
+    static func megapixels(_ pixels: Int) -> String {
+        let million = 1_000_000
+        let digits = String(pixels % million)
+        var fraction = String(repeating: "0", count: 6 - digits.count) + digits
+        while fraction.hasSuffix("0") { fraction.removeLast() }
+        return fraction.isEmpty ? "\(pixels / million)" : "\(pixels / million).\(fraction)"
     }
 
     /// Checks that the values are valid and within the limits, for any source.

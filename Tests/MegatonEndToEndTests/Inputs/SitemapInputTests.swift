@@ -120,6 +120,8 @@ import Testing
             #expect(dry.errors.contains("2 outputs of 2 jobs would be made"), "\(dry.errors)")
             let closed = try await home.run(Array(arguments.dropLast()) + ["-j1"])
             #expect(closed.code == 64 && closed.errors.contains("loopback"), "\(closed.errors)")
+            #expect(closed.errors.contains("--allow-private permits such addresses"), "\(closed.errors)")
+            #expect(!closed.errors.contains("AddressPolicy"), "the name of a setting of the library")
         }
     }
 

@@ -86,7 +86,12 @@ import Testing
         let changed = try await home.run(options)
         #expect(try home.summary(changed)["renders"] as? Int == 1, "a changed logo is another rendition")
 
-        let missing = try await home.run(["in", "--workers", "1"] + mark)
+        // A job with renditions of its own is known only when it is read.
+        let job =
+            #"{"source": "file://\#(home.directory.path)/in/a.png", "renditions": [{"width": 32, "watermark": "#
+            + #"{"image": "logo.png"}}]}"#
+        try home.directory.write(Data("\(job)\n".utf8), to: "jobs.jsonl")
+        let missing = try await home.run(["jobs.jsonl", "--workers", "1"])
         #expect(missing.code == 2)
         let error = try #require(try home.ledger().first?.error)
         #expect(error.code == "invalid_job" && !error.retryable)
@@ -95,5 +100,26 @@ import Testing
         try home.directory.write(Data("no image".utf8), to: "marks/notes.txt")
         let broken = try await home.run(options)
         #expect(broken.code == 64 && broken.errors.contains("notes.txt"), "\(broken.errors)")
+    }
+
+    @Test func aWatermarkThatCannotBeDrawnIsWrongUsage() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(Self.image, to: "in/a.png")
+        try home.directory.write(Self.image, to: "marks/logo.png")
+        try home.directory.write(Self.image, to: "marks/mark")
+        let image = ["--watermark", #"{"image": "lgo.png"}"#]
+        for (arguments, words) in [
+            (["--watermark", "marks/mark"], #"{"image": "mark"}"#),
+            (["--watermark", "no/such.PNG"], #""no/such.PNG" would be drawn as a text"#),
+            (["--rendition", "width=5,watermark=logo.svg"], "--rendition: the watermark"),
+            (["--watermarks", "marks/logo.png"], "--watermarks marks/logo.png is not a directory"),
+            (["--watermarks", "mraks"], "--watermarks mraks: no such directory"),
+            (image, "give the directory that has this image with --watermarks DIR"),
+            (image + ["--watermarks", "marks"], "Did you mean logo.png?"),
+        ] {
+            let ending = try await home.run(["in", "--workers", "1"] + arguments)
+            #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+            #expect(home.outputs.isEmpty)
+        }
     }
 }

@@ -123,4 +123,19 @@ import Testing
         let dry = await (try home.megaton(["run"] + arguments + ["-o", home.output, "--dry-run"])).ending()
         #expect(dry.code == 2 && dry.output.contains("/train/one.jpg"), "\(dry.output) \(dry.errors)")
     }
+
+    /// Fault: each row was refused while the run was under way.
+    @Test func aLabelThatNoColumnGivesIsWrongUsage() async throws {
+        let home = try RunTests.Home()
+        let path = try home.directory.write(TestImage.quarters(width: 8, height: 8), to: "a.png")
+        let table = try home.directory.write(Data("url,categories\n\(path),cats\n".utf8), to: "list.csv")
+        let arguments = [table, "--workers", "1", "--name"]
+        let wrong = try await home.run(arguments + ["{label.category}/{stem}.{ext}"])
+        #expect(wrong.code == 64 && wrong.errors.contains(#"its labels are "categories""#), "\(wrong.errors)")
+        #expect(wrong.errors.contains("Did you mean {label.categories}?"), "\(wrong.errors)")
+        let right = try await home.run(arguments + ["{label.categories}/{stem}.{ext}"])
+        #expect(right.code == 0 && home.outputs == ["cats/a.jpg"], "\(right.errors)")
+        let none = try await home.run(arguments + ["{label.categories}/{stem}.{ext}", "--label-columns", ""])
+        #expect(none.code == 64 && none.errors.contains("its rows have no labels"), "\(none.errors)")
+    }
 }

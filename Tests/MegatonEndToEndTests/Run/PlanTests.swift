@@ -124,6 +124,16 @@ import Testing
         #expect(list.errors.contains("  kept      1 output"), "\(list.errors)")
     }
 
+    /// Fault: the plan said that the paths were unknown, although a dry run prints them.
+    @Test func objectsAreNotLookedAt() async throws {
+        let home = try RunTests.Home()
+        try home.writeImages("in/a.png")
+        let plan = await (try home.megaton(["plan", "in", "-o", "s3://thumbs/x/"])).ending()
+        #expect(plan.code == 0, "\(plan.errors)")
+        #expect(plan.output.contains("1 output: objects of the store are not looked at"), "\(plan.output)")
+        #expect(!plan.output.contains("are known when they are made"), "\(plan.output)")
+    }
+
     @Test(arguments: [
         (["in", "-o", "tar:x"], "megaton plan is for files"), (["in"], "--output is missing"),
         (["in", "-o", "x", "--limit", "0"], "--limit must be 1 to 1000000"),

@@ -79,6 +79,22 @@ import Testing
         }
     }
 
+    /// Fault: the report of one ledger replaced that of another in the same directory.
+    @Test func thePageOfAnotherLedgerIsNotReplaced() async throws {
+        let home = try RunTests.Home()
+        let line = Data(#"{"source":"x","status":"done","outputs":[],"attempts":1,"seconds":0}"#.utf8)
+        for (name, page) in [
+            ("a.jsonl", "report.html"), ("b \"<.jsonl", "b \"<.html"), ("report.jsonl", "report.jsonl.html"),
+            ("a.jsonl", "report.html"), ("b \"<.jsonl", "b \"<.html"),
+        ] {
+            let ledger = try home.directory.write(line, to: name)
+            let path = home.directory.path + "/" + page
+            let ending = await (try home.megaton(["report", ledger])).ending()
+            #expect(ending.code == 0 && ending.errors.contains("the report is \(path)"), "\(ending.errors)")
+            #expect(try content(path)["ledger"] as? String == name)
+        }
+    }
+
     /// 100,000 images: the page has them all, and the document of the browser one sheet.
     @Test func aLargeLedgerStaysUsable() async throws {
         let home = try RunTests.Home()
@@ -98,6 +114,30 @@ import Testing
         let document = try await document(of: page, home)
         #expect(document.contains("1 to 120 of 100,000") && document.contains("7 more images and failures"))
         #expect(document.components(separatedBy: "<li>").count == 121)
+    }
+
+    /// Fault: each line of a ledger that several runs have written counted as a job.
+    @Test func theLastLineOfAJobCounts() async throws {
+        let home = try RunTests.Home()
+        func line(_ id: String?, _ source: String, _ message: String?) -> String {
+            let error = message.map { #","error":{"code":"timeout","message":"\#($0)","retryable":true}"# } ?? ""
+            let start = id.map { #""id":"\#($0)","# } ?? ""
+            let status = message == nil ? "done" : "failed"
+            let rest = #""status":"\#(status)","attempts":1,"seconds":1,"outputs":[]\#(error)"#
+            return #"{\#(start)"source":"\#(source)",\#(rest)}"#
+        }
+        let lines = [
+            line("1", "https://h.example/1", "no answer"), line("2", "https://h.example/2", "no answer"),
+            line("1", "https://h.example/1", nil), line("2", "https://h.example/other", nil),
+            line("3", "https://h.example/3", "no answer (remembered for another 574 s)"),
+            line(nil, "https://h.example/4", nil), line(nil, "https://h.example/4", nil),
+        ]
+        let ledger = try home.directory.write(Data((lines.joined(separator: "\n") + "\n").utf8), to: "l.jsonl")
+        var report = LedgerReport(directory: home.directory.path)
+        try report.read(ledger)
+        #expect(report.totals.jobs == 6 && report.totals.done == 4 && report.totals.failed == 2)
+        #expect(report.topCauses.map(\.count) == [2])
+        #expect(report.totals.unreadable == 0)
     }
 
     @Test func aPathThatIsNoFileIsNoLink() throws {

@@ -38,7 +38,8 @@ import Testing
     /// 200x100 pixels are 0.02 megapixels.
     @Test func pixelsAreLimited() async throws {
         let image = TestImage.quarters(width: 200, height: 100)
-        try await expectRefusal(image, named: "a.png", ["--max-pixels", "0.019"], "image_too_large", "--max-pixels")
+        let words = "200x100 pixels, 0.02 megapixels, are more than the limit of 0.019 megapixels (--max-pixels)."
+        try await expectRefusal(image, named: "a.png", ["--max-pixels", "0.019"], "image_too_large", words)
         #expect(try await error(image, named: "a.png", ["--max-pixels", "0.02"]) == nil)
     }
 

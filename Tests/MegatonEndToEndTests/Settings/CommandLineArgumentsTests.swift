@@ -91,6 +91,8 @@ import Testing
         #expect(try arguments(["worker"], ["MEGATON_ALLOW_PRIVATE": "false"], toml) == ["worker"])
         #expect(try arguments(["worker", "--no-allow-private"], [:], toml) == ["worker"])
         #expect(try arguments(["run", "a", "--no-redis"], ["MEGATON_REDIS": "redis://h"]) == ["run", "a"])
+        let both = ["MEGATON_REDIS": "redis://h", "MEGATON_CACHE_REDIS": "redis://c"]
+        #expect(try arguments(["run", "a", "--no-redis"], both) == ["run", "a"], "a private Redis has no cache Redis")
         #expect(try arguments(["run", "--", "--no-redis"]) == ["run", "--", "--no-redis"])
         let error = #expect(throws: CLIError.self) { try arguments(["worker"], ["MEGATON_ALLOW_PRIVATE": "maybe"]) }
         #expect(error?.code == 64 && error?.message.contains("MEGATON_ALLOW_PRIVATE must be true or false") == true)

@@ -12,6 +12,15 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct LoadLimitTests {
     private let body = Data((0..<5000).map { UInt8(truncatingIfNeeded: $0) })
 
+    /// All digits are shown: a number beyond a limit does not look equal to it.
+    @Test(arguments: [
+        (81_000_000, "81"), (50_000_001, "50.000001"), (19_000, "0.019"), (0, "0"), (12_500_000, "12.5"),
+        (1, "0.000001"),
+    ])
+    func pixelsAreShownInMillions(_ pixels: Int, _ text: String) {
+        #expect(RenderLimits.megapixels(pixels) == text)
+    }
+
     @Test func theDefaultsAreThoseOfTheArticle() {
         let render = RenderLimits()
         #expect(render.pixels == 50_000_000 && render.side == 16_384 && render.bands == 5 && render.frames == 256)

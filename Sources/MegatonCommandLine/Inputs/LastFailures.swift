@@ -2,7 +2,7 @@ import Foundation
 import MegatonCluster
 
 /// The last lines of the jobs of a ledger that were not done then: a job that was repeated has several lines.
-struct LastLines {
+struct LastFailures {
     /// Id and source of a job, as 128 bits: jobs of one id and other sources are different ones.
     private struct Key: Hashable {
         let low: UInt64
@@ -25,7 +25,7 @@ struct LastLines {
     /// Reads a ledger once.
     ///
     /// - Throws: `CLIError` if it cannot be read.
-    init(of path: String, limit: Int = LastLines.limit) throws {
+    init(of path: String, limit: Int = LastFailures.limit) throws {
         var reader = try InputReader.lines(of: path)
         while let line = try reader.nextLine() {
             guard let outcome = RetryLedger.outcome(line), let key = Key(outcome) else { continue }

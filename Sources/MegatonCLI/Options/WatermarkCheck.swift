@@ -1,0 +1,62 @@
+import ArgumentParser
+import Foundation
+import MegatonCommandLine
+import MegatonCore
+import MegatonPipeline
+
+/// Faults of watermarks that would show on each image, or fail each job.
+enum WatermarkCheck {
+    /// Endings of names by which a text is taken for the name of an image.
+    private static let endings = [".png", ".jpg", ".jpeg", ".webp", ".svg", ".gif"]
+
+    /// Refuses a text that is meant as an image, as it would be drawn on all images. A JSON object says which it is.
+    ///
+    /// - Parameters:
+    ///   - argument: the command-line option that has the text, for the message.
+    ///   - text: the value of the watermark.
+    /// - Throws: `ValidationError` if the text is the name of a file or ends like that of an image.
+    static func refuseFileName(_ argument: String, _ text: String) throws {
+        if text.hasPrefix("{") { return }
+        let lowercase = text.lowercased()
+        var isDirectory: ObjCBool = false
+        let isFile = FileManager.default.fileExists(atPath: text, isDirectory: &isDirectory) && !isDirectory.boolValue
+        guard isFile || endings.contains(where: { lowercase.hasSuffix($0) }) else { return }
+        let name = text.split(separator: "/").last.map(String.init) ?? text
+        throw ValidationError(
+            "\(argument): the watermark \(FieldProblem.quoted(text)) would be drawn as a text, and it looks like the "
+                + "name of an image. For the image, give {\"image\": \(FieldProblem.quoted(name))} as the watermark, "
+                + "and its directory with --watermarks DIR of run or worker; {\"text\": "
+                + "\(FieldProblem.quoted(text))} draws the text."
+        )
+    }
+
+    /// - Parameter path: the directory of `--watermarks`.
+    /// - Throws: `CLIError` if it does not exist or is not a directory.
+    static func requireDirectory(_ path: String) throws(CLIError) {
+        var isDirectory: ObjCBool = false
+        guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else {
+            throw CLIError.usage("--watermarks \(path): no such directory.")
+        }
+        if isDirectory.boolValue { return }
+        throw CLIError.usage(
+            "--watermarks \(path) is not a directory; give the directory that has the images of watermarks."
+        )
+    }
+
+    /// Checks the images that renditions name before any job is made, as each job would fail.
+    ///
+    /// - Parameter known: names of the images of `--watermarks`; nil without the option.
+    /// - Throws: `CLIError` for the first name that is unknown.
+    static func requireImages(of renditions: [Rendition], known: [String]?) throws(CLIError) {
+        for rendition in renditions {
+            guard case .image(let name) = rendition.watermark?.content, known?.contains(name) != true else { continue }
+            let start = "the rendition \(rendition.name) names the watermark \(FieldProblem.quoted(name))"
+            guard let known else {
+                throw CLIError.usage("\(start): give the directory that has this image with --watermarks DIR.")
+            }
+            let near = Spelling.nearest(to: name, among: known).map { " Did you mean \($0)?" } ?? ""
+            let names = known.isEmpty ? "has no images" : "has \(known.joined(separator: ", "))"
+            throw CLIError.usage("\(start), and the directory of --watermarks \(names).\(near)")
+        }
+    }
+}

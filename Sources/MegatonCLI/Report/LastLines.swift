@@ -1,0 +1,51 @@
+import Foundation
+import MegatonCluster
+import MegatonCommandLine
+
+/// The last line of each job in a ledger that several runs have written, such as that of shards: a job that failed at
+/// first and is done later counts once.
+///
+/// A job is known by its id and source: tables may give several sources one id.
+struct LastLines {
+    /// The fields by which a job is known, which are decoded faster than a whole outcome.
+    private struct Line: Decodable {
+        let id: String?
+        let source: String
+    }
+
+    private var numbers: [UInt64: Int] = [:]
+
+    /// Maximum number of jobs that are remembered; each line of a further one counts.
+    static let limit = 2_000_000
+
+    /// Reads a ledger. Blocks.
+    ///
+    /// - Throws: `CLIError` if the ledger cannot be read.
+    init(of ledger: String) throws {
+        var reader = try InputReader.lines(of: ledger)
+        let decoder = JSONDecoder()
+        var number = 0
+        while let text = try reader.nextLine() {
+            number += 1
+            guard let line = try? decoder.decode(Line.self, from: Data(text.utf8)),
+                let key = Self.key(line.id, line.source)
+            else { continue }
+            if numbers[key] != nil || numbers.count < Self.limit { numbers[key] = number }
+        }
+    }
+
+    /// Whether no later line is about the same job.
+    ///
+    /// - Parameter number: that of the line, from 1.
+    func isLast(_ number: Int, id: String?, source: String) -> Bool {
+        guard let key = Self.key(id, source), let last = numbers[key] else { return true }
+        // A line that has been added since is counted too.
+        return number >= last
+    }
+
+    /// 64 bits of a hash; nil for a line without an id, which is a job of its own.
+    private static func key(_ id: String?, _ source: String) -> UInt64? {
+        guard let id, !id.isEmpty else { return nil }
+        return OutcomeHistory.identity(of: Data("\(id)\n\(source)".utf8)).low
+    }
+}
