@@ -211,7 +211,7 @@ package struct Inspector: Sendable {
                 try await cache.sendToMasters(["INFO"])
             }) {
                 let infos = masters.map { $0.reply.string ?? "" }
-                func sum(_ name: String) -> Int { infos.reduce(0) { $0 + field(name, in: $1) } }
+                func sum(_ name: String) -> Int { infos.reduce(0) { $0 + InfoReply.number(name, in: $1) } }
                 node.evictions = sum("evicted_keys")
                 node.memoryUsed = sum("used_memory")
                 // One master without a limit may take all memory.
