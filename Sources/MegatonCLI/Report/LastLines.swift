@@ -5,12 +5,17 @@ import MegatonCommandLine
 /// The last line of each job in a ledger that several runs have written, such as that of shards: a job that failed at
 /// first and is done later counts once.
 ///
-/// A job is known by its id and source: tables may give several sources one id.
+/// A job is known by its id and source: tables may give several sources one id. Lines about a second job of the same id
+/// and source, a repetition or a conflict, count each.
 struct LastLines {
     /// The fields by which a job is known, which are decoded faster than a whole outcome.
     private struct Line: Decodable {
+        struct Failure: Decodable { let code: String }
+
         let id: String?
         let source: String
+        let status: JobOutcome.Status
+        let error: Failure?
     }
 
     private var numbers: [UInt64: Int] = [:]
@@ -28,7 +33,7 @@ struct LastLines {
         while let text = try reader.nextLine() {
             number += 1
             guard let line = try? decoder.decode(Line.self, from: Data(text.utf8)),
-                let key = Self.key(line.id, line.source)
+                let key = Self.key(line.id, line.source, line.status, line.error?.code)
             else { continue }
             if numbers[key] != nil || numbers.count < Self.limit { numbers[key] = number }
         }
@@ -37,15 +42,17 @@ struct LastLines {
     /// Whether no later line is about the same job.
     ///
     /// - Parameter number: that of the line, from 1.
-    func isLast(_ number: Int, id: String?, source: String) -> Bool {
-        guard let key = Self.key(id, source), let last = numbers[key] else { return true }
+    func isLast(_ number: Int, _ outcome: JobOutcome) -> Bool {
+        guard let key = Self.key(outcome.id, outcome.source, outcome.status, outcome.error?.code),
+            let last = numbers[key]
+        else { return true }
         // A line that has been added since is counted too.
         return number >= last
     }
 
-    /// 64 bits of a hash; nil for a line without an id, which is a job of its own.
-    private static func key(_ id: String?, _ source: String) -> UInt64? {
-        guard let id, !id.isEmpty else { return nil }
+    /// 64 bits of a hash; nil for a line that is about a job of its own.
+    private static func key(_ id: String?, _ source: String, _ status: JobOutcome.Status, _ code: String?) -> UInt64? {
+        guard let id, !id.isEmpty, status != .deduplicated, code != JobOutcome.idConflict else { return nil }
         return OutcomeHistory.identity(of: Data("\(id)\n\(source)".utf8)).low
     }
 }

@@ -103,7 +103,7 @@ struct LedgerReport {
                 totals.unreadable += 1
                 continue
             }
-            if lines.isLast(number, id: outcome.id, source: outcome.source) { add(outcome) }
+            if lines.isLast(number, outcome) { add(outcome) }
         }
     }
 

@@ -11,6 +11,9 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         case deduplicated
     }
 
+    /// Error code of a job that has the id of another one of its batch.
+    package static let idConflict = "id_conflict"
+
     /// A rendition that was made, or found in the cache.
     public struct Output: Sendable, Hashable, Codable {
         /// The rendition's name.

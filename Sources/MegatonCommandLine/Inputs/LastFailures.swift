@@ -8,9 +8,9 @@ struct LastFailures {
         let low: UInt64
         let high: UInt64
 
-        /// Nil for an outcome without an id.
+        /// Nil for an outcome that is about a job of its own: without an id, or with that of another job.
         init?(_ outcome: JobOutcome) {
-            guard let id = outcome.id else { return nil }
+            guard let id = outcome.id, outcome.error?.code != JobOutcome.idConflict else { return nil }
             (low, high) = OutcomeHistory.identity(of: Data("\(id)\n\(outcome.source)".utf8))
         }
     }
