@@ -13,8 +13,8 @@ import Synchronization
 ///
 /// The queue has its order by host and due time. A host gets few requests at a time, and one at a time before its first
 /// answer and after a failure; after several failures in a row its circuit breaker opens for a while, and its outcomes
-/// wait without using attempts. Hosts that fail have at most half of the places together. An outcome that is too old, was
-/// tried too often or is not wanted (410) is dropped, counted, and logged as an error.
+/// wait without using attempts. Hosts that fail have at most half of the places together. An outcome that is too old,
+/// was tried too often or is not wanted (410) is dropped, counted, and logged as an error.
 struct WebhookDelivery: Sendable {
     let queue: JobQueue
     /// Name of the leader.

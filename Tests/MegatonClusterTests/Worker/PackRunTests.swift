@@ -6,7 +6,7 @@ import Testing
 
 @testable import MegatonCluster
 
-/// What becomes of the rest of a pack.
+/// The rest of a pack, after its host has refused a request.
 @Suite(.timeLimit(.minutes(2))) struct PackRunTests {
     /// Fault: sources that ran until the first answer of their host counted for nothing, so that the rest waited for it
     /// once more.

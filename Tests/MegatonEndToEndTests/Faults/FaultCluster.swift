@@ -154,8 +154,8 @@ final class FaultCluster: Sendable {
         try await client.send(["LPUSH", "megaton:{default}:jobs", .string("{\(fields)}")])
     }
 
-    /// Lets two jobs run whose paths answer 429: they stop their whole host for the time that the answers name. The host
-    /// must answer so.
+    /// Lets two jobs run whose paths answer 429: they stop their whole host for the time that the answers name. The
+    /// host must answer so.
     func blockHost(of origin: OriginServer, paths: [String] = ["one", "two"]) async throws {
         for (number, path) in paths.enumerated() {
             try await push(origin.url("/\(path).png"), id: path, attempts: 1)
