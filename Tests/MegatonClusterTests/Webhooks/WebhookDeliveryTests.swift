@@ -164,25 +164,27 @@ import Testing
         }
     }
 
+    /// Claims at most `count` webhooks as the first leader.
+    ///
+    /// - Returns: nil if another process leads.
+    private func claim(_ count: Int, _ fixture: QueueFixture, lease: Duration) async throws -> [ClaimedWebhook]? {
+        let limits = JobQueue.WebhookLimits(
+            count: count,
+            failing: count,
+            perHost: count,
+            lease: lease,
+            age: .seconds(60)
+        )
+        let claim = try await fixture.queue.claimWebhooks(limits, inFlight: [:], name: "leader", epoch: fixture.epoch)
+        return claim?.webhooks
+    }
+
     /// The process ends after the receiver has answered, and before Redis knows it.
     @Test func aDelivererThatDiesIsReplaced() async throws {
         try await run([200]) { (fixture, receiver, server) async throws in
             try await fixture.endJobs(for: [server.url("/")])
             let configuration = WebhookReceiver.configuration()
-            let limits = JobQueue.WebhookLimits(
-                count: 9,
-                failing: 9,
-                perHost: 9,
-                lease: .milliseconds(1),
-                age: .seconds(60)
-            )
-            let claim = try await fixture.queue.claimWebhooks(
-                limits,
-                inFlight: [:],
-                name: "leader",
-                epoch: fixture.epoch
-            )
-            let webhook = try #require(claim?.webhooks.first)
+            let webhook = try #require(try await claim(9, fixture, lease: .milliseconds(1))?.first)
             #expect(await (try WebhookSender(configuration)).send(webhook) == .delivered)
             try await fixture.leadership.resign()
             let other = Leadership(queue: fixture.queue, name: "other", lease: .seconds(60))
@@ -199,12 +201,7 @@ import Testing
             #expect(receiver.requests[0].body == receiver.requests[1].body)
             let isOwn = try await fixture.queue.settle(webhook, .delivered, hasAnswered: true, configuration.circuit)
             #expect(!isOwn, "the claim of the dead process has no effect")
-            let late = try await fixture.queue.claimWebhooks(
-                limits,
-                inFlight: [:],
-                name: "leader",
-                epoch: fixture.epoch
-            )
+            let late = try await claim(9, fixture, lease: .milliseconds(1))
             #expect(late == nil, "a former leader claims nothing")
             try await expectNothing(in: fixture)
         }
@@ -318,20 +315,7 @@ import Testing
         try await run([200]) { (fixture, receiver, server) async throws in
             let hosts = try ["a", "b", "c"].map { name in try #require(URL(string: "https://\(name).example/")) }
             try await fixture.endJobs(for: hosts + hosts)
-            let limits = JobQueue.WebhookLimits(
-                count: 1,
-                failing: 1,
-                perHost: 1,
-                lease: .seconds(60),
-                age: .seconds(60)
-            )
-            let claim = try await fixture.queue.claimWebhooks(
-                limits,
-                inFlight: [:],
-                name: "leader",
-                epoch: fixture.epoch
-            )
-            let sent = try #require(claim?.webhooks.first)
+            let sent = try #require(try await claim(1, fixture, lease: .seconds(60))?.first)
             var (place, dropped, calls): (String?, [JobQueue.ExpiredWebhook], Int) = (nil, [], 0)
             repeat {
                 let page = try await fixture.queue.expireWebhooks(olderThan: .milliseconds(-1), limit: 2, after: place)
