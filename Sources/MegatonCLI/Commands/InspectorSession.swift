@@ -47,7 +47,11 @@ enum InspectorSession {
         )
         defer { queue.close() }
         if needsCache { try await connect(caches) }
-        try await body(queue, caches)
+        do {
+            try await body(queue, caches)
+        } catch let error as RedisError where error.isWrongType {
+            throw await DamagedKeys.named(error, in: queue)
+        }
     }
 
     /// - Throws: the last error if none of the servers can be reached.

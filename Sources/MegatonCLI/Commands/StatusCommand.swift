@@ -22,10 +22,13 @@ struct StatusCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.run(redis) { inspector in
-                let status = try await inspector.status()
+                let status = try await inspector.status(skipsDamage: true)
                 let caches = await inspector.cacheServers()
                 let report = Report(status: status, caches: caches)
                 try Terminal.output(json ? try JSONText.pretty(report) : Self.table(status, caches))
+                if let damaged = status.damagedKeys, !damaged.isEmpty {
+                    Terminal.error("megaton: the numbers are not complete: \(DamagedKeys.sentences(damaged))")
+                }
                 if !status.isKnown {
                     Terminal.error(
                         "megaton: no process has used the queue \"\(redis.queue)\" on this Redis; --queue names "

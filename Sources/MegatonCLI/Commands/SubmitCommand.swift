@@ -113,6 +113,10 @@ struct SubmitCommand: AsyncParsableCommand {
                 for server in queue.shards.servers {
                     if let reason = try await EvictionPolicyCheck.run(server) { Terminal.note("megaton: \(reason)") }
                 }
+                let damaged = try await DamagedKeys.find(in: queue, batch: name)
+                if !damaged.isEmpty {
+                    return Terminal.error("megaton: the jobs may fail or wait: \(DamagedKeys.sentences(damaged))")
+                }
                 let status = try await Inspector(queue: queue, caches: caches).status()
                 for obstacle in [QueueObstacle.pause(status), QueueObstacle.missingWorker(status)] {
                     if let obstacle { Terminal.error("megaton: the jobs will wait: \(obstacle).") }

@@ -10,7 +10,7 @@ extension ClusterStatus {
         package var intake = 0
         package var ready = 0
         package var running = 0
-        /// Jobs that wait for another attempt or for their host.
+        /// Jobs that wait for a retry, for their host or for the time before which they may not begin.
         package var waiting = 0
         package var leader: String?
 
@@ -45,6 +45,7 @@ extension ClusterStatus {
         batches = max(batches, shard.batches)
         isKnown = isKnown || shard.isKnown
         unreadIntakes = unreadIntakes ?? shard.unreadIntakes
+        if let damaged = shard.damagedKeys { damagedKeys = (damagedKeys ?? []) + damaged }
         pauses = Set(pauses + shard.pauses).sorted()
         for worker in shard.workers {
             if let index = workers.firstIndex(where: { $0.name == worker.name }) {

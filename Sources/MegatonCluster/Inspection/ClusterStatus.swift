@@ -8,7 +8,7 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     public var ready = 0
     /// Jobs with a lease.
     public var running = 0
-    /// Jobs that will be retried.
+    /// Jobs that wait for a retry, or for the time before which they may not begin.
     public var delayed = 0
     /// Jobs that wait until their host takes another request.
     public var held = 0
@@ -44,6 +44,8 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     /// Processes and jobs of Megaton 0.1 and 0.2 on the same Redis, as parts of a sentence.
     package var former: [String] = []
 
+    /// Keys of another type than theirs, which count as empty; nil if none was met.
+    package var damagedKeys: [KeyTypes.Damage]?
     /// The shards of the queue; nil if it has one.
     package var shards: [Shard]?
 
@@ -53,6 +55,7 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
         case former = "protocol_1"
         case heldHosts = "held_hosts"
         case unreadIntakes = "unread_intakes"
+        case damagedKeys = "damaged_keys"
         case pauses = "brakes"
     }
 

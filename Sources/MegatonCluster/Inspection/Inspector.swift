@@ -28,10 +28,14 @@ package struct Inspector: Sendable {
 
     /// The state of the queue, summed over its shards. Those that do not answer are left out and named.
     ///
+    /// - Parameter skipsDamage: whether keys of another type than theirs count as empty and are named. Otherwise they
+    ///   are an error: an operator may be shown a part of the state, and a process must not act on it.
     /// - Throws: if no shard answers, or one refuses to.
-    package func status() async throws(RedisError) -> ClusterStatus {
-        if !queue.isDivided { return try await Self.status(queue.first) }
-        let results = await queue.results { (shard) async throws(RedisError) in try await Self.status(shard) }
+    package func status(skipsDamage: Bool = false) async throws(RedisError) -> ClusterStatus {
+        if !queue.isDivided { return try await Self.status(queue.first, skipsDamage) }
+        let results = await queue.results { (shard) async throws(RedisError) in
+            try await Self.status(shard, skipsDamage)
+        }
         var status = ClusterStatus()
         var (parts, failure): ([ClusterStatus.Shard], RedisError?) = ([], nil)
         for (shard, result) in zip(queue.shards, results) {
@@ -52,11 +56,30 @@ package struct Inspector: Sendable {
         return status
     }
 
-    private static func status(_ queue: JobQueue) async throws(RedisError) -> ClusterStatus {
+    /// Checks replies for errors.
+    ///
+    /// - Returns: whether a key has another type than its own.
+    /// - Throws: any other error, and that one too unless it is skipped.
+    private static func check(_ replies: [RedisValue], _ skipsDamage: Bool) throws(RedisError) -> Bool {
+        var isDamaged = false
+        for case .error(let text) in replies {
+            let error = RedisError(reply: text)
+            guard skipsDamage, error.isWrongType else { throw error }
+            isDamaged = true
+        }
+        return isDamaged
+    }
+
+    private static func status(_ queue: JobQueue, _ skipsDamage: Bool) async throws(RedisError) -> ClusterStatus {
         let keys = queue.keys
-        let epoch = try await queue.redis.send(["GET", .string(keys.epoch)]).int ?? 0
-        let intakes = (try await queue.redis.send(["ZRANGE", .string(keys.intakes), "0", "-1"]).array ?? [])
-            .compactMap(\.string)
+        let lookups = try await queue.redis.pipeline([
+            ["GET", .string(keys.epoch)], ["ZRANGE", .string(keys.intakes), "0", "-1"],
+            ["HGETALL", .string(keys.workerInfo)],
+        ])
+        guard lookups.count == 3 else { throw JobQueue.unexpected("status") }
+        var isDamaged = try check(lookups, skipsDamage)
+        let epoch = lookups[0].int ?? 0
+        let intakes = (lookups[1].array ?? []).compactMap(\.string)
         let commands: [RedisCommand] =
             ([keys.stage(epoch: epoch)] + keys.ready + Job.Priority.allCases.map(keys.jobs)
             + intakes.map(keys.jobs(batch:))).map {
@@ -71,7 +94,7 @@ package struct Inspector: Sendable {
                 ["HGET", .string(keys.heldBytes), "bytes"],
             ]
         let replies = try await queue.redis.pipeline(commands)
-        for case .error(let text) in replies { throw RedisError(reply: text) }
+        if try check(replies, skipsDamage) { isDamaged = true }
         guard replies.count == commands.count else { throw JobQueue.unexpected("status") }
         let lists = 7 + intakes.count
         var status = ClusterStatus()
@@ -97,22 +120,21 @@ package struct Inspector: Sendable {
         status.isKnown = (replies[lists + 9].int ?? 0) + intakes.count > 0
         status.pauses = replies[lists + 8].dictionary.filter { $0.value == "1" }.keys.sorted()
         let now = time[0] * 1000 + time[1] / 1000
-        status.workers = try await workers(queue, replies[lists + 7].dictionary, now: now)
+        status.workers = workers(replies[lists + 7].dictionary, lookups[2].dictionary, now: now)
         status.coordinators = replies[lists + 13].dictionary
             .filter { (Double($0.value) ?? 0) > Double(now) - Self.coordinatorsAge }.keys.sorted()
             .compactMap(ClusterStatus.Coordinator.init)
         status.former = try await queue.former().parts
+        if isDamaged { status.damagedKeys = try await KeyTypes(queue).damaged() }
         return status
     }
 
     private static func workers(
-        _ queue: JobQueue,
         _ beats: [String: String],
+        _ info: [String: String],
         now: Int
-    ) async throws(RedisError) -> [ClusterStatus.Worker] {
-        let names = beats.keys.sorted()
-        let info = try await queue.redis.send(["HGETALL", .string(queue.keys.workerInfo)]).dictionary
-        return names.map { name in
+    ) -> [ClusterStatus.Worker] {
+        beats.keys.sorted().map { name in
             let beat = beats[name].flatMap(Double.init) ?? 0
             let running = info[name]?.split(separator: " ").first.flatMap { Int($0) } ?? 0
             let described = info[name].flatMap { WorkerInfo(stored: $0) }

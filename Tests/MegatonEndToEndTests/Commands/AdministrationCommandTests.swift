@@ -143,13 +143,31 @@ import Testing
     }
 
     /// Fault: the message was the bare WRONGTYPE of Redis, which does not name the key.
-    @Test func aKeyOfAnotherTypeIsLeftToTheDoctor() async throws {
+    @Test func aKeyOfAnotherTypeIsNamedByEachCommand() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = server.client()
             defer { client.close() }
             try await client.send(["SET", "megaton:{default}:2:dead", "x"])
-            let status = try await megaton(["status"], server)
-            #expect(status.code == 69 && status.errors.contains("megaton doctor names it"), "\(status.errors)")
+            let sentence = "megaton:{default}:2:dead is of the type string and must be of the type zset"
+            let dead = try await megaton(["dead", "list"], server)
+            #expect(dead.code == 69 && dead.errors.contains("\(sentence): another program"), "\(dead.errors)")
+            #expect(dead.errors.contains("WRONGTYPE") && dead.errors.contains("megaton doctor says"), "\(dead.errors)")
+            // Fault: one such key hid the whole state.
+            let epoch = RedisArgument.string("megaton:{default}:2:epoch")
+            try await client.send(["RPUSH", epoch, "x"])
+            try await client.send(["LPUSH", "megaton:{default}:jobs", "{}", "{}"])
+            let status = try await megaton(["status", "--json"], server)
+            #expect(status.code == 0 && status.errors.contains(sentence), "\(status.errors)")
+            let state = try JSONSerialization.jsonObject(with: Data(status.output.utf8)) as? [String: Any]
+            #expect(state?["intake"] as? Int == 2 && (state?["damaged_keys"] as? [Any])?.count == 2, "\(status.output)")
+            try await client.send(["DEL", epoch])
+            // The push succeeds, as it does not need the key.
+            let url = "https://example.org/a.png"
+            let submit = try await megaton(["submit", url, "--batch", "new"], server)
+            #expect(submit.code == 0 && submit.errors.contains("may fail or wait: \(sentence)"), "\(submit.errors)")
+            try await client.send(["SET", "megaton:{default}:2:batch:hit", "x"])
+            let hit = try await megaton(["submit", url, "--batch", "hit"], server)
+            #expect(hit.code == 69 && hit.errors.contains("2:batch:hit is of the type string"), "\(hit.errors)")
             try await client.send(["ZADD", "megaton:{default}:2:batches", "1", "b"])
             try await client.send(["SET", "megaton:{default}:2:batch:b", "x"])
             let list = try await megaton(["batch", "list"], server)
