@@ -128,8 +128,30 @@ struct JobValidator: Sendable {
     static let excerpt = 1024
     /// Maximum number of presets that a message names.
     private static let shownPresets = 32
-    /// Byte that `stage` puts in front of the beginning of a job that was too large.
-    private static let tooLargeMark: UInt8 = 1
+
+    /// A job that was too large, as the script `stage` leaves it: a mark, the beginning, a line end and the size.
+    private struct CutJob {
+        private static let mark: UInt8 = 1
+
+        let beginning: Data
+        /// Nil if an earlier version has staged the job.
+        let size: Int?
+
+        /// Nil for any other job.
+        init?(_ json: Data) {
+            guard json.first == Self.mark else { return nil }
+            let content = json.dropFirst()
+            beginning = Data(content.prefix(JobValidator.excerpt))
+            size = Int(String(decoding: content.dropFirst(JobValidator.excerpt + 1), as: UTF8.self))
+        }
+
+        var message: String {
+            let limit = Job.maximumSize
+            let added = "with the id, the batch and the options that megaton submit adds to a line"
+            return size.map { "the job has \($0) bytes of JSON, \(added); allowed are \(limit)" }
+                ?? "the job has more than \(limit) bytes of JSON, \(added)"
+        }
+    }
 
     /// Validates a pushed job.
     ///
@@ -139,13 +161,9 @@ struct JobValidator: Sendable {
         let priority = PublicIntake.priority(of: intake)
         let batch = priority == nil ? intake : ""
         let isOwn = !batch.isEmpty
+        let cut = CutJob(json)
         do throws(JobError) {
-            if json.first == Self.tooLargeMark {
-                throw JobError(
-                    "the job has more than \(Job.maximumSize) bytes of JSON, with the id, the batch and the options that "
-                        + "megaton submit adds to a line"
-                )
-            }
+            if let cut { throw JobError(cut.message) }
             if let pushed = try Pack.read(json, makeID: Self.newID) {
                 return try validate(pushed, batch: batch, priority: priority)
             }
@@ -171,12 +189,12 @@ struct JobValidator: Sendable {
                 verdict: .valid(job, json: isFull ? json : job.json())
             )
         } catch {
-            let isCut = json.first == Self.tooLargeMark
-            let text = String(decoding: json.dropFirst(isCut ? 1 : 0).prefix(Self.excerpt), as: UTF8.self)
-            let identity = JobIdentity(isCut ? Data(json.dropFirst()) : json, isCut: isCut)
+            let readable = cut?.beginning ?? json
+            let text = String(decoding: readable.prefix(Self.excerpt), as: UTF8.self)
+            let identity = JobIdentity(readable, isCut: cut != nil)
             let batch = batch.isEmpty ? identity.batch ?? "" : batch
             let id = identity.id ?? Self.newID()
-            if !isCut, let refused = Pack.refused(json, id: id, message: error.message) {
+            if cut == nil, let refused = Pack.refused(json, id: id, message: error.message) {
                 let none = Pack(sharing: Job(id: id, source: ""), sources: [])
                 return Candidate(
                     key: JobKey(batch: batch, id: id),

@@ -245,6 +245,11 @@ import Testing
             #expect(five.error?.message.contains("renditions[0].format is \"jpgg\"; allowed are jpeg") == true)
             let ids = Set(lines.compactMap(\.id))
             #expect(ids.isSuperset(of: ["5", "6", "7"]), "7 was cut, and is known by its beginning")
+            // Fault: the message had no size, and the excerpt must not get it.
+            let large = try #require(try await fixture.queue.deadLetter(id: "7"))
+            #expect(large.content.message.contains("the job has \(json[3].utf8.count) bytes of JSON, with the id"))
+            #expect(large.content.message.hasSuffix("; allowed are \(Job.maximumSize)"))
+            #expect(large.content.job == json[3].prefix(JobValidator.excerpt))
             let letter = try #require(try await fixture.queue.deadLetter(id: "5"))
             #expect(
                 letter.batch == "b" && letter.content.labels == ["n": .integer(1)]

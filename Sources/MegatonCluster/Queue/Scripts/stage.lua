@@ -13,10 +13,11 @@
 -- its memory of the stage is refused.
 -- After: a job is in exactly one of intake and stage. Jobs that the stage held already come first, so that after a
 -- failure between `stage` and `admit` a leader resumes with the same jobs.
--- A job of more than 1 MiB is cut and marked with a first byte 1, so that validation rejects it. One call moves about
--- 1 MiB, less what the stage had, and returns at most 2 MiB, or one job: Redis serves no other client meanwhile, and
--- jobs that it moved but did not return would be ahead of all that are pushed later. If a batch's own intake has large
--- jobs behind small ones, it moves up to eight of them at once: submitters push at most 1 MiB for each.
+-- A job of more than 1 MiB is cut and marked with a first byte 1, so that validation rejects it: its first KiB, a line
+-- end and its size follow. One call moves about 1 MiB, less what the stage had, and returns at most 2 MiB, or one job:
+-- Redis serves no other client meanwhile, and jobs that it moved but did not return would be ahead of all that are
+-- pushed later. If a batch's own intake has large jobs behind small ones, it moves up to eight of them at once:
+-- submitters push at most 1 MiB for each.
 -- Smooth weighted round robin, as in nginx: with each job, every intake that has jobs gains its weight, and the intake
 -- with the most credit provides the job and pays the sum of all weights. A weight counts 16, 4 or 1 times by priority,
 -- as in `claim`: that of the list, or for a batch that of the last job that left its intake, `normal` before the first.
@@ -127,7 +128,7 @@ while want > 0 and #open > 0 and bytes + last <= maximumBytes do
       bytes, last = bytes + #job, #job
       sources, cost = sources + number, cost + math.max(number, math.min(math.ceil(#job / 8192), 128))
       priority = priorityOf(job)
-      if #job > maximumBytes then job = '\1' .. string.sub(job, 1, 1024) end
+      if #job > maximumBytes then job = '\1' .. string.sub(job, 1, 1024) .. '\n' .. #job end
       taken[#taken + 1] = intake.batch .. '\0' .. job
     end
     want = want - sources
