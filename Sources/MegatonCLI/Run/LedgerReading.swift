@@ -125,10 +125,11 @@ struct LedgerReading: Sendable {
 
     /// The message about a number behind that of the next outcome. The script `results` would take it for that of a
     /// reader that has more outcomes than Redis, after a failover, and return all.
-    static func isBeyond(_ number: Int, _ outcomes: Int, _ batch: String) -> String {
+    static func isBeyond(_ number: Int, _ outcomes: Int, _ batch: String, hasEnded: Bool) -> String {
         "--from \(number) is too large: the batch \"\(batch)\" has \(Counted.of(outcomes, "outcome"))"
-            + "\(outcomes == 0 ? "" : " up to now"), so that --from may be at most \(outcomes + 1). If a reader has had "
-            + "more, Redis has returned to an earlier state and numbers outcomes anew: read them without --from."
+            + "\(hasEnded ? "" : " up to now"), so that --from may be at most \(outcomes + 1)"
+            + "\(hasEnded ? "" : ", with which --follow waits for the next"). If a reader has had more, Redis has "
+            + "returned to an earlier state and numbers outcomes anew: read them without --from."
     }
 
     private func startOfOneShard(_ counters: BatchCounters) async throws -> Start {
@@ -141,7 +142,10 @@ struct LedgerReading: Sendable {
                 )
             }
             let outcomes = max(counters["outcomes"], counters["read"])
-            guard from <= outcomes + 1 else { throw CLIError.usage(Self.isBeyond(from, outcomes, batch)) }
+            guard from <= outcomes + 1 else {
+                let hasEnded = counters.isFinished
+                throw CLIError.usage(Self.isBeyond(from, outcomes, batch, hasEnded: hasEnded))
+            }
             // As without a number: another reader has these, and they are not missing.
             let read = counters["read"]
             if read >= from { reportOtherReader(read, counters) }
