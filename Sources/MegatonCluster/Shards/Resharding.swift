@@ -7,7 +7,7 @@ package import MegatonRedis
 /// Each step can be repeated, so that the same command finishes a change that was interrupted. A copy is replaced only
 /// if it is the one that was read: of two commands at the same time, one changes nothing more.
 package struct Resharding: Sendable {
-    private let address: QueueAddress
+    let address: QueueAddress
     private let shard: @Sendable (Int) -> JobQueue
 
     /// - Parameter shard: returns a shard by its number, whether the queue has it or not.
@@ -23,8 +23,8 @@ package struct Resharding: Sendable {
     ///
     /// - Parameters:
     ///   - acceptsLoss: whether shards that have lost their data are used again, empty, or removed.
-    ///   - onLoss: called before the change, if it is possible, with a sentence for each shard that is given up, or
-    ///     that had a part in ended batches.
+    ///   - onLoss: called when all checks have passed, before the first shard changes, with a sentence for each shard
+    ///     that is given up, or that had a part in ended batches.
     /// - Returns: the previous number of shards.
     /// - Throws: `.shardMismatch` if the servers are not those of the queue, a shard that would be removed is not
     ///   empty, or a shard that would be added is in use. The queue is then as before.
@@ -73,13 +73,13 @@ package struct Resharding: Sendable {
             acceptsLoss: acceptsLoss
         )
         // Before the change is announced: a refusal, or a server that does not answer, must not end the processes.
-        for loss in try await examine(change).losses { onLoss(loss) }
+        _ = try await examine(change)
         // From here on no process starts, and those that work end when they look.
         try await step("Announcing the change in", first) { () async throws(RedisError) in
             try await replace(stored, by: change.announcement, in: first, change)
         }
         do throws(RedisError) {
-            try await finish(change)
+            try await finish(change, onLoss)
         } catch {
             if error.code == .shardMismatch { throw error }
             throw RedisError(
@@ -93,11 +93,11 @@ package struct Resharding: Sendable {
     }
 
     /// Carries out a change that was announced.
-    private func finish(_ change: Change) async throws(RedisError) {
-        let copies: [String?]
+    private func finish(_ change: Change, _ onLoss: @Sendable (String) -> Void) async throws(RedisError) {
+        let found: (copies: [String?], losses: [String])
         do throws(RedisError) {
             // Again: a batch may have begun in between.
-            copies = try await examine(change).copies
+            found = try await examine(change)
         } catch {
             // A refusal leaves the queue as it was.
             if error.code == .shardMismatch {
@@ -107,8 +107,10 @@ package struct Resharding: Sendable {
             }
             throw error
         }
-        try await copyPauses(change, copies)
-        for (number, copy) in zip(1..<change.new.count, copies) {
+        // Not sooner: a change that is refused loses nothing.
+        for loss in found.losses { onLoss(loss) }
+        try await copyPauses(change, found.copies)
+        for (number, copy) in zip(1..<change.new.count, found.copies) {
             try await write(change, to: shard(number), over: copy)
         }
         try await write(change, to: shard(0), over: change.announcement)
@@ -174,9 +176,9 @@ package struct Resharding: Sendable {
             if isLost { losses.append(givenUp(shard(number))) }
             let ended = try await step("Looking for work in", shard(number)) { () async throws(RedisError) in
                 try await requireEmpty(shard(number), change.new.count)
-                return try await shard(number).redis.send(["ZCARD", .string(shard(number).keys.batches)]).int ?? 0
+                return try await endedBatches(in: shard(number))
             }
-            if ended > 0 && !isLost { losses.append(forgotten(ended, in: shard(number))) }
+            if !ended.isEmpty && !isLost { losses.append(forgotten(ended, in: shard(number))) }
         }
         return (copies, losses)
     }
@@ -184,11 +186,6 @@ package struct Resharding: Sendable {
     private func givenUp(_ shard: JobQueue) -> String {
         "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" is given up, with its jobs, outcomes and dead "
             + "letters: \(shard.redis.configuration) has nothing of it."
-    }
-
-    private func forgotten(_ batches: Int, in shard: JobQueue) -> String {
-        "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" had jobs of \(batches) ended "
-            + "\(batches == 1 ? "batch" : "batches"): megaton batch show and megaton status no longer count them."
     }
 
     /// Checks that shards which remain are still on their servers, and those that are removed can be looked at.
@@ -347,111 +344,6 @@ package struct Resharding: Sendable {
         return try await shard.redis.send(RedisCommand(["EXISTS"] + used.map { .string($0) })).int ?? 0 > 0
     }
 
-    // MARK: - Empty shards
-
-    /// Maximum number of batches whose names are read at once.
-    private static let page = 1000
-    /// Maximum number of such pages: room for many more batches than fit into Redis.
-    private static let maximumPages = 100_000
-
-    /// Checks that nothing is lost without a shard.
-    private func requireEmpty(_ shard: JobQueue, _ count: Int) async throws(RedisError) {
-        var left: [String] = []
-        // Before the jobs too: a dead job may be requeued meanwhile.
-        var dead = try await shard.deadCount()
-        let jobs = try await jobs(in: shard)
-        if jobs > 0 { left.append("\(jobs) \(jobs == 1 ? "job that has" : "jobs that have") not ended") }
-        let open = try await openBatches(in: shard, count)
-        if open > 0 { left.append("\(open) \(open == 1 ? "batch that has" : "batches that have") not ended") }
-        dead = max(dead, try await shard.deadCount())
-        if dead > 0 { left.append("\(dead) dead \(dead == 1 ? "job" : "jobs")") }
-        // Before the webhooks: an outcome moves from the outbox to them.
-        let bytes = try await shard.outcomeBytes()
-        let webhooks = try await shard.webhookCount()
-        if webhooks > 0 { left.append("\(webhooks) \(webhooks == 1 ? "outcome" : "outcomes") for webhooks") }
-        if try await bytes > shard.webhookBytes() { left.append("outcomes that no reader has acknowledged") }
-        if left.isEmpty { return }
-        let advice =
-            webhooks == 0
-            ? ""
-            : "let a coordinator with --webhook-key send the webhooks, or wait for \(WebhookSchedule().hours) h until "
-                + "the last is dropped (megaton doctor has their number), "
-        throw refusal(
-            "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" cannot be removed: it has "
-                + "\(left.joined(separator: ", ")). Stop the submitters, wait for the batches (megaton batch wait, "
-                + "megaton batch results --ledger), requeue or drop the dead jobs (megaton dead), \(advice)and "
-                + "run megaton queue reshard \(count) again."
-        )
-    }
-
-    /// Number of jobs in any state that is not an end.
-    private func jobs(in shard: JobQueue) async throws(RedisError) -> Int {
-        let keys = shard.keys
-        let stages = (try await shard.redis.send(["SMEMBERS", .string(keys.stages)]).array ?? []).compactMap(\.int)
-        let intakes = (try await shard.redis.send(["ZRANGE", .string(keys.intakes), "0", "-1"]).array ?? [])
-            .compactMap(\.string)
-        // In the order in which jobs move: one that moves meanwhile is counted twice, and never missed.
-        let lists = Job.Priority.allCases.map(keys.jobs) + intakes.map(keys.jobs(batch:)) + stages.map(keys.stage)
-        let replies = try await shard.redis.pipeline(
-            lists.map { ["LLEN", .string($0)] } + [["HLEN", .string(keys.body)]]
-        )
-        for case .error(let text) in replies { throw RedisError(reply: text) }
-        return replies.reduce(0) { $0 + ($1.int ?? 0) }
-    }
-
-    /// Number of batches that have not ended. An error is not taken for the end of a batch.
-    private func openBatches(in shard: JobQueue, _ count: Int) async throws(RedisError) -> Int {
-        // A scan returns each batch that is there all the time, while ranks move when a batch is forgotten. It may
-        // return one repeatedly.
-        var open: Set<String> = []
-        var cursor = "0"
-        for _ in 0..<Self.maximumPages {
-            let reply = try await shard.redis.send([
-                "ZSCAN", .string(shard.keys.batches), .string(cursor), "COUNT", .int(Self.page),
-            ])
-            guard let parts = reply.array, parts.count == 2, let next = parts[0].string else {
-                throw JobQueue.unexpected("ZSCAN")
-            }
-            try await insertOpen(Array(parts[1].dictionary.keys), of: shard, into: &open, count)
-            if next == "0" { return open.count }
-            cursor = next
-        }
-        throw refusal(
-            "Shard \(shard.keys.shard) of the queue \"\(address.queue)\" cannot be removed: \(Self.maximumPages) pages "
-                + "did not show all of its batches. Stop the submitters, and run megaton queue reshard \(count) again."
-        )
-    }
-
-    /// Adds the batches that have not ended to a set.
-    private func insertOpen(
-        _ names: [String],
-        of shard: JobQueue,
-        into open: inout Set<String>,
-        _ count: Int
-    ) async throws(RedisError) {
-        let keys = names.map { RedisArgument.string(shard.keys.batch($0)) }
-        let replies = try await shard.redis.pipeline(
-            keys.flatMap { key -> [RedisCommand] in [["HEXISTS", key, "finished"], ["EXISTS", key]] }
-        )
-        guard replies.count == 2 * names.count else { throw JobQueue.unexpected("EXISTS") }
-        for (index, name) in names.enumerated() {
-            for case .error(let text) in replies[2 * index...2 * index + 1] {
-                let error = RedisError(reply: text)
-                throw RedisError(
-                    error.code,
-                    "It is unknown whether the batch \"\(name)\" has ended: \(error.message). If another program has "
-                        + "damaged the key \(shard.keys.batch(name)), delete it. Then run megaton queue reshard "
-                        + "\(count) again."
-                )
-            }
-            guard let finished = replies[2 * index].int, let isKnown = replies[2 * index + 1].int else {
-                throw JobQueue.unexpected("HEXISTS")
-            }
-            // A batch without a key was forgotten meanwhile.
-            if finished == 0 && isKnown == 1 { open.insert(name) }
-        }
-    }
-
     // MARK: -
 
     private func replace(
@@ -494,5 +386,5 @@ package struct Resharding: Sendable {
 
     private static func shards(_ count: Int) -> String { ShardLayout.shards(count) }
 
-    private func refusal(_ message: String) -> RedisError { RedisError(.shardMismatch, message) }
+    func refusal(_ message: String) -> RedisError { RedisError(.shardMismatch, message) }
 }

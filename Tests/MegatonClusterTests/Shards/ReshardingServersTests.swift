@@ -163,12 +163,13 @@ import Testing
             #expect(losses.texts.withLock { $0 } == [])
             try await send(["DEL", jobs], to: c)
             let keys = QueueKeys(queue: "q", shard: 2)
-            try await send(["ZADD", .string(keys.batches), "1", "b"], to: c)
+            try await send(["ZADD", .string(keys.batches), "1", "b", "2", "elsewhere"], to: c)
+            try await send(["HSET", .string(keys.batch("elsewhere")), "done", "0", "finished", "1"], to: c)
             try await send(["HSET", .string(keys.batch("b")), "done", "3", "finished", "1"], to: c)
             try await change([a, b, c], to: 2, acceptsLoss: true, losses)
             let texts = losses.texts.withLock { $0 }
             #expect(texts.count == 2 && texts.first?.contains("Shard 1") == true, "\(texts)")
-            #expect(texts.last?.contains("Shard 2 of the queue \"q\" had jobs of 1 ended batch: ") == true, "\(texts)")
+            #expect(texts.last?.contains("Shard 2 of the queue \"q\" had jobs of 1 ended batch (b): ") == true, "\(texts)")
         }
     }
 
