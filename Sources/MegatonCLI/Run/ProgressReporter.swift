@@ -11,7 +11,7 @@ struct BatchProgress: Sendable, Equatable {
     var isComplete = false
     /// Seconds since the batch began.
     var seconds = 0.0
-    /// The jobs that wait for another attempt or for a host, and for how long; nil if none waits.
+    /// The jobs that wait for a retry, for a host or for their time, and how long; nil if none waits.
     var waiting: String?
     /// Whether all remaining jobs wait, so that no remaining time can be estimated.
     var onlyWaits = false

@@ -2,7 +2,7 @@ import MegatonCluster
 import MegatonCommandLine
 import MegatonRedis
 
-/// Jobs of a batch that wait for another attempt, for their host or until their `notBefore`, for the progress line.
+/// Jobs of a batch that wait for a retry, for their host or until their `notBefore`, for the progress line.
 struct WaitingJobs {
     private var delayed = JobQueue.Delayed(count: 0, next: nil)
     private var host: JobQueue.AwaitedHost?

@@ -26,7 +26,7 @@ struct JobValidator: Sendable {
             /// A pack, whether all of its ids were made for it, and its sources that cannot be used: all of them if the
             /// fields that they share cannot be used.
             case pack(Pack, hasMadeIDs: Bool, invalid: [Pack.Invalid])
-            /// The dead letter, and the job if only its client refused it: a repetition may allow it.
+            /// The dead letter, and the job if it is readable and was refused all the same: a repetition may allow it.
             case invalid(DeadLetter.Content, source: String?, job: Job?)
         }
 
@@ -262,12 +262,15 @@ struct JobValidator: Sendable {
         job.batch = batch
     }
 
-    /// A job that its client refused because of its output and that is valid otherwise; nil for any other. A refused
-    /// line of a list has no output: it is not a job at all.
+    /// A job without a fault of its own; nil for any other. Either this coordinator cannot use it, as it does not know
+    /// its preset, for example, or its client refused it because of its output. A refused line of a list has no output:
+    /// it is not a job at all.
     private static func refusedJob(_ json: Data) -> Job? {
-        guard json.count <= JobOutcome.maximumJobSize, var job = try? Job(json: json, wasValidated: true),
-            job.refused != nil, job.output != nil
-        else { return nil }
+        guard json.count <= JobOutcome.maximumJobSize else { return nil }
+        if let job = try? Job(json: json) { return job }
+        guard var job = try? Job(json: json, wasValidated: true), job.refused != nil, job.output != nil else {
+            return nil
+        }
         job.refused = nil
         return job.validationError == nil ? job : nil
     }

@@ -243,6 +243,9 @@ import Testing
             let five = try #require(lines.first { $0.id == "5" })
             #expect(five.labels == ["n": .integer(1)] && five.source == "https://h/a")
             #expect(five.error?.message.contains("renditions[0].format is \"jpgg\"; allowed are jpeg") == true)
+            // Fault: the outcome lacked a readable job, which could be repeated once the coordinator knows the preset.
+            let six = try #require(lines.first { $0.id == "6" })
+            #expect(six.job?.source == "https://h/c" && six.job?.preset == "none" && five.job == nil)
             let ids = Set(lines.compactMap(\.id))
             #expect(ids.isSuperset(of: ["5", "6", "7"]), "7 was cut, and is known by its beginning")
             // Fault: the message had no size, and the excerpt must not get it.
