@@ -4,12 +4,16 @@ import MegatonRedis
 
 /// Jobs of a batch that wait for a retry, for their host or until their `notBefore`, for the progress line.
 struct WaitingJobs {
-    private var delayed = JobQueue.Delayed(count: 0, next: nil)
+    private var delayed: JobQueue.Delayed
     private var host: JobQueue.AwaitedHost?
     private var last = ContinuousClock.now
     private var hasFailed = false
 
     private static let interval: Duration = .seconds(1)
+
+    init(_ delayed: JobQueue.Delayed = .init(count: 0, next: nil), host: JobQueue.AwaitedHost? = nil) {
+        (self.delayed, self.host) = (delayed, host)
+    }
 
     /// Asks Redis, at most once a second: jobs may be large, and the line need not be newer.
     mutating func poll(in queue: ShardedQueue, for batch: String) async {
@@ -41,7 +45,8 @@ struct WaitingJobs {
     func text(of open: Int) -> (text: String?, isAll: Bool) {
         guard delayed.count > 0, open > 0 else { return (nil, false) }
         let isAll = delayed.count >= open
-        if let host { return ("waiting for \(host.host), next attempt in \(BatchProgress.time(host.seconds))", isAll) }
+        // Not the next attempt: a job with a `notBefore` has had none.
+        if let host { return ("waiting for \(host.host), next in \(BatchProgress.time(host.seconds))", isAll) }
         let count = min(delayed.count, open)
         let text = "\(count) \(count == 1 ? "waits" : "wait")"
         return (text + (delayed.next.map { ", next in \(BatchProgress.time($0))" } ?? ""), isAll)

@@ -3,12 +3,18 @@ package import MegatonRedis
 internal import NIOCore
 
 extension JobQueue {
-    /// A host that jobs of a batch wait for: for a retry, for a permit, or until its Retry-After has passed.
+    /// A host that jobs of a batch wait for: for a retry, for a permit, until its Retry-After has passed, or until
+    /// their `notBefore`.
     package struct AwaitedHost: Sendable, Equatable {
         /// Host name, with its port if the URL has one.
         package var host: String
         /// Seconds until the first of the jobs is due, not below 0.
         package var seconds: Double
+
+        package init(host: String, seconds: Double) {
+            self.host = host
+            self.seconds = seconds
+        }
     }
 
     /// The host with the next turn that holds a job of the batch, among the first hosts and the first jobs of each.

@@ -18,7 +18,7 @@ struct HoldingEntry {
 }
 
 extension JobQueue {
-    /// Jobs of a batch that wait: they failed and will be retried, or their host is at its limit.
+    /// Jobs of a batch that wait: for a retry, for their `notBefore`, or for their host, which is at its limit.
     package struct Delayed: Sendable, Equatable {
         package var count: Int
         /// Seconds until the first of them is ready, not below 0; nil if there is none.

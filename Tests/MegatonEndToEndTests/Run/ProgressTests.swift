@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCluster
 import MegatonRedis
 import MegatonTestSupport
 import Synchronization
@@ -132,6 +133,16 @@ import Testing
     func numbersHaveTheirNouns(_ count: Int, _ text: String) {
         #expect(Counted.fetches(count) == text)
         #expect(Counted.lines(1, "more") == "1 more line" && Counted.jobs(3) == "3 jobs")
+    }
+
+    /// Fault: jobs that had to wait for their first attempt were said to wait for another one.
+    @Test func noAttemptIsAscribedToJobsThatWait() {
+        let delayed = JobQueue.Delayed(count: 2, next: 90)
+        let all = WaitingJobs(delayed).text(of: 2)
+        #expect(all.text == "2 wait, next in 1 min 30 s" && all.isAll)
+        let some = WaitingJobs(delayed, host: JobQueue.AwaitedHost(host: "h:81", seconds: 3)).text(of: 5)
+        #expect(some.text == "waiting for h:81, next in 3 s" && !some.isAll)
+        #expect(WaitingJobs().text(of: 5).text == nil)
     }
 
     /// Fault: the progress never showed a waiting job, and nothing said why.
