@@ -53,8 +53,10 @@ extension ShardedQueue {
         if !isDivided { return try await first.batches(limit: limit) }
         let lists = try await forEach { (shard) async throws(RedisError) in try await shard.batches(limit: limit) }
         let named = Dictionary(grouping: lists.joined(), by: \.name)
-        let newest = named.map { name, parts in
-            (name: name, created: parts.map { $0.counters["created"] }.min() ?? 0)
+        let newest = named.map { name, parts -> (name: String, created: Int) in
+            // One that no shard can read comes first, so that the limit does not hide it.
+            let readable = parts.filter { $0.damagedKey == nil }
+            return (name: name, created: readable.map { $0.counters["created"] }.min() ?? .max)
         }.sorted { ($0.created, $0.name) > ($1.created, $1.name) }
         // A shard may not have listed one that it knows.
         var summaries: [BatchSummary] = []
