@@ -374,12 +374,7 @@ struct RunCommand: AsyncParsableCommand {
         var summary = result.summary
         if let orphans { summary.add(orphans) }
         if !result.errors.isEmpty { Terminal.error("megaton: \(FailureCauses.title)\n\(result.errors)") }
-        if let remark = result.skipped.remark {
-            Terminal.note("megaton: \(remark)\(WorkerOptions.remedy(for: result.skipped))")
-        }
-        if result.excluded > 0 {
-            Terminal.note("megaton: \(Counted.of(result.excluded, "input")) left out by --exclude.")
-        }
+        result.leftOut.report(canAllowTypes: true)
         let lost = try batch.printSummary(summary)
         if !batch.json {
             Terminal.note("megaton: \(summary.line)")

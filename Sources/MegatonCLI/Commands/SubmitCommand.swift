@@ -161,6 +161,7 @@ struct SubmitCommand: AsyncParsableCommand {
             )
             guard wait else {
                 let count = try await ProcessSignals.forwarded(to: shutdown) { try await run.submitOnly() }
+                run.leftOut.report(canAllowTypes: false)
                 if !options.quiet || options.json { try print(name, count) }
                 if count == 0 && run.notRetried.isEmpty { Terminal.note("megaton: \(options.nothingToDo)") }
                 run.notRetried.report()
@@ -170,6 +171,7 @@ struct SubmitCommand: AsyncParsableCommand {
             let result = try await ProcessSignals.forwarded(to: shutdown) { try await run.run() }
             let summary = result.summary
             if !result.errors.isEmpty { Terminal.error("megaton: \(FailureCauses.title)\n\(result.errors)") }
+            result.leftOut.report(canAllowTypes: false)
             let lost = try options.printSummary(summary)
             if !options.json { Terminal.note("megaton: \(summary.line)") }
             for remark in result.remarks { Terminal.error("megaton: \(remark)") }

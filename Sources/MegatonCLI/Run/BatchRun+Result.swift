@@ -32,8 +32,7 @@ extension BatchRun {
         var ranOutOfTime = false
         /// Whether the rest was cancelled without a worker that ends it.
         var wasAbandoned = false
-        var skipped = SkippedFiles()
-        var excluded = 0
+        var leftOut = LeftOutInputs()
         var notRetried = RetryLedger.NotRetried()
         /// The outcomes that were read, when the batch has ended.
         var history: OutcomeHistories?
@@ -43,8 +42,7 @@ extension BatchRun {
     struct Result: Sendable {
         let summary: RunSummary
         let errors: String
-        let skipped: SkippedFiles
-        let excluded: Int
+        let leftOut: LeftOutInputs
         /// Jobs that a retry left out of its ledger.
         let notRetried: RetryLedger.NotRetried
         /// Whether jobs were left out because the shards have them.

@@ -143,8 +143,7 @@ final class BatchRun: Sendable {
         return Result(
             summary: summary,
             errors: tally.table,
-            skipped: progress.skipped,
-            excluded: progress.excluded,
+            leftOut: progress.leftOut,
             notRetried: progress.notRetried,
             hasOtherSamples: shards?.output.remark != nil,
             wasInterrupted: shutdown.level > .none && !isWhole,
@@ -174,6 +173,9 @@ final class BatchRun: Sendable {
 
     /// Jobs that a retry left out of its ledger; known when all jobs were submitted.
     var notRetried: RetryLedger.NotRetried { progress.withLock { $0.notRetried } }
+
+    /// Inputs that were left out; known when all jobs were submitted.
+    var leftOut: LeftOutInputs { progress.withLock { $0.leftOut } }
 
     private var hasBegun: Bool { progress.withLock { $0.hasBegun } }
 
@@ -300,7 +302,7 @@ final class BatchRun: Sendable {
         progress.withLock { progress in
             progress.hasBegun = true
             progress.isComplete = true
-            (progress.skipped, progress.excluded) = reader.leftOut
+            progress.leftOut = reader.leftOut
             progress.notRetried = reader.notRetried
         }
     }

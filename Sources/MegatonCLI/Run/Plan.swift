@@ -68,7 +68,10 @@ struct Plan: Codable, Sendable {
     var existing = 0
     /// Lines that are not jobs, or are refused, and files whose names are not UTF-8.
     var invalid = 0
+    /// Inputs that `--exclude` leaves out; a directory counts once.
     var excluded = 0
+    /// Files of directories and buckets whose extensions are not those of images.
+    var skipped = 0
     var new = 0
     var kept = 0
     var replaced = 0

@@ -160,16 +160,17 @@ struct PlanComparison: Sendable {
     /// Counts the orphans, when all jobs were added, and sums up the cost.
     ///
     /// - Parameters:
-    ///   - excluded: number of inputs that were left out.
+    ///   - leftOut: inputs that were left out.
     ///   - isComplete: whether all inputs are known: otherwise no output counts as orphaned.
     ///   - report: called with the path of each orphan.
     /// - Throws: `CLIError` if the ledger cannot be read.
     mutating func finish(
-        excluded: Int,
+        _ leftOut: LeftOutInputs,
         isComplete: Bool,
         _ report: (_ path: String, Plan.Category) throws -> Void
     ) throws {
-        plan.excluded = excluded
+        plan.excluded = leftOut.excluded
+        plan.skipped = leftOut.skipped.count
         if figures.lines > 0 {
             var estimate = Plan.Estimate(lines: figures.lines)
             let isIdle = plan.renders == 0

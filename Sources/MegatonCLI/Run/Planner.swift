@@ -21,6 +21,7 @@ struct Planner: Sendable {
         var shown: [String] = []
         /// Number of lines that did not fit into `shown`.
         var omitted = 0
+        var leftOut = LeftOutInputs()
     }
 
     private let options: BatchOptions
@@ -31,6 +32,7 @@ struct Planner: Sendable {
     private let files: [String]
     private let remote: RemoteInputs?
     private let form: Form
+    private let canAllowTypes: Bool
 
     private static let readAtOnce = 500
     /// Maximum length of a source in a line, characters.
@@ -42,7 +44,8 @@ struct Planner: Sendable {
     ///   - output: the output directory, absolute.
     ///   - objects: destination of the outputs if they are objects; nil for files.
     ///   - earlier: the ledger that the run would replace; nil if it is unknown.
-    ///   - fileExtensions: file extensions that are selected in directories.
+    ///   - fileExtensions: file extensions that are selected in directories; nil if the command has no `--allow-type`,
+    ///     for the default ones.
     ///   - roots: directories that outputs may go to; nil leaves that to the workers.
     ///   - files: files beside the inputs that no output may replace.
     ///   - remote: nil if no input is read over the network.
@@ -52,13 +55,18 @@ struct Planner: Sendable {
         objects: OutputBucket? = nil,
         earlier: EarlierLedger?,
         form: Form,
-        fileExtensions: Set<String> = InputReader.defaultFileExtensions,
+        fileExtensions: Set<String>? = nil,
         roots: [String]? = nil,
         files: [String] = [],
         remote: RemoteInputs? = nil
     ) {
         self.options = options
-        selection = options.selection(output: output, objects: objects, fileExtensions: fileExtensions)
+        selection = options.selection(
+            output: output,
+            objects: objects,
+            fileExtensions: fileExtensions ?? InputReader.defaultFileExtensions
+        )
+        canAllowTypes = fileExtensions != nil
         self.objects = objects
         self.earlier = earlier
         self.form = form
@@ -104,11 +112,12 @@ struct Planner: Sendable {
             isWhole && options.retryFailed == nil && reader.unreadable == 0 && reader.emptyArguments.isEmpty
         try await ledgers.run {
             try state.withLock { state in
+                state.leftOut = leftOut
                 var comparison = state.comparison
                 state.comparison = Self.placeholder
                 defer { state.comparison = comparison }
                 let isComplete = isComplete && comparison.plan.invalid == 0 && comparison.plan.jobs > 0
-                try comparison.finish(excluded: leftOut.excluded, isComplete: isComplete) { path, category in
+                try comparison.finish(leftOut, isComplete: isComplete) { path, category in
                     show("\(Self.word(category)) \(TextColumns.oneLine(path))", &state)
                 }
             }
@@ -165,7 +174,7 @@ struct Planner: Sendable {
     private func print(_ state: State) throws {
         let plan = state.comparison.plan
         if options.json { try Terminal.output(JSONText.pretty(plan)) }
-        if plan.excluded > 0 { Terminal.note("megaton: \(Counted.of(plan.excluded, "input")) left out by --exclude.") }
+        state.leftOut.report(canAllowTypes: canAllowTypes)
         let lines = plan.lines(selection.output, areObjects: objects != nil)
         switch form {
         case .list:

@@ -43,8 +43,10 @@ final class ReadingThread: Sendable {
         }
     }
 
-    /// Files left out so far by their file extensions, and the number of those left out by `--exclude`.
-    var leftOut: (skipped: SkippedFiles, excluded: Int) { state.withLock { ($0.reader.skipped, $0.reader.excluded) } }
+    /// Inputs that were left out so far.
+    var leftOut: LeftOutInputs {
+        state.withLock { LeftOutInputs(skipped: $0.reader.skipped, excluded: $0.reader.excluded) }
+    }
 
     /// Number of directories so far that could not be read.
     var unreadable: Int { state.withLock { $0.reader.unreadable } }

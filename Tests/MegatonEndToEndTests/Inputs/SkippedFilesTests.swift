@@ -70,4 +70,36 @@ import Testing
             "\(second.errors)"
         )
     }
+
+    @Test func aPlanSaysWhichFilesItLeavesOut() async throws {
+        let home = try RunTests.Home()
+        try home.writeImages("in/a.png")
+        for name in ["scan.pdf", "d.tif"] { try home.directory.write(Data(), to: "in/\(name)") }
+        let reason = "2 files in the directories were left out: their names are not those of images (1 .pdf, 1 .tif)."
+        for arguments in [["plan", "in"], ["run", "in", "--dry-run"]] {
+            let ending = await (try home.megaton(arguments + ["-o", home.output])).ending()
+            #expect(ending.code == 0 && ending.errors.contains("\(reason) --allow-type tiff reads 1 of them."))
+        }
+        // The command has no --allow-type.
+        let submit = await (try home.megaton(["submit", "in", "-o", home.output, "--dry-run"])).ending()
+        #expect(submit.code == 0 && submit.errors.contains("\(reason)\n"), "\(submit.errors)")
+        let json = await (try home.megaton(["plan", "in", "-o", home.output, "--json"])).ending()
+        #expect(try home.summary(json)["skipped"] as? Int == 2, "\(json.output)")
+    }
+
+    @Test func aSubmissionSaysWhichFilesItLeavesOut() async throws {
+        let home = try RunTests.Home()
+        try home.writeImages("in/a.png")
+        try home.directory.write(Data(), to: "in/d.tif")
+        try await RedisServerProcess.run { (redis) async throws in
+            let ending = await (try home.megaton(["submit", "in", "-o", home.output, "--redis", redis.url])).ending()
+            #expect(ending.code == 0, "\(ending.errors)")
+            #expect(
+                ending.errors.contains(
+                    "1 file in the directories was left out: its name is not that of an image (1 .tif).\n"
+                ),
+                "\(ending.errors)"
+            )
+        }
+    }
 }

@@ -23,8 +23,7 @@ import Testing
         return BatchRun.Result(
             summary: summary,
             errors: "",
-            skipped: SkippedFiles(),
-            excluded: 0,
+            leftOut: LeftOutInputs(),
             notRetried: RetryLedger.NotRetried(),
             hasOtherSamples: false,
             wasInterrupted: wasInterrupted,

@@ -1,0 +1,19 @@
+import MegatonCommandLine
+
+/// Inputs that a command has left out.
+struct LeftOutInputs: Sendable {
+    /// Files of directories and buckets whose extensions are not those of images.
+    var skipped = SkippedFiles()
+    /// Number of those that match `--exclude`.
+    var excluded = 0
+
+    /// Reports them, if there are any.
+    ///
+    /// - Parameter canAllowTypes: whether the command has `--allow-type`, which reads some of the files.
+    func report(canAllowTypes: Bool) {
+        if let remark = skipped.remark {
+            Terminal.note("megaton: \(remark)\(canAllowTypes ? WorkerOptions.remedy(for: skipped) : "")")
+        }
+        if excluded > 0 { Terminal.note("megaton: \(Counted.of(excluded, "input")) left out by --exclude.") }
+    }
+}
