@@ -66,7 +66,12 @@ struct ConfigShowCommand: AsyncParsableCommand {
 struct ConfigCheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Check a file: its names, and each value as its command checks it. Exits 78 if it is invalid."
+        abstract: "Check a file: its names, and each value as its command checks it. Exits 78 if it is invalid.",
+        discussion: """
+            It also reads the files of --credentials, --presets and --webhook-key and the images of --watermarks, as \
+            the user that runs it, and reports each that a command could not use. Relative paths begin at the current \
+            directory. Pipes and devices are not read.
+            """
     )
 
     @Argument(
@@ -89,10 +94,19 @@ struct ConfigCheckCommand: AsyncParsableCommand {
             let files = try ConfigurationReport.files(named: path ?? program.config, rules: .program)
             if files.isEmpty { try Terminal.output("there is no configuration file") }
             let check = ConfigurationCheck(MegatonCommand.self, rules: .program)
+            var hasFaults = false
             for file in files {
                 try check.check(file)
-                try Terminal.output("\(file.path) is valid")
+                var named = NamedFileCheck(check)
+                try await named.read(file)
+                for line in named.faults + named.remarks { Terminal.error("megaton: \(line)") }
+                if named.faults.isEmpty {
+                    try Terminal.output("\(file.path) is valid")
+                } else {
+                    hasFaults = true
+                }
             }
+            if hasFaults { throw ExitCode(78) }
         }
     }
 }

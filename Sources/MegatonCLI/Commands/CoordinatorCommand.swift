@@ -87,7 +87,7 @@ struct CoordinatorCommand: AsyncParsableCommand {
             var configuration = Coordinator.Configuration()
             configuration.keys = redis.keys
             configuration.window = window
-            configuration.presets = try presets.map(PresetFile.load) ?? [:]
+            configuration.presets = try presets.map { try PresetFile.load($0) } ?? [:]
             configuration.batchRetention = .seconds(keepBatches * 24 * 3600)
             configuration.retention.deadLetters = .seconds(keepDead * 24 * 3600)
             configuration.retention.deadLetterBytes = deadLimit.map { $0 * 1024 * 1024 }

@@ -7,8 +7,26 @@ import MegatonPipeline
 
 /// Lists of renditions by name: those of a coordinator, or those that `run` and `submit` know themselves.
 enum PresetFile {
-    /// - Throws: `CLIError` if the file cannot be read or has an invalid rendition.
-    static func load(_ path: String) throws -> [String: [Rendition]] {
+    /// Maximum number of presets that a message names.
+    private static let shown = 32
+
+    /// The presets of a file.
+    ///
+    /// - Parameter preset: the value of `--preset`, which the file must have.
+    /// - Throws: `CLIError` if the file cannot be read, has an invalid rendition, or lacks the preset.
+    static func load(_ path: String, requiring preset: String? = nil) throws -> [String: [Rendition]] {
+        let known = try read(path)
+        guard let preset, known[preset] == nil else { return known }
+        let names = known.keys.sorted()
+        let near = Spelling.nearest(to: preset, among: names).map { " Did you mean \($0)?" } ?? ""
+        let some = names.prefix(shown).joined(separator: ", ") + (names.count > shown ? ", …" : "")
+        throw CLIError.usage(
+            "--preset \(FieldProblem.quoted(preset)) is not in --presets \(path); "
+                + (names.isEmpty ? "the file has no presets." : "its presets are \(some).") + near
+        )
+    }
+
+    private static func read(_ path: String) throws -> [String: [Rendition]] {
         do {
             return try JSONDecoder().decode(
                 [String: [Rendition]].self,
@@ -42,9 +60,6 @@ struct PresetOptions: ParsableArguments {
     )
     var presets: String?
 
-    /// Maximum number of presets that a message names.
-    private static let shown = 32
-
     mutating func validate() throws {
         if presets?.isEmpty == true { throw ValidationError("--presets is empty; it must name a file.") }
         if preset?.isEmpty == true { throw ValidationError("--preset is empty; it must be the name of a preset.") }
@@ -55,14 +70,6 @@ struct PresetOptions: ParsableArguments {
     /// - Throws: `CLIError` if the file cannot be used or lacks the preset of `--preset`.
     func load() throws -> [String: [Rendition]] {
         guard let presets else { return [:] }
-        let known = try PresetFile.load(presets)
-        guard let preset, known[preset] == nil else { return known }
-        let names = known.keys.sorted()
-        let near = Spelling.nearest(to: preset, among: names).map { " Did you mean \($0)?" } ?? ""
-        let some = names.prefix(Self.shown).joined(separator: ", ") + (names.count > Self.shown ? ", …" : "")
-        throw CLIError.usage(
-            "--preset \(FieldProblem.quoted(preset)) is not in --presets \(presets); "
-                + (names.isEmpty ? "the file has no presets." : "its presets are \(some).") + near
-        )
+        return try PresetFile.load(presets, requiring: preset)
     }
 }

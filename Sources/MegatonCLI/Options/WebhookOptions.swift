@@ -96,17 +96,23 @@ struct WebhookOptions: ParsableArguments {
     /// - Throws: `CLIError` if the file of the key cannot be used; never with a key in it.
     func configuration(logger: Logger) throws -> WebhookConfiguration? {
         guard let key else { return nil }
-        let file = try SecretFile(key, option: "--webhook-key")
-        let keys: [Data]
-        do {
-            keys = try WebhookKeyFile.keys(file.content)
-        } catch {
-            throw CLIError.usage("--webhook-key \(key) \(error.text).")
-        }
-        if file.isExposed { logger.warning("the file of --webhook-key is readable by others; run chmod 600 on it") }
+        let (keys, isExposed) = try Self.keys(of: key)
+        if isExposed { logger.warning("the file of --webhook-key is readable by others; run chmod 600 on it") }
         var configuration = WebhookConfiguration(keys: keys)
         configuration.rules = rules
         configuration.addressPolicy = AddressPolicy(allowsPrivate: allowPrivate, ports: allPorts)
         return configuration
+    }
+
+    /// The keys of a file, and whether its group or others may read it too.
+    ///
+    /// - Throws: `CLIError` if the file cannot be used; never with a key in it.
+    static func keys(of path: String) throws -> (keys: [Data], isExposed: Bool) {
+        let file = try SecretFile(path, option: "--webhook-key")
+        do {
+            return (try WebhookKeyFile.keys(file.content), file.isExposed)
+        } catch {
+            throw CLIError.usage("--webhook-key \(path) \(error.text).")
+        }
     }
 }

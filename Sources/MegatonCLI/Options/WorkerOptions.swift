@@ -309,13 +309,20 @@ struct WorkerOptions: ParsableArguments {
         }
     }
 
-    /// The images of `--watermarks`; nil without the option. They are decoded on a thread of their own.
+    /// The images of `--watermarks`; nil without the option.
     ///
     /// - Throws: `CLIError` with the file and its fault.
     func loadedWatermarks() async throws -> Watermarks? {
         guard let watermarks else { return nil }
-        try WatermarkCheck.requireDirectory(watermarks)
-        let directory = URL(fileURLWithPath: FileNames.absolutePath(watermarks), isDirectory: true)
+        return try await Self.watermarks(in: watermarks)
+    }
+
+    /// The images of a directory of `--watermarks`. They are decoded on a thread of their own.
+    ///
+    /// - Throws: `CLIError` with the file and its fault.
+    static func watermarks(in path: String) async throws -> Watermarks {
+        try WatermarkCheck.requireDirectory(path)
+        let directory = URL(fileURLWithPath: FileNames.absolutePath(path), isDirectory: true)
         let thread = ThreadPool(
             name: "megaton-marks",
             count: 1,

@@ -16,12 +16,23 @@ package struct ConfigurationCheck {
     /// - Throws: `CLIError` 78 with the first fault.
     package func check(_ file: ConfigurationFile) throws(CLIError) {
         try catalog.check(file)
+        for values in try configured(by: file) {
+            if let fault = fault(of: values) { throw ConfigurationFile.invalid(fault) }
+        }
+    }
+
+    /// The values that a file has for each command.
+    ///
+    /// - Throws: `CLIError` if the options of a command are unknown.
+    package func configured(by file: ConfigurationFile) throws(CLIError) -> [ConfiguredOptions] {
+        var all: [ConfiguredOptions] = []
         for command in catalog.commands {
             let options = try catalog.options(of: command)
             var configured = try ConfiguredOptions(options, environment: [:], files: [file])
             configured.apply(typed: [], rules: catalog.rules)
-            if let fault = fault(of: configured) { throw ConfigurationFile.invalid(fault) }
+            all.append(configured)
         }
+        return all
     }
 
     /// The fault that the command finds in the values; nil if there is none.

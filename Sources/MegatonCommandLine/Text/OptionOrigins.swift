@@ -39,7 +39,8 @@ package enum OptionOrigins {
 
     package static func renamed(_ message: String) -> Renamed { renamed(message, current) }
 
-    static func renamed(_ message: String, _ origins: [String: String]) -> Renamed {
+    /// - Parameter origins: by the names of the options with the dashes.
+    package static func renamed(_ message: String, _ origins: [String: String]) -> Renamed {
         var result = Renamed()
         if origins.isEmpty {
             result.text = message

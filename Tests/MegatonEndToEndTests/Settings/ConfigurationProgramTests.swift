@@ -135,6 +135,59 @@ import Testing
         #expect(try await home.run(["config", "check", "/no/such.toml"]).code == 66)
     }
 
+    /// Fault: the check did not read the files, and the service failed at its start.
+    @Test func checkReadsTheFilesThatAFileNames() async throws {
+        let home = try Home()
+        let path = home.directory.path
+        for name in ["credentials", "key"] {
+            try home.directory.write(Data("short".utf8), to: name)
+            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: "\(path)/\(name)")
+        }
+        try home.directory.write(Data(#"{"web": [{"name": "small", "width": 64}]}"#.utf8), to: "presets")
+        try home.directory.write(Data("no image".utf8), to: "marks/logo.png")
+        let file = try home.directory.write(
+            Data(
+                """
+                credentials = "\(path)/credentials"
+                presets = "\(path)/presets"
+                [worker]
+                watermarks = "\(path)/marks"
+                [coordinator]
+                presets = "\(path)/missing"
+                webhook-key = "\(path)/key"
+                [submit]
+                preset = "wep"
+
+                """.utf8
+            ),
+            to: "faulty.toml"
+        )
+        let ending = try await home.run(["config", "check", file])
+        #expect(ending.code == 78 && ending.output.isEmpty, "\(ending.output)")
+        let lines = ending.errors.split(separator: "\n").map(String.init)
+        #expect(lines.count == 5, "each fault once: \(ending.errors)")
+        for words in [
+            "\(file):credentials \(path)/credentials: ", "\(file):worker.watermarks: ",
+            "\(file):coordinator.presets \(path)/missing cannot be read: ",
+            "\(file):coordinator.webhook-key \(path)/key has a key of 5 bytes",
+            "\(file):submit.preset \"wep\" is not in \(file):presets \(path)/presets; its presets are web. Did you",
+        ] { #expect(lines.contains { $0.hasPrefix("megaton: \(words)") }, "\(words): \(ending.errors)") }
+    }
+
+    @Test func checkAcceptsFilesThatCanBeUsed() async throws {
+        let home = try Home()
+        let path = home.directory.path
+        try home.directory.write(Data(String(repeating: "k", count: 32).utf8), to: "key")
+        try home.directory.write(TestImage.quarters(width: 8, height: 8), to: "marks/logo.png")
+        let toml = "[worker]\nwatermarks = \"\(path)/marks\"\n[coordinator]\nwebhook-key = \"\(path)/key\"\n"
+        let file = try home.directory.write(Data(toml.utf8), to: "valid.toml")
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: "\(path)/key")
+        let ending = try await home.run(["config", "check", file])
+        #expect(ending.code == 0 && ending.output == "\(file) is valid\n", "\(ending.errors)")
+        let remark = "\(file):coordinator.webhook-key: \(path)/key is readable by others; run chmod 600 on it."
+        #expect(ending.errors.contains(remark), "\(ending.errors)")
+    }
+
     @Test func aPasswordThatOthersCanReadIsRemarked() async throws {
         let home = try Home("redis = \"redis://:secret@127.0.0.1:1\"\n")
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: home.file)
