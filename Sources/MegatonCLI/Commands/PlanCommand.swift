@@ -12,6 +12,7 @@ struct PlanCommand: AsyncParsableCommand {
               megaton plan photos -o thumbs
               megaton plan photos -o thumbs --size 320 --size 1280x --format webp --all
               megaton plan urls.txt -o thumbs --refresh --json
+              megaton plan urls.txt -o tar:dataset
 
             It takes the arguments of megaton run, and compares the outputs with the files beneath --output and with \
             the ledger of the last run. Nothing is fetched, rendered, written or deleted, and no Redis is used; inputs \
@@ -44,9 +45,6 @@ struct PlanCommand: AsyncParsableCommand {
         workerOptions.take(access, limits)
         try options.take(batchOptions, redisOptions, workerOptions)
         try OptionRange.check("--limit", limit, 1...1_000_000)
-        if options.target?.isShards == true {
-            throw ValidationError("megaton plan is for files: leave tar: of --output out.")
-        }
     }
 
     func run() async throws {

@@ -152,6 +152,8 @@ struct RunOptions: ParsableArguments {
         let output = try checkedOutput()
         let retried = batch.retryFailed.map { RetryLedger(path: $0).directory }
         let ledger = RunPaths.ledger(batch, output: output)
+        var shards: ShardSurvey?
+        if target?.isShards == true, let output { shards = try await batch.shardSurvey(output) }
         try await Planner(
             batch,
             output: output,
@@ -161,7 +163,8 @@ struct RunOptions: ParsableArguments {
             fileExtensions: worker.fileExtensions,
             roots: outputRoots([output, retried].compactMap { $0 }),
             files: [ledger] + (worker.access.credentials.map { [$0] } ?? []),
-            remote: try batch.remoteInputs(worker.access)
+            remote: try batch.remoteInputs(worker.access),
+            shards: shards
         ).run()
     }
 }

@@ -26,6 +26,7 @@ struct EarlierLedger: Sendable {
             let rendering: Double
         }
 
+        let id: String?
         let source: String
         let status: JobOutcome.Status
         let outputs: [Output]

@@ -193,7 +193,7 @@ final class OrphanFinder: Sendable {
                     switch output {
                     case .file(let path, _): Self.mark(path, &state)
                     case .unknown: isKnown = false
-                    case .cached: break
+                    case .cached, .member: break
                     }
                 }
                 if !isKnown { state.withoutPaths += 1 }

@@ -135,6 +135,17 @@ extension BatchOptions {
         )
     }
 
+    /// The shards that a directory has now.
+    ///
+    /// - Parameter directory: absolute path.
+    /// - Throws: `CLIError` if a run could not continue them.
+    func shardSurvey(_ directory: String) async throws -> ShardSurvey {
+        let (limits, renditions) = (shardLimits, Checksum.sha256(Data(try renditionIdentity().utf8)))
+        let thread = ThreadPool(name: "megaton-shards", count: 1)
+        defer { thread.stop() }
+        return try await thread.run { try ShardSurvey(directory, limits: limits, renditions: renditions) }
+    }
+
     /// The renditions of the options as a text: another text stands for other renditions.
     private func renditionIdentity() throws -> String {
         let known = try presets.load()

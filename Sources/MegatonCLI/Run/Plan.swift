@@ -93,6 +93,8 @@ struct Plan: Codable, Sendable {
     var ledger: String?
     /// Nil without an earlier ledger.
     var estimate: Estimate?
+    /// Nil if the outputs are no shards.
+    var shards: Shards?
 
     mutating func count(_ category: Category, _ reason: Reason?) {
         switch category {
@@ -114,10 +116,10 @@ struct Plan: Codable, Sendable {
     ///   - output: the output directory; nil if there is none.
     ///   - areObjects: whether the outputs are objects of a store.
     func lines(_ output: String?, areObjects: Bool = false) -> [String] {
+        if let shards { return self.lines(shards, output) }
         let place = output.map { " beneath \(TextColumns.oneLine($0))" } ?? ""
         let least = presets > 0 ? "at least " : ""
         var lines = ["\(Counted.jobs(jobs)), \(least)\(Counted.of(outputs, "output"))\(place)"]
-        let sources = "\(sourcesToFetch) to be fetched, \(sourcesToRead) to be read"
         lines.append(row("new", new) + ", where no file is yet")
         lines.append(row("kept", kept))
         let reasons = [Reason.source, .options, .file, .force, .refresh].compactMap { reason in
@@ -130,13 +132,20 @@ struct Plan: Codable, Sendable {
                 areObjects ? "objects of the store are not looked at" : "their paths are known when they are made"
             lines.append(row("unknown", unknown) + ": \(reason)")
         }
-        lines.append(row("work", renders) + " to be rendered, from sources of which \(sources)")
+        lines.append(workLine)
         lines.append(orphanLine)
-        lines.append("  \("estimate".padded) " + (estimate?.text ?? noEstimate))
+        lines.append(estimateLine)
         return lines
     }
 
-    private func row(_ name: String, _ count: Int) -> String { "  \(name.padded) \(Counted.of(count, "output"))" }
+    var workLine: String {
+        row("work", renders) + " to be rendered, from sources of which \(sourcesToFetch) to be fetched, "
+            + "\(sourcesToRead) to be read"
+    }
+
+    var estimateLine: String { "  \("estimate".padded) " + (estimate?.text ?? noEstimate) }
+
+    func row(_ name: String, _ count: Int) -> String { "  \(name.padded) \(Counted.of(count, "output"))" }
 
     private var noEstimate: String {
         ledger == nil ? "no earlier ledger, no estimate" : "the earlier ledger has no finished job, no estimate"
@@ -171,5 +180,5 @@ extension Plan.Estimate {
 
 extension String {
     /// The text with spaces up to the width of the categories.
-    fileprivate var padded: String { padding(toLength: 9, withPad: " ", startingAt: 0) }
+    var padded: String { padding(toLength: 9, withPad: " ", startingAt: 0) }
 }

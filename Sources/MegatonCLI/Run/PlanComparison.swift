@@ -10,6 +10,8 @@ struct PlanComparison: Sendable {
     private let earlier: EarlierLedger?
     /// Nil without an output directory.
     private var root: OutputRoot?
+    /// Nil if the outputs are no shards.
+    private let shards: ShardSurvey?
     private var index = OutputIndex()
     private var figures = LedgerFigures()
     /// When the last line of the ledger was written.
@@ -23,9 +25,11 @@ struct PlanComparison: Sendable {
     /// - Parameters:
     ///   - earlier: nil if no earlier ledger is known.
     ///   - output: the output directory, absolute; nil if there is none.
-    init(_ earlier: EarlierLedger?, output: String?) {
+    ///   - shards: those of the directory, if the outputs are shards.
+    init(_ earlier: EarlierLedger?, output: String?, shards: ShardSurvey? = nil) {
         self.earlier = earlier
-        root = output.map(OutputRoot.init)
+        self.shards = shards
+        root = shards == nil ? output.map(OutputRoot.init) : nil
     }
 
     /// Reads the earlier ledger.
@@ -37,6 +41,7 @@ struct PlanComparison: Sendable {
         if earlier.exists { plan.ledger = earlier.ledger }
         try earlier.read { line, _, isSaved in
             if !isSaved { figures.add(line) }
+            if let shards, line.status == .done, let id = line.id { shards.known.note(line.source, of: id) }
             for output in line.outputs {
                 if let path = output.path, let name = root?.name(of: path) { index.add(name, output, of: line) }
             }
@@ -57,7 +62,9 @@ struct PlanComparison: Sendable {
         plan.jobs += 1
         if job.preset != nil { plan.presets += 1 }
         let outputs: [PlannedOutput]
-        do throws(JobError) { outputs = try PlannedOutput.all(of: job) } catch {
+        do throws(JobError) {
+            outputs = shards == nil ? try PlannedOutput.all(of: job) : PlannedOutput.members(of: job)
+        } catch {
             throw CLIError.usage("\(job.output ?? ""): \(error.message).")
         }
         let file = PlannedOutput.file(ofSource: job.source)
@@ -74,7 +81,7 @@ struct PlanComparison: Sendable {
             if exists { plan.existing += 1 }
             let (category, reason) = state(of: output, job, exists ? info : nil, hasSource ? source : nil)
             plan.count(category, reason)
-            if category == .new || category == .replaced, case .file(_, let rendition) = output {
+            if category == .new || category == .replaced, let rendition = output.rendition {
                 isMade = true
                 addCost(of: rendition)
             }
@@ -99,6 +106,7 @@ struct PlanComparison: Sendable {
         _ source: stat?
     ) -> (Plan.Category, Plan.Reason?) {
         guard case .file(let path, let rendition) = output else {
+            if case .member = output { return (.new, nil) }
             if case .unknown = output { lacksPaths = true }
             return (.unknown, nil)
         }
@@ -179,6 +187,10 @@ struct PlanComparison: Sendable {
             if known.render || isIdle { estimate.renderSeconds = (cost.render * 1000).rounded() / 1000 }
             if known.fetch || isIdle { estimate.fetchSeconds = (cost.fetch * 1000).rounded() / 1000 }
             plan.estimate = estimate
+        }
+        if let shards {
+            let bytes = known.output || plan.renders == 0 ? cost.output : nil
+            plan.shards = Plan.Shards(shards, jobs: plan.jobs, outputs: plan.outputs, bytes: bytes)
         }
         guard let earlier, let root, plan.ledger != nil || index.count > 0, !index.isOverfull,
             !index.variants.isOverfull, isComplete, !lacksPaths

@@ -11,11 +11,33 @@ enum PlannedOutput {
     case unknown(String)
     /// The output stays in the cache.
     case cached(String)
+    /// A member of a shard.
+    case member(name: String, Rendition)
 
     /// The path, or the text that stands for it.
     var text: String {
         switch self {
-        case .file(let text, _), .unknown(let text), .cached(let text): text
+        case .file(let text, _), .unknown(let text), .cached(let text), .member(let text, _): text
+        }
+    }
+
+    /// The rendition of an output that is known.
+    var rendition: Rendition? {
+        switch self {
+        case .file(_, let rendition), .member(_, let rendition): rendition
+        case .unknown, .cached: nil
+        }
+    }
+
+    /// All outputs of a job that become members of a shard; one for all those of the coordinator's preset.
+    static func members(of job: Job) -> [PlannedOutput] {
+        guard job.kind == .process else { return [] }
+        if let preset = job.preset { return [.unknown("a shard, by the preset \(preset)")] }
+        let renditions = job.renditions ?? Job.defaultRenditions
+        let key = ShardSample.key(of: job.id ?? "")
+        return renditions.map { rendition in
+            let name = ShardSample.name(rendition.name, rendition.format, of: key, isOnly: renditions.count == 1)
+            return .member(name: name, rendition)
         }
     }
 

@@ -32,6 +32,7 @@ struct Planner: Sendable {
     private let files: [String]
     private let remote: RemoteInputs?
     private let form: Form
+    private let shards: ShardSurvey?
     private let canAllowTypes: Bool
 
     private static let readAtOnce = 500
@@ -49,6 +50,7 @@ struct Planner: Sendable {
     ///   - roots: directories that outputs may go to; nil leaves that to the workers.
     ///   - files: files beside the inputs that no output may replace.
     ///   - remote: nil if no input is read over the network.
+    ///   - shards: those of the output directory, if the outputs are shards.
     init(
         _ options: BatchOptions,
         output: String?,
@@ -58,7 +60,8 @@ struct Planner: Sendable {
         fileExtensions: Set<String>? = nil,
         roots: [String]? = nil,
         files: [String] = [],
-        remote: RemoteInputs? = nil
+        remote: RemoteInputs? = nil,
+        shards: ShardSurvey? = nil
     ) {
         self.options = options
         selection = options.selection(
@@ -73,6 +76,7 @@ struct Planner: Sendable {
         self.roots = roots
         self.files = files
         self.remote = remote
+        self.shards = shards
     }
 
     /// - Throws: `CLIError` if an input or the ledger cannot be read; `ExitCode` 2 if a line is not a job, a name is
@@ -83,11 +87,12 @@ struct Planner: Sendable {
             selection,
             roots: roots,
             files: files,
-            objects: objects
+            objects: objects,
+            samples: shards?.known
         )
         let ledgers = ThreadPool(name: "megaton-plan", count: 1)
         defer { ledgers.stop() }
-        let state = Mutex(State(comparison: PlanComparison(earlier, output: selection.output)))
+        let state = Mutex(State(comparison: PlanComparison(earlier, output: selection.output, shards: shards)))
         try await ledgers.run { try state.withLock { try $0.comparison.prepare() } }
         let reader = try ReadingThread(selection, builder, remote)
         var isWhole = false

@@ -57,10 +57,14 @@ struct ShardSample: Sendable {
     /// Names of the renditions' members.
     static func names(of outcome: JobOutcome) -> [String] {
         let key = key(of: outcome.id ?? "")
-        return outcome.outputs.map { output in
-            let name = outcome.outputs.count == 1 ? "" : ".\(OutputTemplate.plain(output.name))"
-            return "\(key)\(name).\(output.format.fileExtension)"
-        }
+        return outcome.outputs.map { name($0.name, $0.format, of: key, isOnly: outcome.outputs.count == 1) }
+    }
+
+    /// Name of the member with a rendition.
+    ///
+    /// - Parameter isOnly: whether the job has no other rendition.
+    static func name(_ rendition: String, _ format: Rendition.Format, of key: String, isOnly: Bool) -> String {
+        "\(key)\(isOnly ? "" : ".\(OutputTemplate.plain(rendition))").\(format.fileExtension)"
     }
 
     /// Name of the member with the outcome.

@@ -71,31 +71,37 @@ struct TarShards {
 
     /// Locks the manifest, and compares it or writes it.
     private static func check(_ file: ShardFile, _ renditions: String) throws {
-        let directory = (file.path as NSString).deletingLastPathComponent
         // Some network file systems have no locks, and there a second run is not kept out.
         if flock(file.descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK {
+            let directory = (file.path as NSString).deletingLastPathComponent
             throw CLIError.output(
                 "another process writes the shards in \(directory). Wait until it ends, or name another directory."
             )
         }
-        let ours = Manifest(renditions: renditions)
+        guard try isNew(file, renditions) else { return }
+        try file.write(try JSONEncoder().encode(Manifest(renditions: renditions)), at: 0)
+        try file.sync()
+    }
+
+    /// Whether a manifest has not been written yet.
+    ///
+    /// - Throws: `CLIError` if it has, for other renditions.
+    static func isNew(_ file: ShardFile, _ renditions: String) throws -> Bool {
         let text = try file.read(min(try file.size(), 64 * 1024), at: 0)
-        if text.isEmpty {
-            try file.write(try JSONEncoder().encode(ours), at: 0)
-            try file.sync()
-            return
-        }
+        if text.isEmpty { return true }
         guard let theirs = try? JSONDecoder().decode(Manifest.self, from: text) else {
             throw CLIError.usage(
                 "\(file.path) is not the manifest of a directory of shards. Name another directory with --output tar:DIR."
             )
         }
-        guard theirs == ours else {
+        guard theirs == Manifest(renditions: renditions) else {
+            let directory = (file.path as NSString).deletingLastPathComponent
             throw CLIError.usage(
                 "\(directory) has shards of other renditions. Give the same options of renditions to continue them, or "
                     + "name another directory with --output tar:DIR."
             )
         }
+        return false
     }
 
     private mutating func open(_ shards: [(number: Int, isPartial: Bool)], _ names: Set<String>) throws {
@@ -107,24 +113,32 @@ struct TarShards {
                 self.writer = writer
                 try add(writer.samples, of: number)
             } else {
-                try add(try finished(number, hasIndex: names.contains(ShardNames.index(number))), of: number)
+                let (samples, isIndexed) = try Self.samples(of: number, in: path, names)
+                if !isIndexed { try ShardWriter.write(samples, number: number, in: path) }
+                try add(samples, of: number)
             }
         }
         // The lines of recovered samples must not be written before the samples are durable.
         try writer?.commit()
     }
 
-    /// The samples of a whole shard. A missing index is written.
-    private func finished(_ number: Int, hasIndex: Bool) throws -> [ShardIndex.Sample] {
+    /// The samples of a whole shard, and whether its index has them.
+    ///
+    /// - Parameter names: of the files in the directory.
+    static func samples(
+        of number: Int,
+        in path: String,
+        _ names: Set<String>
+    ) throws -> (samples: [ShardIndex.Sample], isIndexed: Bool) {
         let archive = try ShardFile("\(path)/\(ShardNames.archive(number))", flags: O_RDONLY)
         defer { archive.close() }
-        if hasIndex {
+        if names.contains(ShardNames.index(number)) {
             let file = try ShardFile("\(path)/\(ShardNames.index(number))", flags: O_RDONLY)
             defer { file.close() }
-            let text = try file.read(min(try file.size(), Self.largestIndex), at: 0)
+            let text = try file.read(min(try file.size(), largestIndex), at: 0)
             // An index that is not of this archive, which was moved or replaced, is written anew.
             let index = try? JSONDecoder().decode(ShardIndex.self, from: text)
-            if let index, index.fits(number, size: try archive.size()) { return index.samples }
+            if let index, index.fits(number, size: try archive.size()) { return (index.samples, true) }
         }
         let scan = try ShardScan(archive)
         if scan.isTorn {
@@ -133,13 +147,12 @@ struct TarShards {
                     + "\(scan.end). Move it to another directory; the same command again makes its samples anew."
             )
         }
-        try ShardWriter.write(scan.samples, number: number, in: path)
-        return scan.samples
+        return (scan.samples, false)
     }
 
     private mutating func add(_ samples: [ShardIndex.Sample], of number: Int) throws {
         for sample in samples {
-            try checkRoom()
+            try Self.checkRoom(in: known, path)
             _ = known.insert(sample.key)
             if let listed, let line = sample.members.last, !listed.contains(ShortDigest(hex: line.sha256)) {
                 lines.append(Line(number: number, member: line))
@@ -147,7 +160,8 @@ struct TarShards {
         }
     }
 
-    private func checkRoom() throws {
+    /// - Throws: `CLIError` if a directory has its maximum of samples.
+    static func checkRoom(in known: KnownSamples, _ path: String) throws(CLIError) {
         guard known.count < KnownSamples.limit else {
             throw CLIError.output(
                 "\(path) has \(KnownSamples.limit) samples, the maximum of one directory. Name another one with --output "
@@ -163,7 +177,7 @@ struct TarShards {
     /// - Returns: false if a shard has a sample of this name.
     mutating func append(_ sample: ShardSample) throws -> Bool {
         if known.contains(sample.key) { return false }
-        try checkRoom()
+        try Self.checkRoom(in: known, path)
         if let writer, writer.samples.count >= limits.count || writer.size + sample.size > limits.size,
             !writer.samples.isEmpty
         {

@@ -135,7 +135,7 @@ import Testing
     }
 
     @Test(arguments: [
-        (["in", "-o", "tar:x"], "megaton plan is for files"), (["in"], "--output is missing"),
+        (["in"], "--output is missing"), (["in", "-o", "tar:x", "--force"], "--force does not go with"),
         (["in", "-o", "x", "--limit", "0"], "--limit must be 1 to 1000000"),
         (["in", "-o", "x", "--alll"], "megaton plan has no option --alll. Did you mean --all?"),
         (["missing", "-o", "x"], "missing: no such file or directory"),

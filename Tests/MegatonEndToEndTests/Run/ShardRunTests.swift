@@ -69,6 +69,51 @@ import Testing
         #expect(report.contains(#""done":8"#), "the report is that of the whole ledger")
     }
 
+    @Test func aPlanCountsTheShardsAndTheirJobs() async throws {
+        let home = try RunTests.Home()
+        try Self.images(7, home)
+        let options = [
+            "in", "-o", "tar:\(home.output)", "--size", "8", "--size", "16", "--shard-count", "3", "--json",
+        ]
+        func plan() async throws -> [String: Any] {
+            let ending = await (try home.megaton(["plan"] + options)).ending()
+            #expect(ending.code == 0, "\(ending.errors)")
+            return try home.summary(ending)
+        }
+        let first = try await plan()
+        #expect(!FileManager.default.fileExists(atPath: home.output), "a plan writes nothing")
+        #expect(first["jobs"] as? Int == 7 && first["new"] as? Int == 14, "\(first)")
+        let least = try #require(first["shards"] as? [String: Any])
+        #expect(least["to_write"] as? Int == 3 && least["has_sizes"] as? Bool == false, "\(least)")
+        #expect(least["done"] as? Int == 0 && least["continues"] as? Bool == false, "\(least)")
+
+        let run = await (try home.megaton(["run", "-j", "1"] + options)).ending()
+        #expect(run.code == 0, "\(run.errors)")
+        for name in ["new.png", "newer.png"] {
+            try home.directory.write(TestImage.quarters(width: 60, height: 40, seed: 99), to: "in/\(name)")
+        }
+        // A plan reads an archive without an index, and writes none.
+        try FileManager.default.removeItem(atPath: "\(home.output)/shard-000000.json")
+        let before = home.directory.files
+        let second = try await plan()
+        #expect(home.directory.files == before)
+        #expect(second["jobs"] as? Int == 2, "\(second)")
+        #expect(second["new"] as? Int == 4 && second["renders"] as? Int == 4, "\(second)")
+        let shards = try #require(second["shards"] as? [String: Any])
+        #expect(shards["done"] as? Int == 7 && shards["to_write"] as? Int == 1, "\(shards)")
+        let estimate = try #require(second["estimate"] as? [String: Any])
+        let bytes = try home.ledger().flatMap(\.outputs).reduce(0) { $0 + $1.bytes }
+        let planned = try #require(estimate["output_bytes"] as? Int)
+        #expect(abs(planned - bytes * 2 / 7) <= 1, "two jobs of the mean size: \(estimate)")
+
+        let text = await (try home.megaton(["plan"] + options.dropLast() + ["--all"])).ending()
+        #expect(text.output.contains("  kept      7 jobs already in the shards\n"), "\(text.output)")
+        #expect(text.output.contains("  shards    1 to be written\n"), "\(text.output)")
+        #expect(text.output.contains("new       \(home.directory.path)/in/new.png -> new-"), "\(text.output)")
+        let other = await (try home.megaton(["plan"] + options + ["--size", "20"])).ending()
+        #expect(other.code == 64 && other.errors.contains("has shards of other renditions"), "\(other.errors)")
+    }
+
     /// A killed client leaves samples with and without a line, and perhaps a torn one.
     @Test func aKilledRunIsContinued() async throws {
         let home = try RunTests.Home()
