@@ -33,6 +33,19 @@ import Testing
         #expect(build.hasSuffix("&& strip .build/release/megaton"), "\(build)")
     }
 
+    /// Fault: documents of the package had links to articles that it lacked. The script fails for such a link.
+    @Test func theDocumentsOfThePackageHaveTheFilesThatTheyName() async throws {
+        let directory = try TestDirectory()
+        let script = Repository.root + "/scripts/package-documents"
+        let ending = await (try ProgramUnderTest(program: script, arguments: [directory.path])).ending()
+        #expect(ending.code == 0, "\(ending.errors)")
+        let readme = try String(contentsOfFile: directory.path + "/README.md", encoding: .utf8)
+        #expect(readme.contains("articles/Caching.md") && !readme.contains("Documentation.docc"), "\(readme)")
+        for name in ["articles/Caching.md", "deploy/README.md", "examples/python/submit.py", "changelog.gz"] {
+            #expect(FileManager.default.fileExists(atPath: "\(directory.path)/\(name)"), "\(name)")
+        }
+    }
+
     @Test func theVersionIsTheNewestInTheChangelog() throws {
         let heading = try Repository.text("CHANGELOG.md").split(separator: "\n").first { $0.hasPrefix("## ") }
         #expect(heading?.split(separator: " ").dropFirst().first.map(String.init) == Megaton.version)
