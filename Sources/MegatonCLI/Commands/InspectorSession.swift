@@ -32,6 +32,13 @@ enum InspectorSession {
         toleratesAbsence: Bool = false,
         _ body: (ShardedQueue, [RedisClient]) async throws -> Void
     ) async throws {
+        if needsCache && !options.namesRedis {
+            throw CLIError.usage(
+                "no Redis is named: give --redis URL, or set MEGATON_REDIS or redis in a configuration file. The private "
+                    + "Redis of a megaton run without --redis ends with it, so that its cache cannot be opened: start "
+                    + "a Redis, and give its URL to the run and to this command."
+            )
+        }
         let logger = LogOptions.logger("megaton", level: .error)
         let group = MultiThreadedEventLoopGroup.singleton
         let caches = try options.caches().map { server in

@@ -28,6 +28,14 @@ enum SourceChecks {
     /// - Throws: `ValidationError` for the first text that is no URL with a host.
     static func check(urls: [String]) throws {
         for url in urls where URL(string: url)?.scheme == nil || URL(string: url)?.host() == nil {
+            if url.lowercased().hasPrefix("file:") || FileManager.default.fileExists(atPath: url) {
+                throw ValidationError(
+                    "\(url) is a file, and this command finds sources with a host only: the cache keys of a file also "
+                        + "have its size and the time of its last change, as a worker has read them. A file that has "
+                        + "changed is rendered again; --force of megaton run or submit renders one that has not. "
+                        + "megaton cache top lists the largest entries of all sources."
+                )
+            }
             throw ValidationError("\(url) is not a URL like https://example.org/a.jpg.")
         }
     }

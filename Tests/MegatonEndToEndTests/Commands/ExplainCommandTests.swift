@@ -75,6 +75,21 @@ import Testing
         }
     }
 
+    /// Fault: a file was called no URL, and the message about a missing Redis did not say that a run's cache is private.
+    @Test(arguments: [["explain"], ["cache", "show"], ["cache", "forget-failures"]])
+    func whatCannotBeOpenedHasAReason(_ command: [String]) async throws {
+        let directory = try TestDirectory()
+        let path = try directory.write(TestImage.quarters(width: 8, height: 8), to: "a.png")
+        for source in [path, "file://\(path)"] {
+            let redis = ["--redis", "redis://127.0.0.1:1"]
+            let ending = await (try ProgramUnderTest.megaton(command + [source] + redis)).ending()
+            #expect(ending.code == 64 && ending.errors.contains("\(source) is a file"), "\(ending.errors)")
+            #expect(ending.errors.contains("--force of megaton run"), "\(ending.errors)")
+        }
+        let none = await (try ProgramUnderTest.megaton(command + ["https://example.org/a.png"])).ending()
+        #expect(none.code == 64 && none.errors.contains("The private Redis of a megaton run"), "\(none.errors)")
+    }
+
     @Test func theHolderOfAFlightIsNamed() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             let worker = try await cluster.start(workers: [[]])[0]
