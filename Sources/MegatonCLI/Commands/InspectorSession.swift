@@ -34,9 +34,9 @@ enum InspectorSession {
     ) async throws {
         if needsCache && !options.namesRedis {
             throw CLIError.usage(
-                "no Redis is named: give --redis URL, or set MEGATON_REDIS or redis in a configuration file. The private "
-                    + "Redis of a megaton run without --redis ends with it, so that its cache cannot be opened: start "
-                    + "a Redis, and give its URL to the run and to this command."
+                "no Redis is named: give --redis URL, or set MEGATON_REDIS or redis in a configuration file. The "
+                    + "private Redis of a megaton run without --redis ends with it, so that its cache cannot be "
+                    + "opened: start a Redis, and give its URL to the run and to this command."
             )
         }
         let logger = LogOptions.logger("megaton", level: .error)

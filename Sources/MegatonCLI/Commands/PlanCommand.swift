@@ -15,12 +15,13 @@ struct PlanCommand: AsyncParsableCommand {
               megaton plan urls.txt -o tar:dataset
 
             It takes the arguments of megaton run, and compares the outputs with the files beneath --output and with \
-            the ledger of the last run. Nothing is fetched, rendered, written or deleted, and no Redis is used; inputs \
+            the ledger of the last run; with --output tar:DIR, the jobs with those that the shards have. Objects of \
+            s3: are not looked at. Nothing is fetched, rendered, written or deleted, and no Redis is used; inputs \
             that are buckets or sitemaps are listed. The estimate has the mean sizes and times of the last ledger: \
             outputs and originals that a cache has cost less.
 
-            Exit codes: 0, 2 if inputs are no jobs, 64 wrong usage, 69 an input is not reachable, 74 standard output \
-            cannot be written.
+            Exit codes: 0, 2 if inputs are no jobs, 64 wrong usage, 69 an input is not reachable, 74 shards cannot be \
+            read or standard output cannot be written.
             """
     )
 

@@ -14,13 +14,17 @@ struct RunOptions: ParsableArguments {
 
     @Option(
         name: [.long, .customShort("o")],
-        help: ArgumentHelp("Output directory, tar:DIR for shards, or s3://bucket/prefix/.", valueName: "dir")
+        help: ArgumentHelp(
+            "Output directory, tar:DIR for shards, or s3://bucket/prefix/. Only --retry-failed without inputs needs "
+                + "none.",
+            valueName: "dir"
+        )
     )
     var output: String?
 
     @Option(
         name: [.long, .customShort("j", allowingJoined: true)],
-        help: "Number of worker processes; the number of processors by default."
+        help: "Number of worker processes. By default the number of processors, and none with --redis."
     )
     var workers: Int?
 

@@ -39,7 +39,7 @@ struct SubmitCommand: AsyncParsableCommand {
     )
     var output: String?
 
-    @Option(name: .long, help: "Name of the batch.")
+    @Option(name: .long, help: "Name of the batch; by default a new one.")
     var batch: String?
 
     @Option(name: .long, help: ArgumentHelp("Time before which no job begins.", valueName: "seconds"))

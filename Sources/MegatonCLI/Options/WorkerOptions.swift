@@ -51,8 +51,9 @@ struct WorkerOptions: ParsableArguments {
         name: .long,
         help: ArgumentHelp(
             "Memory for images that are rendered at the same time, estimated from their headers; shared by all "
-                + "workers of a run. By default half of the memory of the machine or control group. Downloads above 4 "
-                + "MiB are in temporary files (TMPDIR); a worker uses at most 256 MiB more than this.",
+                + "workers of a run. By default half of the memory of the machine or control group, and at least 512 "
+                + "MiB for each worker. Downloads above 4 MiB are in temporary files (TMPDIR); a worker uses at most "
+                + "256 MiB more than this.",
             valueName: "mib"
         )
     )

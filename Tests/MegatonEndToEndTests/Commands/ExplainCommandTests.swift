@@ -75,9 +75,10 @@ import Testing
         }
     }
 
-    /// Fault: a file was called no URL, and the message about a missing Redis did not say that a run's cache is private.
+    /// Fault: a file was called no URL, and the message about a missing Redis did not say that the cache of a run is
+    /// private.
     @Test(arguments: [["explain"], ["cache", "show"], ["cache", "forget-failures"]])
-    func whatCannotBeOpenedHasAReason(_ command: [String]) async throws {
+    func filesAndPrivateCachesAreRefusedWithAReason(_ command: [String]) async throws {
         let directory = try TestDirectory()
         let path = try directory.write(TestImage.quarters(width: 8, height: 8), to: "a.png")
         for source in [path, "file://\(path)"] {
