@@ -196,8 +196,8 @@ struct JobBuilder: Sendable {
         if !isMade, let id = job.id, samples.hasOtherSource(than: job.source, for: id) {
             // The job fails, so that the ledger has a line for it.
             job.refused =
-                "the shards have the id \(FieldProblem.quoted(id)) already, from another source. Give the job another "
-                + "id, or name another directory with --output tar:DIR"
+                "\(Self.idOfShards) \(FieldProblem.quoted(id)) already, from another source. Give the job another id, or "
+                + "name another directory with --output tar:DIR"
             return true
         }
         return samples.admits(job.id ?? "", isMade: isMade)
@@ -273,6 +273,9 @@ struct JobBuilder: Sendable {
         job.refused = "\(location.map(\.description) ?? FieldProblem.quoted(job.source)): \(userInSource)"
         return true
     }
+
+    /// The beginning of the reason for an id that shards have from another source.
+    static let idOfShards = "the shards have the id"
 
     /// The end of the reason for a source with a user or a password.
     static let userInSource =

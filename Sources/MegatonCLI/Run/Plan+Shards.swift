@@ -14,8 +14,10 @@ extension Plan {
         /// Whether the first of them is a partial one that an earlier run has left.
         var continues: Bool
 
-        /// Bytes of an archive for a rendition beside its content, and for the line of a job, about.
-        private static let (memberSize, lineSize) = (1024, 1536)
+        /// Bytes of an archive for a rendition beside its content, about.
+        private static let memberSize = 1024
+        /// Bytes of an archive for the line of a job, about.
+        private static let lineSize = 1536
 
         /// Estimates the shards of new samples.
         ///

@@ -137,7 +137,10 @@ struct Planner: Sendable {
         guard let job = built.job, job.refused == nil else {
             state.comparison.addInvalid()
             // Others were reported with the location of their line.
-            if let reason = built.job?.refused, reason.hasPrefix("\""), reason.hasSuffix(JobBuilder.userInSource) {
+            if let reason = built.job?.refused,
+                reason.hasPrefix("\"") && reason.hasSuffix(JobBuilder.userInSource)
+                    || reason.hasPrefix(JobBuilder.idOfShards)
+            {
                 Terminal.error("megaton: the job is refused: \(TextColumns.oneLine(reason)).")
             }
             return true
