@@ -196,8 +196,8 @@ struct JobBuilder: Sendable {
         if !isMade, let id = job.id, samples.hasOtherSource(than: job.source, for: id) {
             // The job fails, so that the ledger has a line for it.
             job.refused =
-                "\(Self.idOfShards) \(FieldProblem.quoted(id)) already, from another source. Give the job another id, or "
-                + "name another directory with --output tar:DIR"
+                "\(Self.idOfShards) \(FieldProblem.quoted(id)) already, from another source. Give the job another "
+                + "id, or name another directory with --output tar:DIR"
             return true
         }
         return samples.admits(job.id ?? "", isMade: isMade)
