@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCluster
 import MegatonCommandLine
 import MegatonPipeline
 

@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCluster
 import MegatonTestSupport
 import Testing
 
@@ -42,8 +43,8 @@ import Testing
         info.st_mode = S_IFREG | 0o440
         for (owner, isExposed) in [(0, false), (geteuid(), false), (geteuid() + 1, true)] {
             info.st_uid = owner
-            #expect(SecretFile.isExposed(info, isCredential: true) == isExposed, "\(owner)")
-            #expect(SecretFile.isExposed(info, isCredential: false), "\(owner)")
+            #expect(SecretFile.permissions(info, isCredential: true) == (isExposed ? 0o440 : 0o400), "\(owner)")
+            #expect(SecretFile.permissions(info, isCredential: false) == 0o440, "\(owner)")
         }
     }
 }
