@@ -32,15 +32,7 @@ struct JobTime: Decodable {
         return "\(Int(seconds)) (\(Date(timeIntervalSince1970: seconds).formatted(.iso8601)))"
     }
 
-    private static func seconds(_ text: String) -> Double? {
-        let whole = Date.ISO8601FormatStyle()
-        // The parser takes 30 February for 2 March. The local time, as if it were that of UTC, must come back.
-        let local = text.prefix(19)
-        guard let day = try? whole.parse(local + "Z"), whole.format(day).prefix(19) == local else { return nil }
-        let date =
-            (try? whole.parse(text)) ?? (try? Date.ISO8601FormatStyle(includingFractionalSeconds: true).parse(text))
-        return date?.timeIntervalSince1970
-    }
+    private static func seconds(_ text: String) -> Double? { RFC3339.date(text)?.timeIntervalSince1970 }
 }
 
 /// Entry of a job with an idempotency key in Redis.

@@ -25,6 +25,7 @@ import Testing
         (#""notBefore":true"#, "notBefore"), (#""notBefore":"2027-01-31T08:00:00""#, "no zone"),
         (#""notBefore":"2027-02-30T08:00:00Z""#, "2027-02-30"), (#""notBefore":"2027-01-31T24:00:00Z""#, "T24:00"),
         (#""notBefore":"2027-13-01T08:00:00+01:00""#, "2027-13-01"),
+        (#""notBefore":"2027-01-31T08:00:00Z or so""#, "Z or so"), (#""notBefore":"2027-01-31T08:00:00.Z""#, "00.Z"),
         (#""notBefore":4102444800"#, "2100-01-01T00:00:00Z"),
         (#""notBefore":99999999999"#, "366 days"), (#""key":"""#, "1 to 128 bytes"), (#""key":7"#, "key"),
         (#""keyTTL":60"#, "keyTTL goes with a key only"), (#""key":"k","keyTTL":0"#, "1 to 604800"),
