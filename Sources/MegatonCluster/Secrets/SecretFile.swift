@@ -23,7 +23,11 @@ package struct SecretFile: Sendable {
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         var info = stat()
         guard fstat(descriptor, &info) == 0 else { throw Problem(text: "cannot be read: \(Self.reason(errno))") }
-        permissions = Self.permissions(info, isCredential: Self.isBeneath(credentials, path))
+        permissions = Self.permissions(
+            info.st_mode,
+            owner: info.st_uid,
+            isCredential: Self.isBeneath(credentials, path)
+        )
         do {
             content = try file.read(upToCount: Self.maximumSize + 1) ?? Data()
         } catch {
@@ -41,9 +45,9 @@ package struct SecretFile: Sendable {
     /// - Parameter isCredential: whether the file is one of systemd's credentials (`LoadCredential=`). Such a file is
     ///   root's and has the mode 0440: an access control list lets the user of the service read it, and shows as a
     ///   permission of the group. The directory is closed to all others.
-    package static func permissions(_ info: stat, isCredential: Bool) -> mode_t {
-        let isTrusted = isCredential && (info.st_uid == 0 || info.st_uid == geteuid())
-        return info.st_mode & 0o777 & ~(isTrusted ? S_IRGRP : 0)
+    package static func permissions(_ mode: mode_t, owner: uid_t, isCredential: Bool) -> mode_t {
+        let isTrusted = isCredential && (owner == 0 || owner == geteuid())
+        return mode & 0o777 & ~(isTrusted ? S_IRGRP : 0)
     }
 
     private static func reason(_ code: Int32) -> String { String(cString: strerror(code)) }

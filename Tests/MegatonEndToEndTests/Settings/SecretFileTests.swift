@@ -39,12 +39,13 @@ import Testing
     }
 
     @Test func aCredentialIsThatOfRootOrOfTheUser() {
-        var info = stat()
-        info.st_mode = S_IFREG | 0o440
+        let mode: mode_t = S_IFREG | 0o440
         for (owner, isExposed) in [(0, false), (geteuid(), false), (geteuid() + 1, true)] {
-            info.st_uid = owner
-            #expect(SecretFile.permissions(info, isCredential: true) == (isExposed ? 0o440 : 0o400), "\(owner)")
-            #expect(SecretFile.permissions(info, isCredential: false) == 0o440, "\(owner)")
+            #expect(
+                SecretFile.permissions(mode, owner: owner, isCredential: true) == (isExposed ? 0o440 : 0o400),
+                "\(owner)"
+            )
+            #expect(SecretFile.permissions(mode, owner: owner, isCredential: false) == 0o440, "\(owner)")
         }
     }
 }
