@@ -9,8 +9,9 @@ unused_secondaries = false
 -- The Swift side prepends a prelude to the scripts of these folders.
 files["Sources/MegatonCluster/Queue/Scripts"] = {
     read_globals = {
-        "now", "unpackMeta", "packMeta", "callForAll", "batchKeys", "deathCounts", "submittedId", "refusedOutcome",
-        "asDuplicate", "addDeadLetter", "deleteDeadLetters", "trimDeadLetters", "isConsistent", "closeIfComplete",
+        "now", "unpackMeta", "packMeta", "readyMark", "readySince", "callForAll", "batchKeys", "deathCounts",
+        "submittedId", "refusedOutcome", "asDuplicate", "addDeadLetter", "deleteDeadLetters", "trimDeadLetters",
+        "isConsistent", "closeIfComplete",
         "finishOrFlagDamaged", "addToGauge", "onceKey", "readOnce", "endOnce", "onceOutcome", "storedOutcomes",
         "noteStored", "hostName", "openFrontier", "holdingEntry", "nextTurn", "countHeldBytes", "hold", "tick",
         "sourceCount", "refusedOutcomes", "countPlaces", "placesOfShard", "addReply",

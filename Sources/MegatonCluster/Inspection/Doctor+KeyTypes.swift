@@ -9,8 +9,9 @@ extension Doctor {
     func keyTypes() async -> [Finding] {
         let subject = "key types"
         do throws(RedisError) {
-            let findings = try await KeyTypes(JobQueue(control, keys: keys)).damaged().map { damage in
-                Finding(level: .error, subject: subject, message: message(about: damage))
+            let damaged = try await KeyTypes(JobQueue(control, keys: keys)).damaged()
+            let findings: [Finding] = damaged.map { damage in
+                Finding(level: .error, subject: subject, message: self.message(about: damage))
             }
             if findings.isEmpty {
                 let examined = "the keys that all jobs share, and those of the newest batches, have theirs"
@@ -18,8 +19,8 @@ extension Doctor {
             }
             let others = findings.count - Self.namedKeys
             if others <= 0 { return findings }
-            let message = "\(others) more keys are of a wrong type; repair those above, and run the doctor again"
-            return findings.prefix(Self.namedKeys) + [Finding(level: .error, subject: subject, message: message)]
+            let rest = "\(others) more keys are of a wrong type; repair those above, and run the doctor again"
+            return findings.prefix(Self.namedKeys) + [Finding(level: .error, subject: subject, message: rest)]
         } catch {
             return [Finding(level: .error, subject: subject, message: "\(error)")]
         }

@@ -3,8 +3,6 @@ internal import MegatonRedis
 extension Doctor {
     /// Maximum number of hosts named in a finding.
     private static let shownHosts = 10
-    /// Index of `open` in a host's state; see `hostPrelude.lua`.
-    private static let openField = 5
 
     /// Findings about the state of the queue.
     func state() async -> [Finding] {
@@ -198,28 +196,11 @@ extension Doctor {
 
     /// Hosts with an open circuit breaker.
     private func openCircuits() async throws(RedisError) -> Finding {
-        let time = (try await control.send(["TIME"]).array ?? []).compactMap(\.int)
-        guard time.count == 2 else { throw JobQueue.unexpected("TIME") }
-        let now = Double(time[0] * 1000 + time[1] / 1000)
-        var probes: [String: Double] = [:]
-        var cursor = "0"
-        repeat {
-            let reply = try await control.send(["HSCAN", .string(keys.rate), .string(cursor), "COUNT", "500"])
-            guard let parts = reply.array, parts.count == 2, let next = parts[0].string else {
-                throw JobQueue.unexpected("HSCAN")
-            }
-            cursor = next
-            for (host, state) in parts[1].dictionary {
-                let numbers = state.split(separator: " ").map { Double($0) ?? 0 }
-                if numbers.count > Self.openField, numbers[Self.openField] > now {
-                    probes[host] = (numbers[Self.openField] - now) / 1000
-                }
-            }
-        } while cursor != "0"
-        if probes.isEmpty { return Finding(level: .ok, subject: "hosts", message: "no circuit breaker is open") }
-        let named = probes.sorted { $0.key < $1.key }.prefix(Self.shownHosts)
-            .map { "\($0.key) (next probe in \(Int($0.value.rounded(.up))) s)" }
-        let more = probes.count > named.count ? " and \(probes.count - named.count) more" : ""
+        let open = try await Inspector.hosts(JobQueue(control, keys: keys)).filter(\.isOpen)
+        if open.isEmpty { return Finding(level: .ok, subject: "hosts", message: "no circuit breaker is open") }
+        let named = open.sorted { $0.name < $1.name }.prefix(Self.shownHosts)
+            .map { "\($0.name) (next probe in \(Int($0.openFor.rounded(.up))) s)" }
+        let more = open.count > named.count ? " and \(open.count - named.count) more" : ""
         return Finding(
             level: .warning,
             subject: "hosts",

@@ -213,26 +213,19 @@ extension Explanation {
         let name = OriginHost.name(of: url)
         let number = HostLimiters.shard(of: name, count: queue.shards.count)
         let shard = queue.shards[number]
-        let replies = try await shard.redis.pipeline([
-            ["TIME"], ["HGET", .string(shard.keys.rate), .string(name)],
-        ])
-        for case .error(let text) in replies { throw RedisError(reply: text) }
-        let time = replies[0].array?.compactMap(\.int) ?? []
-        guard time.count == 2 else { throw JobQueue.unexpected("TIME") }
-        let now = Double(time[0]) * 1000 + Double(time[1]) / 1000
+        let now = try await shard.milliseconds()
+        let stored = try await shard.redis.send(["HGET", .string(shard.keys.rate), .string(name)]).string ?? ""
         let busy = try await shard.redis.send([
             "ZCOUNT", .string(shard.keys.fetching(name)), .string("\(Int(now))"), "+inf",
         ])
-        // The twelve numbers of `hostPrelude`.
-        let state = (replies[1].string ?? "").split(separator: " ").compactMap { Double($0) }
-        guard state.count >= 6 else { return nil }
+        guard let state = HostState(name, stored: stored, now: now) else { return nil }
         return Host(
             name: name,
             fetching: busy.int ?? 0,
-            factor: state[2],
-            blockedFor: max(0, state[3] - now) / 1000,
-            openFor: max(0, state[5] - now) / 1000,
-            failures: Int(state[4])
+            factor: state.factor,
+            blockedFor: state.blockedFor,
+            openFor: state.openFor,
+            failures: state.failures
         )
     }
 }

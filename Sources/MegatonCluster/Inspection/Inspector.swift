@@ -4,7 +4,7 @@ package import MegatonRedis
 
 /// Reads the state of a queue and its cache, and changes nothing.
 package struct Inspector: Sendable {
-    private let queue: ShardedQueue
+    let queue: ShardedQueue
     private let caches: [RedisClient]
 
     /// Maximum number of workers in one status.

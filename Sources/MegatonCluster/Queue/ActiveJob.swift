@@ -21,6 +21,8 @@ package final class ActiveJob: Sendable {
     let deaths: Int
     /// Number of sources of a pack; 0 for a job with one source.
     let packSize: Int
+    /// How long it was ready before this claim; nil if that is not known.
+    let waited: Duration?
     /// Bytes of its JSON, if that is too large to be handed out; otherwise 0.
     let excessSize: Int
     /// Whether its source must run in a process of its own.
@@ -62,7 +64,7 @@ package final class ActiveJob: Sendable {
     ///
     /// - Parameter validUntil: time until which the worker holds the lease.
     init?(_ reply: RedisValue, validUntil: ContinuousClock.Instant) {
-        guard let fields = reply.array, fields.count == 10, let key = fields[0].string, let attempt = fields[1].int,
+        guard let fields = reply.array, fields.count == 11, let key = fields[0].string, let attempt = fields[1].int,
             let stalls = fields[2].int, let json = fields[3].buffer
         else { return nil }
         self.key = JobKey(key)
@@ -75,6 +77,7 @@ package final class ActiveJob: Sendable {
         deaths = fields[7].int ?? 0
         excessSize = fields[8].int ?? 0
         packSize = fields[9].int ?? 0
+        waited = (fields[10].int).flatMap { $0 < 0 ? nil : .milliseconds($0) }
         state = Mutex(State(validUntil: validUntil))
     }
 

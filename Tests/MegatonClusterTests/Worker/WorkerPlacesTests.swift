@@ -8,7 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct WorkerPlacesTests {
     private func job(_ id: String) throws -> ActiveJob {
         let fields: [RedisValue] =
-            [id, "1", "0", "{}", "", "0", "0", "0", "0", "0"].map { .bulk(ByteBuffer(string: $0)) }
+            [id, "1", "0", "{}", "", "0", "0", "0", "0", "0", "-1"].map { .bulk(ByteBuffer(string: $0)) }
         return try #require(ActiveJob(.array(fields), validUntil: .now + .seconds(60)))
     }
 

@@ -175,7 +175,7 @@ import Testing
                     try await client.send(["LRANGE", "megaton:{default}:2:ready:normal", "0", "-1"]).array?.count == 1
                 )
                 #expect(
-                    try await client.send(["HGET", "megaton:{default}:2:meta", "a"]).string?.hasPrefix("1+1|0||")
+                    try await client.send(["HGET", "megaton:{default}:2:meta", "a"]).string?.hasPrefix("1+1|0|@")
                         == true
                 )
                 #expect(try await client.send(["ZCARD", "megaton:{default}:2:workers"]).int == 0)

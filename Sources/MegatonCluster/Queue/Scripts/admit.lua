@@ -244,7 +244,7 @@ local function admit(batch, id, kind, json, content, notBefore)
     later[#later + 1] = {id = id, a = 0, s = 0, p = priority, b = name, f = 0, d = digest, h = host}
   else
     metas[#metas + 1] = id
-    metas[#metas + 1] = packMeta(0, 0, '', priority, name, 0, digest, host)
+    metas[#metas + 1] = packMeta(0, 0, readyMark(t), priority, name, 0, digest, host)
     local list = ready[tonumber(priority)]
     list[#list + 1] = id
   end

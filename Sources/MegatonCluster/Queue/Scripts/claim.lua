@@ -13,7 +13,7 @@
 --      announces a job; `2` if it has only ready jobs beside them, and a token for the next claim · then for each job
 --      {id, attempt, stalls, json, batch, `1` if the batch was cancelled, number of free attempts, deaths its source is
 --      suspected of, 0 or the bytes of a JSON that is too large to be handed out and is left out, 0 or the number of
---      sources of a pack}.
+--      sources of a pack, ms for which it was ready or -1 if that is not known}.
 -- After: each of the jobs is in `lease` and in none of the ready lists, and its attempt number is one higher. Every
 -- later write about the job must carry that number: it is the fencing token. Jobs whose time has come (`tick`) go
 -- first, but of each kind only up to half of the requested number, so that fresh jobs get their turn.
@@ -77,10 +77,10 @@ local function read(ids)
   local metas = redis.call('HMGET', metaKey, unpack(ids))
   local jobs, digests = {}, {}
   for i, id in ipairs(ids) do
-    local a, s, _, p, b, f, d, h = unpackMeta(metas[i] or '')
+    local a, s, w, p, b, f, d, h = unpackMeta(metas[i] or '')
     if a and not known[id] then
       known[id] = true
-      jobs[#jobs + 1] = {id = id, a = a + 1, s = s, p = p, b = b, f = f, d = d, h = h}
+      jobs[#jobs + 1] = {id = id, a = a + 1, s = s, p = p, b = b, f = f, d = d, h = h, since = readySince(w)}
       if d ~= '' then digests[#digests + 1] = d end
     end
   end
@@ -116,7 +116,8 @@ local function handOut(jobs)
       leases[#leases + 1] = leaseEnd
       leases[#leases + 1] = j.id
       reply[#reply + 1] = {j.id, j.a, j.s, bodies[j.id] or '', j.b, j.isCancelled and '1' or '0', j.f, j.deaths,
-                           j.large and j.size or 0, string.sub(j.d, 1, 1) == '*' and sourceCount(j.d) or 0}
+                           j.large and j.size or 0, string.sub(j.d, 1, 1) == '*' and sourceCount(j.d) or 0,
+                           j.since and math.max(t - j.since, 0) or -1}
     end
   end
   callForAll('HSET', metaKey, claimed)

@@ -20,7 +20,7 @@ for i = firstId, #ARGV do
     local a, s, w, p, b, f, d, h = unpackMeta(m)
     local isHeld = b == batch and string.sub(w, 1, 1) == '#'
     if isHeld and redis.call('ZREM', holdingKey, holdingEntry(h, p, string.sub(w, 2), id)) == 1 then
-      redis.call('HSET', metaKey, id, packMeta(a, s, '', p, b, f, d, h))
+      redis.call('HSET', metaKey, id, packMeta(a, s, readyMark(now()), p, b, f, d, h))
     else
       isHeld = false
     end

@@ -9,8 +9,9 @@ end
 
 -- The parts of a job's meta: attempt, stalls, worker, priority, batch, free attempts, digest of its source, its host;
 -- all nil if it cannot be read, except the last three. The attempt number only grows, as it is the fencing token. Free
--- attempts do not count against the job's limit. The worker of a held job is its place in `holding` (see `hold`). A
--- host that ends with `!` has let the job pass.
+-- attempts do not count against the job's limit. The worker of a held job is its place in `holding` (see `hold`), and
+-- that of a ready one the time since when it is ready (see `readyMark`). A host that ends with `!` has let the job
+-- pass.
 local function unpackMeta(text)
   local a, f, s, w, p, d, h, b =
     string.match(text, '^(%d+)%+?(%d*)|(%d+)|([^|]*)|([^|@]*)@?([^|@]*)@?([^|]*)|(.*)$')
@@ -24,6 +25,12 @@ local function packMeta(a, s, w, p, b, f, d, h)
   if h ~= '' then p = p .. '@' .. h end
   return a .. '|' .. s .. '|' .. w .. '|' .. p .. '|' .. b
 end
+
+-- The worker of a job that becomes ready: the time, ms. A delayed job has none, also when it is due.
+local function readyMark(t) return string.format('@%.0f', t) end
+
+-- The time at which a job became ready, ms, from its worker; nil if that is not known.
+local function readySince(w) return tonumber(string.match(w, '^@(%d+)$')) end
 
 -- The host of a job as in its meta, without the mark that it has let the job pass.
 local function hostName(h)
@@ -136,7 +143,7 @@ end
 
 -- Makes held jobs ready by their entries, and lets them pass. Entries to which no job belongs any more are dropped.
 -- Returns the ids of the jobs, and the number of their sources.
-local function releaseHeld(frontier, metaKey, readyKeys, host, entries, goesLast)
+local function releaseHeld(frontier, metaKey, readyKeys, host, entries, goesLast, t)
   if #entries == 0 then return {}, 0 end
   local ids, places = {}, {}
   for i, entry in ipairs(entries) do
@@ -149,7 +156,7 @@ local function releaseHeld(frontier, metaKey, readyKeys, host, entries, goesLast
     local a, s, w, p, b, f, d = unpackMeta(metas[i] or '')
     if a and w == '#' .. places[i] and lists[tonumber(p)] then
       passed[#passed + 1] = ids[i]
-      passed[#passed + 1] = packMeta(a, s, '', p, b, f, d, host .. '!')
+      passed[#passed + 1] = packMeta(a, s, readyMark(t), p, b, f, d, host .. '!')
       released[#released + 1] = ids[i]
       packed = packed + sourceCount(d) - 1
       local list = lists[tonumber(p)]
@@ -199,7 +206,7 @@ local function openGivenUp(givenUpKey, metaKey)
   if #ids == 0 then return givenUp end
   for i, m in ipairs(redis.call('HMGET', metaKey, unpack(ids))) do
     local a, _, w, _, _, _, d, h = unpackMeta(m or '')
-    local runs = a and w ~= '' and string.sub(w, 1, 1) ~= '#'
+    local runs = a and w ~= '' and not string.find(w, '^[#@]')
     if runs or a and string.sub(h, -1) == '!' then
       givenUp.ids[#givenUp.ids + 1] = ids[i]
       givenUp.sources = givenUp.sources + sourceCount(d)
@@ -311,7 +318,7 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, fleet)
       local number = math.min(room, limit - taken)
       if number == 0 then return false, room > 0 end
       local entries = turnOf(frontier, host, number)
-      local ids, sources = releaseHeld(frontier, metaKey, readyKeys, host, entries, true)
+      local ids, sources = releaseHeld(frontier, metaKey, readyKeys, host, entries, true, t)
       for _, id in ipairs(ids) do givenUp.ids[#givenUp.ids + 1] = id end
       givenUp.sources = givenUp.sources + sources
       released, taken, noted = released + #ids, taken + #entries, noted + #ids
@@ -331,7 +338,7 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, fleet)
       isEmpty, goesOn = release(host)
     else
       local entries = turnOf(frontier, host, number)
-      released = released + #releaseHeld(frontier, metaKey, readyKeys, host, entries, false)
+      released = released + #releaseHeld(frontier, metaKey, readyKeys, host, entries, false, t)
       taken = taken + #entries
       isEmpty = #entries < number
     end

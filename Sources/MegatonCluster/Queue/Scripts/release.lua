@@ -19,7 +19,7 @@ for i = firstPair, #ARGV, 2 do
   if m then
     local a, s, w, p, b, f, d, h = unpackMeta(m)
     if a == attempt and w == worker and redis.call('ZREM', leaseKey, id) == 1 then
-      redis.call('HSET', metaKey, id, packMeta(a, s, '', p, b, f + 1, d, h))
+      redis.call('HSET', metaKey, id, packMeta(a, s, readyMark(now()), p, b, f + 1, d, h))
       if d ~= '' then redis.call('ZREM', isolatingKey, d) end
       redis.call('RPUSH', readyKeys[tonumber(p)], id)
       redis.call('LPUSH', wakeKey, '1')

@@ -60,7 +60,7 @@ end
 if rest == 'ready' or rest == 'yield' or rest == 'hold' then
   redis.call('HSET', bodyKey, id, restJSON)
   if rest ~= 'hold' or isCancelled then
-    redis.call('HSET', metaKey, id, packMeta(a, 0, '', p, b, f + 1, '*' .. restCount, h))
+    redis.call('HSET', metaKey, id, packMeta(a, 0, readyMark(t), p, b, f + 1, '*' .. restCount, h))
     makeReady(id, rest == 'yield' and not isCancelled)
   else
     hold(frontier, metaKey, {{id = id, a = a, s = 0, p = p, b = b, f = f + 1, d = '*' .. restCount, h = host}}, 'a', t)
@@ -91,10 +91,11 @@ for at = firstSplit, firstPair - 1, 7 do
                   (string.find(key, '/', 1, true) and key or '/' .. key) .. '/' .. a .. '.' .. at, cjson.encode(letter))
     finishSource(key, 'failed', refusedOutcome(key, json, 'failed', 'id_conflict', message))
   else
+    local isReady = pause == 0 or isCancelled
     redis.call('HSET', bodyKey, key, json)
-    redis.call('HSET', metaKey, key,
-               packMeta(a, tonumber(ARGV[at + 4]), '', p, b, tonumber(ARGV[at + 5]), ARGV[at + 2], ARGV[at + 3]))
-    if pause == 0 or isCancelled then
+    redis.call('HSET', metaKey, key, packMeta(a, tonumber(ARGV[at + 4]), isReady and readyMark(t) or '', p, b,
+                                              tonumber(ARGV[at + 5]), ARGV[at + 2], ARGV[at + 3]))
+    if isReady then
       makeReady(key)
     else
       redis.call('ZADD', delayKey, string.format('%.0f', t + pause), key)

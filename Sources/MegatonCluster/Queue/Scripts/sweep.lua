@@ -178,7 +178,7 @@ local ids, metas, suspects, lists = {}, {}, {}, {{}, {}, {}}
 for _, j in ipairs(swept) do
   ids[#ids + 1] = j.id
   metas[#metas + 1] = j.id
-  metas[#metas + 1] = packMeta(j.a, j.s + 1, '', j.p, j.b, j.f, j.d, hostName(j.h))
+  metas[#metas + 1] = packMeta(j.a, j.s + 1, readyMark(t), j.p, j.b, j.f, j.d, hostName(j.h))
   local list = counts[j.d] == 2 and suspects or lists[tonumber(j.p)]
   list[#list + 1] = j.id
 end
