@@ -1,7 +1,7 @@
 import ArgumentParser
 package import Logging
 
-/// Level of the log on standard error.
+/// Level and format of the log on standard error.
 package struct LogOptions: ParsableArguments {
     @Option(
         name: .customLong("log-level"),
@@ -9,9 +9,20 @@ package struct LogOptions: ParsableArguments {
     )
     package var logLevel = "info"
 
+    @Option(
+        name: .customLong("log-format"),
+        help: "text, or json for one JSON object a line."
+    )
+    package var logFormat = "text"
+
     package init() {}
 
-    package mutating func validate() throws { try Self.check(logLevel) }
+    package mutating func validate() throws {
+        try Self.check(logLevel)
+        if !["text", "json"].contains(logFormat) {
+            throw ValidationError("--log-format must be text or json, not \"\(logFormat)\".")
+        }
+    }
 
     /// - Throws: `ValidationError` if there is no such level.
     package static func check(_ level: String) throws {
@@ -24,11 +35,17 @@ package struct LogOptions: ParsableArguments {
 
     /// A logger on standard error; standard output is reserved for results.
     package func logger(_ label: String) -> Logger {
-        Self.logger(label, level: Logger.Level(rawValue: logLevel) ?? .info)
+        Self.logger(label, level: Logger.Level(rawValue: logLevel) ?? .info, isJSON: logFormat == "json")
     }
 
-    package static func logger(_ label: String, level: Logger.Level) -> Logger {
-        var logger = Logger(label: label) { StreamLogHandler.standardError(label: $0) }
+    /// How often messages were logged by the loggers of this process.
+    private static let repeats = RepeatCounts()
+
+    package static func logger(_ label: String, level: Logger.Level, isJSON: Bool = false) -> Logger {
+        var logger = Logger(label: label) { label in
+            if isJSON { return RepeatLimit(JSONLogHandler(label: label), sharing: repeats) }
+            return RepeatLimit(StreamLogHandler.standardError(label: label), sharing: repeats)
+        }
         logger.logLevel = level
         return logger
     }

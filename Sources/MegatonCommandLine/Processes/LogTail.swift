@@ -11,8 +11,9 @@ package enum LogTail {
     /// Maximum number of bytes that are read from the end of a log.
     private static let maximumBytes: UInt64 = 65536
 
-    /// Errors at the end of a log of this program: lines of the levels error and critical, and lines that no logger
-    /// wrote, such as those of a crash. Warnings describe settings, and rarely the reason of an end.
+    /// Errors at the end of a log of this program: lines of the levels error and critical that are not about a job, and
+    /// lines that no logger wrote, such as those of a crash. Warnings describe settings, and rarely the reason of an
+    /// end.
     ///
     /// - Parameter start: where the log of this process begins; earlier lines are those of another process.
     package static func errors(ofLog path: String, from start: UInt64 = 0) -> String {
@@ -58,6 +59,6 @@ package enum LogTail {
     private static func isHarmless(_ line: Substring) -> Bool {
         let words = line.split(separator: " ", maxSplits: 2)
         guard words.count > 1, words[0].contains("T"), words[0].first?.isNumber == true else { return false }
-        return ["trace", "debug", "info", "notice", "warning"].contains(words[1])
+        return ["trace", "debug", "info", "notice", "warning"].contains(words[1]) || line.contains(" job.id=")
     }
 }
