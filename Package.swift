@@ -29,9 +29,16 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: []),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
         .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
+        // Without its reader of configurations: options and files are those of the program.
+        .package(
+            url: "https://github.com/hummingbird-project/hummingbird",
+            from: "2.28.1",
+            traits: ["FullFoundation"]
+        ),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftcsv/SwiftCSV", from: "0.10.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
@@ -92,6 +99,7 @@ let package = Package(
                 "CHiredis", "MegatonCore",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
@@ -104,6 +112,7 @@ let package = Package(
                 "CXXHash", "MegatonCore", "MegatonPipeline", "MegatonRedis",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -112,6 +121,21 @@ let package = Package(
             resources: [
                 .embedInCode("Queue/Scripts"), .embedInCode("RateLimiting/Scripts"),
                 .embedInCode("SharedCache/Scripts"),
+            ],
+            swiftSettings: settings
+        ),
+        // HTTP to the outside: health checks, metrics, access by tokens and the URLs of images. It reads the cluster
+        // through MegatonCluster alone.
+        .target(
+            name: "MegatonServer",
+            dependencies: [
+                "MegatonCluster", "MegatonCore", "MegatonPipeline", "MegatonRedis",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "HummingbirdCore", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),
@@ -136,10 +160,10 @@ let package = Package(
             name: "MegatonCLI",
             dependencies: [
                 "MegatonCluster", "MegatonCommandLine", "MegatonCore", "MegatonPipeline", "MegatonRedis",
+                "MegatonServer",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -227,10 +251,22 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(
+            name: "MegatonServerTests",
+            dependencies: [
+                "MegatonCluster", "MegatonCore", "MegatonPipeline", "MegatonRedis", "MegatonServer",
+                "MegatonTestSupport",
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
             name: "MegatonEndToEndTests",
             dependencies: [
                 "MegatonBenchmarks", "MegatonChaos", "MegatonCLI", "MegatonCluster", "MegatonCommandLine",
-                "MegatonCore", "MegatonPipeline", "MegatonRedis", "MegatonTestSupport",
+                "MegatonCore", "MegatonPipeline", "MegatonRedis", "MegatonServer", "MegatonTestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],

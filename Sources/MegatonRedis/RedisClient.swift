@@ -44,6 +44,7 @@ protocol RedisExecuting: Sendable {
 package final class RedisClient: Sendable {
     package let configuration: RedisConfiguration
     private let executor: any RedisExecuting
+    private let metrics: RedisMetrics
 
     /// - Parameters:
     ///   - role: purpose of the connection: `control`, `lease`, `wake` or `cache`. Shown by CLIENT LIST.
@@ -59,6 +60,7 @@ package final class RedisClient: Sendable {
         waitsForReconnect: Bool = true
     ) {
         self.configuration = configuration
+        metrics = RedisMetrics(role: role)
         var logger = logger
         logger[metadataKey: "redis.role"] = "\(role)"
         let name = "megaton:\(role)"
@@ -141,11 +143,17 @@ package final class RedisClient: Sendable {
         timeout: Duration?
     ) async throws(RedisError) -> [RedisValue] {
         if commands.isEmpty { return [] }
-        return try await executor.execute(
-            commands,
-            script: script,
-            timeout: timeout ?? configuration.commandTimeout
-        )
+        metrics.count(commands.count)
+        do throws(RedisError) {
+            return try await executor.execute(
+                commands,
+                script: script,
+                timeout: timeout ?? configuration.commandTimeout
+            )
+        } catch {
+            metrics.count(error)
+            throw error
+        }
     }
 
     /// Makes the client fail fast: from now on no command waits for an unreachable Redis, as with

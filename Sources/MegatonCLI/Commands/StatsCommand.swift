@@ -60,20 +60,7 @@ struct StatsCommand: AsyncParsableCommand {
     }
 
     private static func counters(_ statistics: CacheStatistics) -> [(String, Int)] {
-        [
-            ("hits", statistics.hits), ("misses", statistics.misses), ("flight_leaders", statistics.flightLeaders),
-            ("flight_waiters", statistics.flightWaiters), ("negatives", statistics.negatives),
-            ("stale_hits", statistics.staleHits),
-            ("revalidations", statistics.revalidations), ("throttled", statistics.throttled),
-            ("circuit_open", statistics.circuitOpen), ("renders", statistics.renders),
-            ("renders_by_planes", statistics.rendersByPlanes),
-            ("planar_fallbacks", statistics.planarFallbacks),
-            ("origin_fetches", statistics.originFetches), ("bytes_in", statistics.bytesIn),
-            ("bytes_out", statistics.bytesOut), ("evictions", statistics.evictions),
-            ("fail_open", statistics.failOpen), ("stale_writes_refused", statistics.staleWritesRefused),
-            ("damaged", statistics.damaged), ("cache_full", statistics.cacheFull),
-            ("originals_skipped", statistics.originalsSkipped), ("flights_lost", statistics.flightsLost),
-        ]
+        statistics.events.map { ($0.name, $0.count) } + [("evictions", statistics.evictions)]
     }
 
     static func table(_ statistics: CacheStatistics) -> String {

@@ -71,6 +71,7 @@ public final class Coordinator: Sendable {
     private let queue: JobQueue
     private let sweeper: LeaseSweeper
     private let repeats: RepeatedSources?
+    private let metrics: AdmissionMetrics
     private let logger: Logger
     let starting = ServiceStart()
     /// The reason for which it ended by itself.
@@ -108,6 +109,7 @@ public final class Coordinator: Sendable {
         var logger = logger
         logger[metadataKey: LogKey.coordinator] = "\(name)"
         self.logger = logger
+        metrics = AdmissionMetrics(shard: configuration.keys.shard)
         let control = RedisClient(redis, role: "coordinator", group: group, logger: logger)
         listener = ListListener(intakesOf: configuration.keys, redis, group: group, logger: logger)
         outboxListener = ListListener(outboxOf: configuration.keys, redis, group: group, logger: logger)
@@ -130,6 +132,9 @@ public final class Coordinator: Sendable {
         if lastAnswer.withLock({ $0 }).map({ .now - $0 < configuration.leaderLease }) ?? false { return true }
         return parts.contains { $0.isReady }
     }
+
+    /// The queue over the connections of this coordinator; all of its shards if it has started.
+    package var shards: ShardedQueue { others.withLock { $0?.queue } ?? ShardedQueue(queue) }
 
     /// Sets the number of shards that share the limits on memory.
     func divideLimits(by count: Int) { shardCount.withLock { $0 = count } }
@@ -230,7 +235,7 @@ public final class Coordinator: Sendable {
 
     /// Works until the task is cancelled, or the queue changes to another protocol or number of shards.
     private func workWhileUnchanged() async {
-        let shards = others.withLock { $0?.queue } ?? ShardedQueue(queue)
+        let shards = shards
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.workInAllShards() }
             for queue in shards.shards {
@@ -356,6 +361,8 @@ public final class Coordinator: Sendable {
     /// Leads for as long as this process is the leader of the epoch.
     private func lead(_ epoch: Int) async throws {
         logger.info("this coordinator leads", metadata: [LogKey.epoch: "\(epoch)"])
+        metrics.set(leads: true)
+        defer { metrics.set(leads: false) }
         let settings = try await settings(epoch)
         let intake = Intake(
             queue: queue,
@@ -448,6 +455,12 @@ public final class Coordinator: Sendable {
             ) {
             case .admitted(let counts):
                 pause = Self.fullWait
+                metrics.count(
+                    admitted: counts.admitted,
+                    invalid: counts.invalid,
+                    duplicates: counts.duplicates,
+                    cancelled: counts.cancelled
+                )
                 if counts.invalid > 0 {
                     logger.info("invalid jobs became dead letters", metadata: [LogKey.count: "\(counts.invalid)"])
                 }

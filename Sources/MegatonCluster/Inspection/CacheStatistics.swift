@@ -154,3 +154,18 @@ package struct CacheStatistics: Sendable, Codable, Equatable {
         distinctOriginals > 0 ? Double(originFetches) / Double(distinctOriginals) : nil
     }
 }
+
+extension CacheStatistics {
+    /// The counters of the queue by their names in reports and metrics. Those of the servers are not among them.
+    package var events: [(name: String, count: Int)] {
+        [
+            ("hits", hits), ("misses", misses), ("flight_leaders", flightLeaders), ("flight_waiters", flightWaiters),
+            ("negatives", negatives), ("stale_hits", staleHits), ("revalidations", revalidations),
+            ("throttled", throttled), ("circuit_open", circuitOpen), ("renders", renders),
+            ("renders_by_planes", rendersByPlanes), ("planar_fallbacks", planarFallbacks),
+            ("origin_fetches", originFetches), ("bytes_in", bytesIn), ("bytes_out", bytesOut),
+            ("fail_open", failOpen), ("stale_writes_refused", staleWritesRefused), ("damaged", damaged),
+            ("cache_full", cacheFull), ("originals_skipped", originalsSkipped), ("flights_lost", flightsLost),
+        ]
+    }
+}

@@ -13,10 +13,15 @@ struct PackSettlement: Sendable {
         let outcome: Data
         /// JSON of the dead letter; empty if the source has not failed.
         let dead: Data
+        /// The same outcome, for metrics and logs, without the job.
+        let reported: JobOutcome
 
         init(id: String, outcome: JobOutcome, dead: DeadLetter.Content?, isKept: Bool = true) {
             self.id = id
             status = outcome.status
+            var reported = outcome
+            reported.job = nil
+            self.reported = reported
             self.outcome = isKept ? outcome.json() : Data()
             self.dead = dead.map { WireJSON.data($0) } ?? Data()
         }

@@ -127,6 +127,7 @@ extension JobHandler {
     /// the host.
     private func decide(_ end: SourceEnd, _ run: inout PackRun) async throws(RedisError) {
         let active = run.active
+        metrics.count(end.metrics, seconds: end.seconds)
         run.add(Worker.counters(end.metrics.counts, result: end.result))
         var outcome = outcome(of: end.job, in: active, status: .done)
         outcome.seconds = end.seconds
@@ -140,6 +141,7 @@ extension JobHandler {
         case .failed(let error):
             if let turn = error.hostTurn, !turn.isGivenUp, !retry.asksForTooLong(error) {
                 didHold(turn.host)
+                metrics.countHold()
                 if turn.host == end.job.host {
                     run.refuse(turn, at: .now)
                 } else {
@@ -155,6 +157,8 @@ extension JobHandler {
             if !isGivenUp, let delay = retry.delay(after: active.counted, of: end.job.attempts, error: error) {
                 let free = active.free + (RetryPolicy.isFree(error) ? 1 : 0)
                 run.split(.init(job: end.job, free: free, delay: delay))
+                metrics.countRetry(after: error.code.rawValue)
+                log.retry(active, source: end.job.source, after: error, in: delay)
                 return
             }
             outcome.status = .failed
@@ -204,9 +208,17 @@ extension JobHandler {
             }
             if let reply { await note(reply, of: active) }
             guard let reply, reply.result.wasApplied else { return false }
+            report(settlement.ends, of: active)
             run.settled(settlement, at: .now)
         } while run.hasDecisions
         return true
+    }
+
+    private func report(_ ends: [PackSettlement.End], of active: ActiveJob) {
+        for end in ends {
+            metrics.count(end.reported)
+            log.end(end.reported, batch: active.batch)
+        }
     }
 
     /// Ends a pack that this worker cannot read: another version of the program admitted it, or its JSON is damaged.
@@ -228,6 +240,7 @@ extension JobHandler {
                 ("pack", try await queue.settle(settlement, of: active, known: sources.count, worker: worker))
             }
             if let reply { await note(reply, of: active) }
+            if reply?.result.wasApplied == true { report(settlement.ends, of: active) }
             return
         }
         var outcome = JobOutcome(

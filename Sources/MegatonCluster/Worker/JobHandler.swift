@@ -10,6 +10,7 @@ struct JobHandler: Sendable {
     let runner: any JobRunning
     let running: RunningJobs
     let statistics: StatisticsRecorder
+    var metrics = JobMetrics()
     let retry: RetryPolicy
     let givenUpHosts = GivenUpHosts()
     let maximumStalls: Int
@@ -46,6 +47,7 @@ struct JobHandler: Sendable {
     func handle(_ job: ActiveJob) async {
         defer { running.remove(job) }
         await history.note(HistoryEvent(.claim, id: job.id, attempt: job.attempt))
+        metrics.countClaim(job)
         if job.packSize > 0 {
             await handlePack(job)
             return
@@ -53,6 +55,7 @@ struct JobHandler: Sendable {
         let attempt = Attempt(job)
         let result = await run(attempt)
         let seconds = attempt.seconds
+        metrics.count(attempt.metrics, seconds: seconds)
         running.markSettling(job)
         do {
             let settlement = try await untilAcknowledged(job) { () throws(RedisError) in
@@ -81,6 +84,7 @@ struct JobHandler: Sendable {
         }
         if settlement.result.wasApplied { return }
         statistics.add("late_\(result)", 1)
+        metrics.countRefusal()
         logger.info(
             "a settlement was refused: the job has ended or another attempt has it",
             metadata: [LogKey.jobID: "\(job.id)", LogKey.reply: "\(result)"]
@@ -120,6 +124,8 @@ struct JobHandler: Sendable {
             error.isTransient ? backoff.next(after: error) : nil
         }
     }
+
+    var log: JobLog { JobLog(logger: logger) }
 
     private func isPoison(_ job: ActiveJob) -> Bool { job.isQuarantined || job.stalls > maximumStalls }
 
@@ -185,7 +191,9 @@ struct JobHandler: Sendable {
         case .failed(let error) where error.hostTurn?.isGivenUp == false && !retry.asksForTooLong(error):
             guard let turn = error.hostTurn else { return nil }
             didHold(turn.host)
-            return ("hold", try await queue.hold(job, worker: worker, for: turn, counters: counters))
+            let reply = try await queue.hold(job, worker: worker, for: turn, counters: counters)
+            if reply.wasApplied { metrics.countHold() }
+            return ("hold", reply)
         case .failed(let error):
             if let turn = error.hostTurn, turn.isGivenUp, givenUpHosts.isNews(turn.host, at: .now) {
                 try await duringLease(job) { () throws(RedisError) in try await queue.giveUp(turn.host) }
@@ -201,6 +209,10 @@ struct JobHandler: Sendable {
                     countsAttempt: !isFree,
                     counters: counters
                 )
+                if reply.wasApplied {
+                    metrics.countRetry(after: error.code.rawValue)
+                    log.retry(job, source: try? attempt.parsed.get().source, after: error, in: delay)
+                }
                 return (isFree ? "wait" : "retry", reply)
             }
             fail(&outcome, of: attempt, error: error, code: code(of: job, error: error))
@@ -212,6 +224,7 @@ struct JobHandler: Sendable {
                 fail(&outcome, of: attempt, error: error, code: Self.poison)
             case .shutdown:
                 let released = try await queue.release([(job.key.text, job.attempt)], worker: worker, leaves: false)
+                if released == 1 { metrics.countRelease() }
                 return ("released", released == 1 ? .ok : .fenced)
             case .leaseLost, nil: return nil
             }
@@ -225,7 +238,12 @@ struct JobHandler: Sendable {
             of: try? attempt.parsed.get(),
             replyingTo: reply(of: attempt)
         )
-        return (outcome.status.rawValue, try await completions.report(completion))
+        let reply = try await completions.report(completion)
+        if reply.wasApplied {
+            metrics.count(outcome)
+            log.end(outcome, batch: job.batch, bytesIn: attempt.metrics.counts.bytesIn)
+        }
+        return (outcome.status.rawValue, reply)
     }
 
     private func outcome(of attempt: Attempt, seconds: Double) -> JobOutcome {

@@ -29,6 +29,7 @@ public final class Worker: Sendable {
     /// The shards of the queue: only the first one until the worker has started.
     private let shards: ShardList
     private let statistics = StatisticsRecorder()
+    private let gauges = WorkerGauges()
     let starting = ServiceStart()
     /// When the worker stopped claiming; nil while it does.
     private let drainStart = Mutex<ContinuousClock.Instant?>(nil)
@@ -201,6 +202,12 @@ public final class Worker: Sendable {
         shards.all.contains { shard in
             shard.running.renewed.map { $0.duration(to: .now) < configuration.lease } ?? false
         }
+    }
+
+    /// Sets the metrics that describe the state now; called before they are read.
+    package func updateGauges() {
+        let running = shards.all.reduce(0) { $0 + $1.running.usedCount }
+        gauges.set(places: configuration.concurrency, running: running, configuration.memory)
     }
 
     /// Works until the signal, then drains: jobs that do not finish within the drain timeout are released.

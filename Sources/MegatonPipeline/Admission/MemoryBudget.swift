@@ -28,6 +28,12 @@ public final class MemoryBudget: Sendable {
 
     var counts: Counts { admission.counts }
 
+    /// Bytes that are acquired now, and the renders that wait for memory.
+    package var usage: (bytesInUse: Int, waiting: Int) {
+        let counts = counts
+        return (counts.bytesInUse, counts.waiting)
+    }
+
     /// Acquires memory alone if it is available and no other render waits for it; otherwise the caller must call
     /// `acquire`.
     ///
