@@ -3,6 +3,7 @@ import Foundation
 import MegatonCluster
 import MegatonCommandLine
 import MegatonPipeline
+import MegatonServer
 
 /// `megaton coordinator`
 struct CoordinatorCommand: AsyncParsableCommand {
@@ -94,17 +95,27 @@ struct CoordinatorCommand: AsyncParsableCommand {
             configuration.retention.outcomeBytes = outcomeLimit.map { $0 * 1024 * 1024 }
             configuration.caches = try redis.caches()
             let logger = log.logger("megaton.coordinator")
+            let runner = start.runner(
+                as: "coordinator",
+                counting: MetricCatalog.ofCoordinators,
+                until: shutdown,
+                logger: logger
+            )
             configuration.webhooks = try webhooks.configuration(logger: logger)
             let controls = try redis.controls()
             configuration.furtherControls = Array(controls.dropFirst())
             let coordinator = Coordinator(configuration, redis: controls[0], logger: logger)
+            let cluster = ClusterMetricsReader(
+                { Inspector(queue: coordinator.shards, caches: []) },
+                logger: logger
+            )
             try await ProcessSignals.forwarded(to: shutdown) {
-                try await start.runner(until: shutdown, logger: logger).run(
+                try await runner.run(
                     coordinator,
-                    isReady: { coordinator.isReady }
-                ) {
-                    try await coordinator.start(waitingForRedis: $0)
-                }
+                    isReady: { coordinator.isReady },
+                    metrics: { await cluster.families() },
+                    connect: { try await coordinator.start(waitingForRedis: $0) }
+                )
             }
         }
     }

@@ -4,6 +4,7 @@ import Logging
 import MegatonCluster
 import MegatonCommandLine
 import MegatonPipeline
+import MegatonServer
 import Synchronization
 
 /// `megaton worker`
@@ -123,6 +124,15 @@ struct WorkerCommand: AsyncParsableCommand {
                     configuration.isolate = Self.isolate()
                 }
                 let logger = log.logger("megaton.worker")
+                var start = start
+                // The worker that started it answers health checks on that port.
+                if onlySuspects { start.health = nil }
+                let runner = start.runner(
+                    as: "worker",
+                    counting: MetricCatalog.ofWorkers,
+                    until: shutdown,
+                    logger: logger
+                )
                 try worker.apply(to: &configuration, logger: logger)
                 configuration.watermarks = try await worker.loadedWatermarks()
                 if configuration.roots.isEmpty && configuration.readRoots.isEmpty {
@@ -133,13 +143,15 @@ struct WorkerCommand: AsyncParsableCommand {
                     logger: logger,
                     onHungRender: { _exit(70) }
                 )
-                var start = start
-                // The worker that started it answers health checks on that port.
-                if onlySuspects { start.health = nil }
-                try await start.runner(until: shutdown, logger: logger).run(worker, isReady: { worker.isReady }) {
-                    limit in
-                    try await worker.start(waitingForRedis: limit)
-                }
+                try await runner.run(
+                    worker,
+                    isReady: { worker.isReady },
+                    metrics: {
+                        worker.updateGauges()
+                        return []
+                    },
+                    connect: { try await worker.start(waitingForRedis: $0) }
+                )
             }
         }
     }

@@ -1,11 +1,12 @@
 import Logging
 import MegatonCluster
+import MegatonServer
 import ServiceLifecycle
 
 /// Runs the service of a process until it ends by itself or by a signal.
 struct ServiceRunner {
-    /// Address of the health checks, `address:port`; nil for none.
-    let health: String?
+    /// Serves health checks and metrics; nil for none.
+    let listener: ProcessListener?
     /// How long to wait at the start for a Redis that is unreachable.
     let redisLimit: Duration
     /// Ends the wait for Redis; the service does not begin then. Later it shuts the service down gracefully, or cancels
@@ -13,20 +14,28 @@ struct ServiceRunner {
     let shutdown: ShutdownSignal
     let logger: Logger
 
-    /// Serves health checks from the beginning, connects, and then runs the service until it ends by itself or by the
-    /// shutdown.
+    /// Serves health checks and metrics from the beginning, connects, and then runs the service until it ends by itself
+    /// or by the shutdown.
     ///
     /// - Parameters:
-    ///   - isReady: called for each request of `/ready`, on an event loop: must not block.
+    ///   - isReady: called for each request of `/ready`: must not block.
+    ///   - metrics: called for each request of `/metrics`; see `ProcessListener`.
     ///   - connect: receives the time limit for Redis.
     /// - Throws: `CLIError` if the process cannot listen on the address, and the errors of `connect` and the service.
     func run(
         _ service: any Service,
         isReady: @escaping @Sendable () -> Bool,
+        metrics: @escaping @Sendable () async -> [MetricFamily],
         connect: @escaping @Sendable (Duration) async throws -> Void
     ) async throws {
-        var server: HealthServer?
-        if let health { server = try await HealthServer.start(health, isReady: isReady) }
+        guard let listener else { return try await run(service, after: connect) }
+        try await listener.serve(isReady: isReady, metrics: metrics) { try await run(service, after: connect) }
+    }
+
+    private func run(
+        _ service: any Service,
+        after connect: @escaping @Sendable (Duration) async throws -> Void
+    ) async throws {
         let isConnected = try await withThrowingTaskGroup(of: Bool.self) { group in
             group.addTask {
                 do {
@@ -46,7 +55,6 @@ struct ServiceRunner {
             return try await group.next() ?? false
         }
         if isConnected { try await run(service) }
-        try await server?.stop()
     }
 
     /// Runs the service in a group of its own. The first signal, which raises the level of `shutdown` to `.drain`,

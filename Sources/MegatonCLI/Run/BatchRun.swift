@@ -471,10 +471,8 @@ final class BatchRun: Sendable {
         }
     }
 
-    /// Cancels the batch if no worker is running. Ready jobs end when a worker starts, and the caller does not wait for
-    /// that.
-    ///
-    /// - Returns: whether no worker is running and the batch was cancelled.
+    /// Cancels the batch if no worker is running, and returns whether it did. Ready jobs end when a worker starts, and
+    /// the caller does not wait for that.
     private func abandon() async throws -> Bool {
         do {
             // The status comes from the queue alone: no cache is asked.

@@ -1,12 +1,9 @@
 import Foundation
 import MegatonRedis
 import MegatonTestSupport
-import NIOCore
 import Testing
 
-@testable import MegatonCLI
-
-/// Health checks of `megaton worker --health`.
+/// Health checks and metrics of processes with `--health`.
 @Suite(.timeLimit(.minutes(2))) struct HealthTests {
     /// The status of a response; 0 if there is none.
     private func status(_ path: String, _ port: Int) async throws -> Int {
@@ -60,26 +57,6 @@ import Testing
             coordinator.send(SIGTERM)
             #expect(await coordinator.ending().code == 0)
         }
-    }
-
-    /// Fault: connections without a request stayed open, until the worker had no descriptors left for its work.
-    @Test func aConnectionWithoutARequestIsClosed() async throws {
-        let port = try FreePort.find()
-        let server = try await HealthServer.start("127.0.0.1:\(port)", timeout: .seconds(1)) { true }
-        do {
-            try await inPairs(["", "GET /live HTTP/1.1\\r\\n"]) { beginning in
-                // Ends when the other side has closed.
-                let script = "exec 3<>/dev/tcp/127.0.0.1/\(port); printf '\(beginning)' >&3; cat <&3"
-                let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
-                let ending = await client.ending()
-                #expect(ending.code == 0 && ending.output.isEmpty, "\(ending.errors)")
-            }
-            #expect(try await status("/live", port) == 200)
-        } catch {
-            try await server.stop()
-            throw error
-        }
-        try await server.stop()
     }
 
     /// Exit code 69 is for Redis only, because supervisors restart the process on it.

@@ -267,7 +267,8 @@ final class FaultCluster: Sendable {
         let fields = meta.split(separator: "|", omittingEmptySubsequences: false)
         let claims = (fields.first ?? "").split(separator: "+").compactMap { Int($0) }
         guard fields.count == 5, let all = claims.first else { return false }
-        return all == (claims.count == 2 ? claims[1] : 0) && fields[1] == "0" && fields[2].isEmpty
+        return all == (claims.count == 2 ? claims[1] : 0) && fields[1] == "0"
+            && (fields[2].isEmpty || fields[2].hasPrefix("@"))
     }
 
     /// The error code of a dead letter.

@@ -20,7 +20,8 @@ import Testing
         "MegatonCore": [], "MegatonRendering": ["MegatonCore"], "MegatonHTTP": ["MegatonCore"],
         "MegatonPipeline": ["MegatonHTTP", "MegatonRendering"], "MegatonPipelineTesting": ["MegatonPipeline"],
         "MegatonRedis": ["MegatonCore"], "MegatonCluster": ["MegatonPipeline", "MegatonRedis"],
-        "MegatonCommandLine": ["MegatonCluster"], "MegatonCLI": ["MegatonCommandLine"],
+        "MegatonServer": ["MegatonCluster"], "MegatonCommandLine": ["MegatonCluster"],
+        "MegatonCLI": ["MegatonCommandLine", "MegatonServer"],
         "MegatonBenchmarks": ["MegatonCommandLine"],
     ]
 

@@ -1,0 +1,178 @@
+internal import MegatonCluster
+package import MegatonCore
+internal import MegatonPipeline
+internal import MegatonRedis
+
+/// Metrics of the whole cluster, from what its control Redis knows. Each process that shows them shows the same values.
+package enum ClusterMetrics {
+    static let up = MetricDescription(
+        "megaton_cluster_up",
+        .gauge,
+        "1 if the control Redis has answered the last reading of these metrics, else 0"
+    )
+    static let jobs = MetricDescription(
+        "megaton_queue_jobs",
+        .gauge,
+        "Jobs by state (intake, staged, ready, running, delayed, held, dead); ready ones also by priority",
+        labels: ["state", "priority"]
+    )
+    static let oldest = MetricDescription(
+        "megaton_queue_oldest_ready_seconds",
+        .gauge,
+        "Time for which the oldest ready job of the priority has been ready; 0 if none is",
+        labels: ["priority"]
+    )
+    static let ended = MetricDescription(
+        "megaton_queue_ended_jobs_total",
+        .counter,
+        "Jobs that have ended since the queue was created, by result",
+        labels: ["result"]
+    )
+    static let retried = MetricDescription(
+        "megaton_queue_retried_jobs_total",
+        .counter,
+        "Attempts that led to a retry since the queue was created"
+    )
+    static let stalled = MetricDescription(
+        "megaton_queue_stalled_jobs_total",
+        .counter,
+        "Leases that expired since the queue was created, because a worker died or fell silent"
+    )
+    static let batches = MetricDescription("megaton_queue_batches", .gauge, "Known batches, ended ones included")
+    static let paused = MetricDescription(
+        "megaton_queue_paused",
+        .gauge,
+        "1 while the queue is paused (no job is claimed) or drains (none is admitted), by mode",
+        labels: ["mode"]
+    )
+    static let leaders = MetricDescription(
+        "megaton_queue_has_leader",
+        .gauge,
+        "1 if a coordinator, or a worker in its place, leads each shard, else 0"
+    )
+    static let coordinators = MetricDescription(
+        "megaton_coordinators",
+        .gauge,
+        "Coordinators by version",
+        labels: ["version"]
+    )
+    static let workers = MetricDescription(
+        "megaton_workers",
+        .gauge,
+        "Workers that have missed at most two heartbeats, by version",
+        labels: ["version"]
+    )
+    static let silentWorkers = MetricDescription(
+        "megaton_silent_workers",
+        .gauge,
+        "Workers that have missed more heartbeats and have not signed off"
+    )
+    static let hosts = MetricDescription(
+        "megaton_restricted_hosts",
+        .gauge,
+        "Hosts of origins by state: limited (they asked for fewer requests), open (their circuit breaker is open)",
+        labels: ["state"]
+    )
+    static let openHosts = MetricDescription(
+        "megaton_host_circuit_open",
+        .gauge,
+        "1 for each host with an open circuit breaker, at most 50 of them, those with most failures first",
+        labels: ["host"]
+    )
+    static let hostFetches = MetricDescription(
+        "megaton_host_fetches_total",
+        .counter,
+        "Requests to origins by host: the 50 with most requests, and all others together as `other`",
+        labels: ["host"]
+    )
+    static let cache = MetricDescription(
+        "megaton_shared_cache_events_total",
+        .counter,
+        "Events of the shared cache and of the fetches and renders behind it, since the queue was created",
+        labels: ["event"]
+    )
+
+    package static let descriptions = [
+        up, jobs, oldest, ended, retried, stalled, batches, paused, leaders, coordinators, workers, silentWorkers,
+        hosts,
+        openHosts, hostFetches, cache,
+    ]
+
+    /// Maximum number of hosts with values of their own.
+    static let shownHosts = 50
+
+    /// Reads the values. No cache is scanned.
+    ///
+    /// - Throws: if no shard of the queue answers, or one refuses to.
+    static func read(_ inspector: Inspector) async throws(RedisError) -> [MetricFamily] {
+        let status = try await inspector.status()
+        let ready = try await inspector.readyJobs()
+        let hosts = try await inspector.restrictedHosts()
+        let cache = try await inspector.cacheCounters()
+        return queue(status, ready) + processes(status) + Self.hosts(hosts, cache.originFetchesByHost)
+            + [MetricFamily(Self.cache, cache.events.map { .init(Double($0.count), labels: [("event", $0.name)]) })]
+    }
+
+    private static func queue(_ status: ClusterStatus, _ ready: ReadyJobs) -> [MetricFamily] {
+        let states = [
+            ("intake", status.intake), ("staged", status.staged), ("running", status.running),
+            ("delayed", status.delayed), ("held", status.held), ("dead", status.dead),
+        ]
+        let priorities = Job.Priority.allCases
+        let jobs =
+            states.map { MetricFamily.Sample(Double($0.1), labels: [("state", $0.0), ("priority", "")]) }
+            + priorities.map {
+                .init(Double(ready.counts[$0] ?? 0), labels: [("state", "ready"), ("priority", $0.rawValue)])
+            }
+        let results = [("done", status.done), ("failed", status.failed), ("cancelled", status.cancelled)]
+        return [
+            MetricFamily(Self.jobs, jobs),
+            MetricFamily(oldest, priorities.map { .init(ready.ages[$0] ?? 0, labels: [("priority", $0.rawValue)]) }),
+            MetricFamily(ended, results.map { .init(Double($0.1), labels: [("result", $0.0)]) }),
+            MetricFamily(retried, Double(status.retried)), MetricFamily(stalled, Double(status.stalled)),
+            MetricFamily(batches, Double(status.batches)),
+            MetricFamily(
+                paused,
+                ["paused", "drain"].map { .init(status.pauses.contains($0) ? 1 : 0, labels: [("mode", $0)]) }
+            ),
+            MetricFamily(leaders, status.leader == nil ? 0 : 1),
+        ]
+    }
+
+    private static func processes(_ status: ClusterStatus) -> [MetricFamily] {
+        func byVersion(_ versions: [String?]) -> [MetricFamily.Sample] {
+            let counts = Dictionary(versions.map { ($0 ?? "unknown", 1) }, uniquingKeysWith: +)
+            return counts.sorted { $0.key < $1.key }.map { .init(Double($0.value), labels: [("version", $0.key)]) }
+        }
+        let living = status.livingWorkers
+        return [
+            MetricFamily(coordinators, byVersion(status.coordinators.map(\.version))),
+            MetricFamily(
+                workers,
+                living.isEmpty ? [.init(0, labels: [("version", "")])] : byVersion(living.map(\.version))
+            ),
+            MetricFamily(silentWorkers, Double(status.workers.count - living.count)),
+        ]
+    }
+
+    private static func hosts(_ hosts: [HostState], _ fetches: [String: Int]) -> [MetricFamily] {
+        let open = hosts.filter(\.isOpen).sorted { ($1.failures, $0.name) < ($0.failures, $1.name) }
+        let byFetches = fetches.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        var shown = byFetches.prefix(shownHosts).map {
+            MetricFamily.Sample(Double($0.value), labels: [("host", $0.key)])
+        }
+        let others = byFetches.dropFirst(shownHosts).reduce(0) { $0 + $1.value }
+        if others > 0 { shown.append(.init(Double(others), labels: [("host", "other")])) }
+        return [
+            MetricFamily(
+                Self.hosts,
+                [
+                    .init(Double(hosts.count(where: \.isLimited)), labels: [("state", "limited")]),
+                    .init(Double(open.count), labels: [("state", "open")]),
+                ]
+            ),
+            MetricFamily(openHosts, open.prefix(shownHosts).map { .init(1, labels: [("host", $0.name)]) }),
+            MetricFamily(hostFetches, shown),
+        ]
+    }
+}
