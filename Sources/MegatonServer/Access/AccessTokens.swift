@@ -1,0 +1,54 @@
+internal import Crypto
+package import Foundation
+internal import MegatonCore
+import Synchronization
+
+/// The tokens that a server accepts. Keeps their SHA-256 digests only, so that no dump of memory or log has a token.
+package final class AccessTokens: Sendable {
+    package typealias Identity = AccessIdentity
+
+    /// A token, its holder, and how long it is valid.
+    package struct Entry: Sendable {
+        package let identity: Identity
+        /// Time from which the token is no longer valid; nil if it is valid until it is removed.
+        package let expires: Date?
+        let digest: SHA256Digest
+
+        package init(token: String, identity: Identity, expires: Date? = nil) {
+            self.identity = identity
+            self.expires = expires
+            digest = AccessTokens.digest(token)
+        }
+
+        package func isValid(at date: Date) -> Bool { expires.map { date < $0 } ?? true }
+    }
+
+    private let entries: Mutex<[Entry]>
+
+    package init(_ entries: [Entry]) { self.entries = Mutex(entries) }
+
+    /// Replaces all tokens at once: each request is judged by the old ones or by the new ones.
+    package func replace(with new: [Entry]) { entries.withLock { $0 = new } }
+
+    /// The holder of a token; nil if it is unknown or has expired.
+    ///
+    /// Compares with all tokens, in a time that does not depend on the bytes of any.
+    package func identity(of bearer: String, at date: Date) -> Identity? {
+        let digest = Self.digest(bearer)
+        var found: Entry?
+        for entry in entries.withLock({ $0 }) {
+            // The comparison of digests is the one of swift-crypto, in constant time. No early exit: the time would
+            // show the position of the token in the file.
+            if entry.digest == digest { found = entry }
+        }
+        guard let found, found.isValid(at: date) else { return nil }
+        return found.identity
+    }
+
+    private static func digest(_ token: String) -> SHA256Digest { SHA256.hash(data: Data(token.utf8)) }
+}
+
+#if MEGATON_SANITIZE
+    // As `Synchronization.Mutex`, for sanitizers.
+    typealias Mutex = MegatonCore.Mutex
+#endif

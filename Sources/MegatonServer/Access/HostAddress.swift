@@ -1,0 +1,32 @@
+internal import Foundation
+
+/// The bytes of an IP address that is given as text.
+///
+/// An IPv4 address in IPv6 (`::ffff:192.0.2.1`) is the IPv4 address: the system reports clients so if it listens for
+/// both.
+struct HostAddress: Sendable, Hashable {
+    /// 4 or 16 bytes, network order.
+    let bytes: [UInt8]
+
+    /// Nil for a name, and for a short form such as `127.1`.
+    init?(_ text: String) {
+        // C reads the text only up to a NUL.
+        guard !text.utf8.contains(0) else { return nil }
+        var v4 = in_addr()
+        var v6 = in6_addr()
+        if inet_pton(AF_INET, text, &v4) == 1 {
+            bytes = withUnsafeBytes(of: v4) { Array($0) }
+        } else if inet_pton(AF_INET6, text, &v6) == 1 {
+            let all = withUnsafeBytes(of: v6) { Array($0) }
+            let isMapped = all[..<10].allSatisfy { $0 == 0 } && all[10] == 0xFF && all[11] == 0xFF
+            bytes = isMapped ? Array(all[12...]) : all
+        } else {
+            return nil
+        }
+    }
+
+    /// Whether it is in 127.0.0.0/8 or is `::1`.
+    var isLoopback: Bool {
+        bytes.count == 4 ? bytes[0] == 127 : bytes.dropLast().allSatisfy { $0 == 0 } && bytes.last == 1
+    }
+}
