@@ -1,48 +1,7 @@
 import MegatonCluster
 import MegatonCommandLine
 
-/// A batch as `megaton batch` shows it.
-struct BatchReport: Encodable {
-    let batch: String
-    let state: String
-    /// Number of submitted jobs; more may follow while the state is `open`.
-    let submitted: Int
-    /// Number of shards that have lost their part of the batch, which then never finishes; nil if there are none.
-    let shardsLost: Int?
-    let done: Int
-    let failed: Int
-    let cancelled: Int
-    let deduplicated: Int
-    let originFetches: Int
-    let renders: Int
-    /// Outcomes that were stored; nil if the batch keeps none.
-    let outcomes: Int?
-    /// Of these, the ones that a reader has acknowledged.
-    let outcomesRead: Int?
-    /// Outcomes that were not stored, or deleted unread, to make room.
-    let outcomesDropped: Int?
-
-    init(_ summary: BatchSummary) {
-        let counters = summary.counters
-        batch = summary.name
-        let isIncomplete = counters.lostShards > 0
-        shardsLost = isIncomplete ? counters.lostShards : nil
-        state =
-            counters.isFinished
-            ? "finished" : isIncomplete ? "incomplete" : counters["closed"] == 1 ? "running" : "open"
-        submitted = max(counters["submitted"], counters["total"])
-        done = counters["done"]
-        failed = counters["failed"]
-        cancelled = counters["cancelled"]
-        deduplicated = counters["deduplicated"]
-        originFetches = counters["origin_fetches"]
-        renders = counters["renders"]
-        let keepsOutcomes = counters["ledger"] == 1
-        outcomes = keepsOutcomes ? counters["outcomes"] : nil
-        outcomesRead = keepsOutcomes ? counters["read"] : nil
-        outcomesDropped = keepsOutcomes ? counters["results_dropped"] + counters["results_deleted"] : nil
-    }
-
+extension BatchReport {
     /// - Throws: `CLIError` if there is no batch of this name.
     static func of(_ name: String, _ queue: ShardedQueue) async throws -> BatchReport {
         BatchReport(BatchSummary(name: name, counters: try await counters(of: name, queue)))

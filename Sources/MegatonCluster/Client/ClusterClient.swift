@@ -1,7 +1,7 @@
 internal import Foundation
 public import Logging
 internal import MegatonCore
-internal import MegatonRedis
+package import MegatonRedis
 internal import NIOPosix
 import Synchronization
 
@@ -67,13 +67,22 @@ public final class ClusterClient: Sendable {
     ///     workers, or for more jobs of a batch that another submitter has not closed; and how long any call waits
     ///     while the number of the queue's shards is being changed. A minute by default.
     /// - Throws: ``ClusterError`` if the URL or the name of the queue is invalid.
-    public init(
+    public convenience init(
         redis: String,
         queue: String = "default",
         idleTimeout: Duration = .seconds(60),
         logger: Logger = Logger(label: "megaton.client")
     ) throws {
-        address = QueueAddress(try ClusterError.servers(redis), queue: try ClusterError.keys(queue).queue)
+        self.init(
+            QueueAddress(try ClusterError.servers(redis), queue: try ClusterError.keys(queue).queue),
+            idleTimeout: idleTimeout,
+            logger: logger
+        )
+    }
+
+    /// Creates a client of a queue whose address was read already; nothing is sent yet.
+    package init(_ address: QueueAddress, idleTimeout: Duration, logger: Logger) {
+        self.address = address
         self.idleTimeout = idleTimeout
         self.logger = logger
         first = address.shard(0, role: "client", group: MultiThreadedEventLoopGroup.singleton, logger: logger)
@@ -87,7 +96,7 @@ public final class ClusterClient: Sendable {
     /// the number of shards is being changed, a call waits, for the idle time-out at most.
     ///
     /// - Parameter isFresh: whether to look at the layout in any case. Otherwise a look of a moment ago is enough.
-    func queue(isFresh: Bool = true) async throws(RedisError) -> ShardedQueue {
+    package func queue(isFresh: Bool = true) async throws(RedisError) -> ShardedQueue {
         let deadline = ContinuousClock.now + idleTimeout
         while true {
             do throws(RedisError) {
