@@ -1,0 +1,94 @@
+internal import Hummingbird
+internal import HummingbirdCore
+internal import MegatonCluster
+internal import MegatonRedis
+internal import NIOCore
+
+/// An error of a request to the API: its status, and a sentence for people. Its response is a `ProblemDocument`.
+struct APIError: Error {
+    let status: HTTPResponse.Status
+    /// What happened, to which thing, and what to do next.
+    let detail: String
+    let headers: HTTPFields
+
+    /// Seconds after which a client may try again if the server could not do its part.
+    private static let retryAfter = "1"
+
+    init(_ status: HTTPResponse.Status, _ detail: String, headers: HTTPFields = [:]) {
+        self.status = status
+        self.detail = detail
+        self.headers = headers
+    }
+
+    /// The server cannot answer for now; the same request may succeed later.
+    static func unavailable(_ detail: String) -> APIError {
+        APIError(.serviceUnavailable, detail, headers: [.retryAfter: retryAfter])
+    }
+
+    static func unknownBatch(_ name: String) -> APIError {
+        APIError(
+            .notFound,
+            "There is no batch \(name): none of this name was submitted to the queue, or it ended so long ago that it "
+                + "was forgotten."
+        )
+    }
+
+    static func noOutcomes(_ name: String) -> APIError {
+        APIError(.conflict, "The batch \(name) was submitted without a ledger and keeps no outcomes.")
+    }
+
+    /// The error of a request whose handler has thrown an error.
+    init(_ error: any Error) {
+        switch error {
+        case let error as APIError: self = error
+        case let error as RedisError: self.init(error)
+        case let error as ClusterError: self.init(error)
+        case is NIOTooManyBytesError: self.init(.contentTooLarge, "The request's body is too large.")
+        case let error as HTTPError:
+            self.init(
+                error.status,
+                error.body ?? "The request was refused: \(error.status.reasonPhrase).",
+                headers: error.headers
+            )
+        case let error as any HTTPResponseError:
+            self.init(error.status, "The request was refused: \(error.status.reasonPhrase).")
+        default:
+            self.init(.internalServerError, "The server could not handle the request; its log has the reason.")
+        }
+    }
+
+    init(_ error: RedisError) {
+        switch error.code {
+        case .noBatch: self.init(.notFound, "There is no batch of this name, or no longer.")
+        case .batchExists:
+            self.init(.conflict, "Another client has submitted a batch of this name; choose another name.")
+        case .batchClosed, .otherReader: self.init(.conflict, error.message)
+        // The number of shards is being changed, for the most part.
+        case .shardMismatch: self = .unavailable(error.message)
+        case .closed: self = .unavailable("The server is shutting down.")
+        default:
+            if error.isTransient {
+                // Its address is for the log.
+                self = .unavailable(
+                    "The queue's Redis is unreachable, busy or full (\(error.code)). It is unknown whether the request "
+                        + "took effect; send it again after the time of Retry-After."
+                )
+            } else {
+                self.init(.internalServerError, error.message)
+            }
+        }
+    }
+
+    init(_ error: ClusterError) {
+        switch error.code {
+        case .unknownBatch: self.init(.notFound, error.message)
+        case .batchExists, .batchClosed, .noOutcomes, .otherReader, .notClosed: self.init(.conflict, error.message)
+        case .invalidConfiguration: self.init(.badRequest, error.message)
+        case .redisUnavailable, .noWorker: self = .unavailable(error.message)
+        // redis, jobsLost, outcomesLost, incompatibleVersion and unreadableOutcome: no fault of the client.
+        default: self.init(.internalServerError, error.message)
+        }
+    }
+
+    func response() throws -> Response { try ProblemDocument(status, detail).response(headers) }
+}

@@ -1,0 +1,154 @@
+internal import Foundation
+internal import Hummingbird
+internal import HummingbirdCore
+internal import Logging
+internal import MegatonCluster
+internal import NIOCore
+
+/// Routes of batches: submission, counters, closing and cancellation. ``OutcomeRoutes`` has those of their outcomes.
+struct BatchRoutes: Sendable {
+    let cluster: ClusterConnection
+    private let uploads = StreamLimit(Self.maximumUploads, of: "submissions")
+
+    /// Maximum number of submissions at a time: each keeps some megabytes of jobs.
+    static let maximumUploads = 32
+    /// Maximum number of batches in one list.
+    static let maximumListed = 1000
+    static let defaultListed = 50
+
+    init(cluster: ClusterConnection) { self.cluster = cluster }
+
+    func add(
+        to read: RouterGroup<ServerContext>,
+        submit: RouterGroup<ServerContext>,
+        admin: RouterGroup<ServerContext>
+    ) {
+        submit.post("batches") { (request, context) async throws -> Response in
+            try await self.submit(request, context.logger)
+        }
+        submit.post("batches/:name/cancel") { (request, context) async throws -> Response in
+            try await cancel(request, context)
+        }
+        submit.post("batches/:name/close") { (request, context) async throws -> Response in
+            try await close(request, context)
+        }
+        read.get("batches") { (request, _) async throws -> Response in try await list(request) }
+        read.get("batches/:name") { (request, context) async throws -> Response in
+            try await show(request, context)
+        }
+    }
+
+    /// The name of the batch in the path of a request.
+    static func name(_ context: ServerContext) throws -> String {
+        try checked(try context.parameters.require("name"))
+    }
+
+    private static func checked(_ name: String) throws(APIError) -> String {
+        if Job.isName(name) { return name }
+        throw APIError(
+            .badRequest,
+            "The batch's name is no name: allowed are texts of 1 to 128 of the characters A-Z a-z 0-9 . _ : -"
+        )
+    }
+
+    // MARK: - Submission
+
+    private struct Submitted: Encodable {
+        let batch: String
+        let submitted: Int
+    }
+
+    private func submit(_ request: Request, _ logger: Logger) async throws -> Response {
+        try request.require(contentType: "application/x-ndjson", "application/jsonl")
+        let arguments = try QueryArguments(request, allowed: "name", "weight", "deduplicates")
+        let name = try Self.checked(arguments.text("name") ?? ProcessIdentity.batch("api"))
+        let policy = BatchPolicy(
+            keepsLedger: true,
+            deduplicates: try arguments.truth("deduplicates") ?? false,
+            weight: try arguments.number("weight", 1...BatchPolicy.maximumWeight) ?? 1
+        )
+        let place = try uploads.enter()
+        defer { withExtendedLifetime(place) {} }
+        let upload = BatchUpload(
+            queue: try await cluster.queue(isFresh: true),
+            name: name,
+            policy: policy,
+            logger: logger
+        )
+        let count = try await upload.run(
+            request.body,
+            length: request.headers[.contentLength].flatMap { Int($0) }
+        )
+        return try APIResponse.json(
+            Submitted(batch: name, submitted: count),
+            .created,
+            headers: [.location: "/api/v1/batches/\(name)"]
+        )
+    }
+
+    // MARK: - Counters
+
+    private struct List: Encodable {
+        /// A batch that cannot be read, as another program has written its key.
+        struct Damaged: Encodable {
+            let batch: String
+            let key: String
+        }
+
+        let batches: [BatchReport]
+        let damaged: [Damaged]?
+        /// Whether there are more batches than the limit allows.
+        let hasMore: Bool
+    }
+
+    private func list(_ request: Request) async throws -> Response {
+        let arguments = try QueryArguments(request, allowed: "limit")
+        let limit = try arguments.number("limit", 1...Self.maximumListed) ?? Self.defaultListed
+        let batches = try await cluster.queue().batches(limit: limit + 1)
+        let shown = batches.prefix(limit)
+        let damaged = shown.compactMap { batch in
+            batch.damagedKey.map { List.Damaged(batch: batch.name, key: $0) }
+        }
+        return try APIResponse.json(
+            List(
+                batches: shown.filter { $0.damagedKey == nil }.map { BatchReport($0) },
+                damaged: damaged.isEmpty ? nil : damaged,
+                hasMore: batches.count > limit
+            )
+        )
+    }
+
+    private func show(_ request: Request, _ context: ServerContext) async throws -> Response {
+        let name = try Self.name(context)
+        _ = try QueryArguments(request)
+        return try APIResponse.json(try await report(name, try await cluster.queue()))
+    }
+
+    private func report(_ name: String, _ queue: ShardedQueue) async throws -> BatchReport {
+        let counters = try await BatchMonitor(queue: queue, batch: name).counters()
+        guard counters.isKnown else { throw APIError.unknownBatch(name) }
+        return BatchReport(BatchSummary(name: name, counters: counters))
+    }
+
+    // MARK: - Changes
+
+    private func cancel(_ request: Request, _ context: ServerContext) async throws -> Response {
+        let name = try Self.name(context)
+        _ = try QueryArguments(request)
+        let queue = try await cluster.queue(isFresh: true)
+        // Names the batch if there is none.
+        _ = try await report(name, queue)
+        try await queue.cancel(batch: name)
+        return try APIResponse.json(try await report(name, queue))
+    }
+
+    private func close(_ request: Request, _ context: ServerContext) async throws -> Response {
+        let name = try Self.name(context)
+        let arguments = try QueryArguments(request, allowed: "jobs")
+        let expected = try arguments.number("jobs", 0...1_000_000_000_000)
+        let queue = try await cluster.queue(isFresh: true)
+        _ = try await report(name, queue)
+        try await queue.close(batch: name, expected: expected)
+        return try APIResponse.json(try await report(name, queue))
+    }
+}

@@ -1,0 +1,136 @@
+internal import Foundation
+internal import HummingbirdCore
+internal import Logging
+internal import MegatonCluster
+internal import MegatonRedis
+internal import NIOCore
+
+/// Submits a batch whose jobs arrive as lines of JSON in the body of a request.
+///
+/// Jobs are pushed as they arrive, in chunks, and the body is read no faster than Redis takes them. If the request
+/// fails, by an invalid line or because its client has gone, the batch is cancelled: a part of it would never end.
+struct BatchUpload: Sendable {
+    let queue: ShardedQueue
+    let name: String
+    let policy: BatchPolicy
+    let logger: Logger
+
+    /// Maximum number of bytes of acknowledged jobs that are kept for a Redis that loses them. Less than a command
+    /// keeps, as the server has several uploads at a time.
+    private static let keptBytes = 8 * 1024 * 1024
+
+    /// - Parameter length: number of bytes of the body; nil if the client has not announced it.
+    /// - Returns: number of jobs that Redis has.
+    func run(_ body: RequestBody, length: Int?) async throws -> Int {
+        // Before the first job is read: a server that evicts keys must not have one.
+        for server in queue.shards.servers { try await EvictionPolicyCheck.run(server) }
+        let submitter = ShardedSubmitter(
+            queue: queue,
+            batch: name,
+            policy: policy,
+            keptLimit: Self.keptBytes,
+            onDelay: { [logger] error in
+                logger.warning("a push waits for Redis", metadata: ["error": "\(error)"])
+            },
+            onRestore: { [logger, name] count in
+                logger.warning(
+                    "Redis has returned to an earlier state; jobs that it has lost are submitted again",
+                    metadata: ["batch": "\(name)", "jobs": "\(count)"]
+                )
+            }
+        )
+        do {
+            let added = try await push(body, length: length, to: submitter)
+            try await submitter.close()
+            let submitted = await submitter.submitted
+            guard submitted >= added else {
+                throw APIError(
+                    .conflict,
+                    "The batch \(name) was cancelled while its jobs were submitted: it has \(submitted) of \(added)."
+                )
+            }
+            return submitted
+        } catch {
+            await abandon(submitter)
+            throw error
+        }
+    }
+
+    /// - Returns: number of jobs that were added.
+    private func push(_ body: RequestBody, length: Int?, to submitter: ShardedSubmitter) async throws -> Int {
+        var lines = JobLines()
+        var (added, received) = (0, 0)
+        var iterator = body.makeAsyncIterator()
+        while let buffer = try await Self.next(&iterator) {
+            received += buffer.readableBytes
+            for line in try lines.add(buffer) { added += try await push(line, to: submitter) }
+        }
+        // The end of the connection looks like that of the body.
+        if let length, received < length { throw Self.interrupted }
+        if let line = try lines.finish() { added += try await push(line, to: submitter) }
+        return added
+    }
+
+    private static func next(_ iterator: inout RequestBody.AsyncIterator) async throws -> ByteBuffer? {
+        do {
+            return try await iterator.next()
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            throw interrupted
+        }
+    }
+
+    private static let interrupted = APIError(
+        .badRequest,
+        "The request ended before its body was complete; the batch was cancelled. Submit it again under another name."
+    )
+
+    /// - Returns: number of jobs of the line, which is more than 1 for a pack.
+    private func push(_ line: JobLines.Line, to submitter: ShardedSubmitter) async throws -> Int {
+        guard let pack = Pack.line(line.json, id: "\(name.prefix(100)).\(line.number)") else {
+            let job: Job
+            do throws(JobError) {
+                job = try Job(json: line.json)
+            } catch {
+                throw invalid(line, error.message)
+            }
+            try checkBatch(of: job, line)
+            try await submitter.add(line.json, job: job, hasUniqueID: job.id == nil)
+            return 1
+        }
+        // Each source becomes a job of its own, as in a list of `megaton submit`: equal ones are then compared.
+        if let refused = pack.refused.first { throw invalid(line, refused.message) }
+        for job in pack.jobs {
+            try checkBatch(of: job, line)
+            try await submitter.add(job.json(), job: job, hasUniqueID: pack.hasMadeIDs)
+        }
+        return pack.jobs.count
+    }
+
+    private func checkBatch(of job: Job, _ line: JobLines.Line) throws(APIError) {
+        guard let other = job.batch, other != name else { return }
+        throw invalid(line, "batch is \"\(other)\", but the job is submitted to the batch \(name)")
+    }
+
+    private func invalid(_ line: JobLines.Line, _ problem: String) -> APIError {
+        APIError(
+            .badRequest,
+            "Line \(line.number) is no job: \(problem). The batch \(name) was cancelled; correct the line and submit "
+                + "all jobs again under another name."
+        )
+    }
+
+    /// Cancels a batch of which only a part was pushed. A batch of this name that another client has submitted is left
+    /// alone.
+    private func abandon(_ submitter: ShardedSubmitter) async {
+        do {
+            try await submitter.cancel()
+        } catch {
+            logger.warning(
+                "the batch could not be cancelled",
+                metadata: ["batch": "\(name)", "error": "\(error)"]
+            )
+        }
+    }
+}

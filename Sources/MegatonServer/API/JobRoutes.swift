@@ -1,0 +1,104 @@
+internal import Foundation
+internal import Hummingbird
+internal import HummingbirdCore
+internal import MegatonCluster
+internal import NIOCore
+
+/// Routes of single jobs.
+struct JobRoutes: Sendable {
+    let cluster: ClusterConnection
+
+    func add(
+        to read: RouterGroup<ServerContext>,
+        submit: RouterGroup<ServerContext>,
+        admin: RouterGroup<ServerContext>
+    ) {
+        submit.post("jobs") { (request, _) async throws -> Response in try await push(request) }
+        read.get("jobs/:id") { (request, context) async throws -> Response in try await show(request, context) }
+    }
+
+    private struct Pushed: Encodable {
+        let id: String
+    }
+
+    private func push(_ request: Request) async throws -> Response {
+        try request.require(contentType: "application/json")
+        _ = try QueryArguments(request)
+        let body: ByteBuffer
+        do {
+            body = try await request.body.collect(upTo: Job.maximumSize)
+        } catch is NIOTooManyBytesError {
+            throw APIError(.contentTooLarge, "The job has more than \(Job.maximumSize) bytes, the most that one may have.")
+        }
+        let job = try Self.job(Data(body.readableBytesView))
+        let queue = try await cluster.queue(isFresh: true)
+        // Shard 0 has the public lists of clients: it compares ids and idempotency keys with those of other programs.
+        try await queue.first.push(job)
+        return try APIResponse.json(Pushed(id: job.id ?? ""), .accepted)
+    }
+
+    /// The job of a request, with an id.
+    private static func job(_ json: Data) throws(APIError) -> Job {
+        guard Pack.line(json, id: "pack") == nil else {
+            throw APIError(
+                .badRequest,
+                "The body is a pack, which has several jobs: send it as a line to /api/v1/batches."
+            )
+        }
+        do throws(JobError) {
+            var job = try Job(json: json)
+            if job.id == nil { job.id = UUID().uuidString.lowercased() }
+            return job
+        } catch {
+            throw APIError(.badRequest, "The body is no job: \(error.message).")
+        }
+    }
+
+    private struct States: Encodable {
+        let states: [JobState]
+    }
+
+    private func show(_ request: Request, _ context: ServerContext) async throws -> Response {
+        let id = try context.parameters.require("id")
+        let arguments = try QueryArguments(request, allowed: "batch")
+        let batch = arguments.text("batch").flatMap { $0.isEmpty ? nil : $0 }
+        let names: [(String, String?)] = [("id", id), ("batch", batch)]
+        for (name, text) in names {
+            guard let text, !Job.isName(text) else { continue }
+            throw APIError(
+                .badRequest,
+                "\(name) is no name: allowed are texts of 1 to 128 of the characters A-Z a-z 0-9 . _ : -"
+            )
+        }
+        let queue = try await cluster.queue()
+        let states = try await queue.states(of: JobKey(batch: batch, id: id))
+        if states.isEmpty { throw try await missing(id, batch, queue) }
+        return try APIResponse.json(States(states: states))
+    }
+
+    /// A job that was pushed and not read is not known by its id, and most of those that have ended are not either.
+    private func missing(_ id: String, _ batch: String?, _ queue: ShardedQueue) async throws -> APIError {
+        let status = try await Inspector(queue: queue, caches: []).status()
+        let unread = status.intake + status.staged
+        let waiting =
+            switch unread {
+            case 0: "nor does any job wait to be read"
+            case 1: "1 job waits to be read, and it may be among them"
+            default: "\(unread) jobs wait to be read, and it may be among them"
+            }
+        let scope = batch.map { " of the batch \($0)" } ?? ""
+        return APIError(.notFound, "No job\(scope) has the id \(id) now, \(waiting). \(Self.outcomePlaces(batch))")
+    }
+
+    /// The places of the outcomes of jobs that have ended, and how to get that of the next one.
+    private static func outcomePlaces(_ batch: String?) -> String {
+        if let batch {
+            return "A job that has ended is known by its id only if it is dead, or while its batch has not ended. Its "
+                + "outcome is in the list or at the webhook that its \"reply\" names, and "
+                + "/api/v1/batches/\(batch)/outcomes has those that the batch keeps."
+        }
+        return "A job without a batch that has ended is known by its id only if it is dead. Its outcome is in the list "
+            + "or at the webhook that its \"reply\" names, and nowhere without one. Add ?batch=NAME if the job has a "
+            + "batch."
+    }
+}

@@ -1,0 +1,124 @@
+internal import Foundation
+internal import HummingbirdCore
+internal import Logging
+internal import MegatonCluster
+internal import MegatonCore
+internal import MegatonRedis
+internal import NIOCore
+internal import ServiceLifecycle
+
+/// The outcomes of a batch as server-sent events, with its counters in between.
+/// https://html.spec.whatwg.org/multipage/server-sent-events.html
+///
+/// Events: `outcome` with an outcome, and the position behind it as its id; `progress` with the counters; `missing` with
+/// the number of outcomes that were deleted unread; `reset` if Redis has returned to an earlier state; `end` with the
+/// counters of a batch that has ended; `error` with a sentence. The stream ends after the last two.
+struct OutcomeEvents: Sendable {
+    let view: OutcomeView
+    let logger: Logger
+
+    /// Interval at which a stream without events has a comment, so that proxies do not close it.
+    static let keepAlive: Duration = .seconds(15)
+    /// Shortest interval between two events with counters.
+    static let progressInterval: Duration = .seconds(1)
+    /// Time for which the stream waits for a Redis that does not answer.
+    static let failureLimit: Duration = .seconds(60)
+
+    private struct Missing: Encodable {
+        let missing: Int
+    }
+
+    private struct Failure: Encodable {
+        let detail: String
+    }
+
+    /// Progress of one stream.
+    private struct State {
+        var position: OutcomePosition
+        var pace = OutcomePace()
+        var lastWrite = ContinuousClock.now
+        /// The counters that the client has, and when it got them.
+        var shown: (report: BatchReport, time: ContinuousClock.Instant)?
+        /// Since when Redis has not answered.
+        var failingSince: ContinuousClock.Instant?
+    }
+
+    /// Writes events until the batch has ended, the server shuts down, or the task is cancelled.
+    func write(from position: OutcomePosition, to writer: inout any ResponseBodyWriter) async throws {
+        var state = State(position: position)
+        while !Task.isShuttingDownGracefully {
+            try Task.checkCancellation()
+            let (events, isOver, isBehind) = try await round(&state)
+            if events.readableBytes > 0 {
+                state.lastWrite = .now
+                try await writer.write(events)
+            } else if state.lastWrite.duration(to: .now) >= Self.keepAlive {
+                state.lastWrite = .now
+                try await writer.write(ByteBuffer(string: ": keep-alive\n\n"))
+            }
+            if isOver { return }
+            if !isBehind { try await Task.sleep(for: state.pace.next()) }
+        }
+    }
+
+    /// Asks Redis once.
+    ///
+    /// - Returns: the events to write, whether they are the last ones, and whether Redis has more outcomes already.
+    private func round(_ state: inout State) async throws -> (ByteBuffer, isOver: Bool, isBehind: Bool) {
+        var events = ByteBuffer()
+        let page: OutcomeView.Page
+        do throws(RedisError) {
+            page = try await view.page(from: state.position)
+        } catch {
+            let since = state.failingSince ?? .now
+            state.failingSince = since
+            if error.isTransient, since.duration(to: .now) < Self.failureLimit { return (events, false, false) }
+            logger.warning("event stream failed", metadata: ["batch": "\(view.batch)", "error": "\(error)"])
+            try Self.add("error", Failure(detail: APIError(error).detail), to: &events)
+            return (events, true, false)
+        }
+        state.failingSince = nil
+        guard page.counters.isKnown else {
+            try Self.add("error", Failure(detail: APIError.unknownBatch(view.batch).detail), to: &events)
+            return (events, true, false)
+        }
+        if page.wentBack { Self.add("reset", Data("{}".utf8), to: &events) }
+        if page.missing > 0 { try Self.add("missing", Missing(missing: page.missing), to: &events) }
+        for part in page.parts {
+            for (index, line) in part.lines.enumerated() {
+                state.position[part.shard] = part.first + index + 1
+                Self.add("outcome", APIResponse.line(line), id: state.position, to: &events)
+            }
+        }
+        state.position = page.next
+        if page.count > 0 { state.pace.reset() }
+        let report = BatchReport(BatchSummary(name: view.batch, counters: page.counters))
+        if page.isLast {
+            try Self.add("end", report, to: &events)
+            return (events, true, false)
+        }
+        let isDue = state.shown.map { $0.report != report && $0.time.duration(to: .now) >= Self.progressInterval }
+        if isDue ?? true {
+            state.shown = (report, .now)
+            try Self.add("progress", report, to: &events)
+        }
+        return (events, false, !page.isComplete)
+    }
+
+    private static func add(_ event: String, _ value: some Encodable, to events: inout ByteBuffer) throws {
+        add(event, try APIResponse.data(value), to: &events)
+    }
+
+    private static func add(
+        _ event: String,
+        _ json: Data,
+        id: OutcomePosition? = nil,
+        to events: inout ByteBuffer
+    ) {
+        events.writeString("event: \(event)\n")
+        if let id { events.writeString("id: \(id)\n") }
+        events.writeString("data: ")
+        events.writeBytes(json)
+        events.writeString("\n\n")
+    }
+}

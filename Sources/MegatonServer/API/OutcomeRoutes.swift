@@ -1,0 +1,135 @@
+internal import Foundation
+internal import Hummingbird
+internal import HummingbirdCore
+internal import Logging
+internal import MegatonCluster
+internal import MegatonCore
+internal import NIOCore
+internal import ServiceLifecycle
+
+/// Routes of the outcomes of a batch: pages for long polling, and server-sent events. Both leave the outcomes in Redis.
+struct OutcomeRoutes: Sendable {
+    let cluster: ClusterConnection
+    private let streams = StreamLimit(Self.maximumStreams, of: "event streams")
+    private let polls = StreamLimit(Self.maximumStreams, of: "long polls")
+
+    /// Maximum number of event streams at a time, and of requests that wait for outcomes.
+    static let maximumStreams = 1000
+    /// Maximum time for which a request waits for outcomes.
+    static let maximumWait = 60
+
+    init(cluster: ClusterConnection) { self.cluster = cluster }
+
+    func add(
+        to read: RouterGroup<ServerContext>,
+        submit: RouterGroup<ServerContext>,
+        admin: RouterGroup<ServerContext>
+    ) {
+        read.get("batches/:name/outcomes") { (request, context) async throws -> Response in
+            try await outcomes(request, context)
+        }
+        read.get("batches/:name/events") { (request, context) async throws -> Response in
+            try await events(request, context)
+        }
+    }
+
+    /// The first page of a view.
+    ///
+    /// - Throws: if there is no such batch, or it keeps no outcomes, or the position is none of this queue.
+    private func page(
+        _ view: OutcomeView,
+        from position: OutcomePosition,
+        limit: Int
+    ) async throws -> OutcomeView.Page {
+        guard position.shardCount <= view.shardCount else {
+            throw APIError(
+                .badRequest,
+                "The position \(position) has numbers of \(position.shardCount) shards, and the queue has "
+                    + "\(view.shardCount): it is one of another queue, or of an earlier state of this one. Read from 1."
+            )
+        }
+        let page = try await view.page(from: position, limit: limit)
+        guard page.counters.isKnown else { throw APIError.unknownBatch(view.batch) }
+        guard page.counters["ledger"] == 1 else { throw APIError.noOutcomes(view.batch) }
+        return page
+    }
+
+    private static func position(_ text: String?) throws(APIError) -> OutcomePosition {
+        guard let text, !text.isEmpty else { return .start }
+        guard let position = OutcomePosition(text) else {
+            throw APIError(
+                .badRequest,
+                "The position \"\(text.prefix(64))\" is none: allowed are numbers from 1, and the texts that the "
+                    + "server has sent in Megaton-Next, or as the id of an event."
+            )
+        }
+        return position
+    }
+
+    // MARK: - Pages
+
+    private func outcomes(_ request: Request, _ context: ServerContext) async throws -> Response {
+        let name = try BatchRoutes.name(context)
+        let arguments = try QueryArguments(request, allowed: "from", "limit", "wait")
+        let position = try Self.position(arguments.text("from"))
+        let limit = try arguments.number("limit", 1...OutcomeView.maximumCount) ?? OutcomeView.maximumCount
+        let wait = try arguments.number("wait", 0...Self.maximumWait) ?? 0
+        let view = OutcomeView(queue: try await cluster.queue(), batch: name)
+        var page = try await page(view, from: position, limit: limit)
+        guard wait > 0, page.count == 0, !page.isLast else { return try Self.response(page) }
+        let place = try polls.enter()
+        defer { withExtendedLifetime(place) {} }
+        let deadline = ContinuousClock.now + .seconds(wait)
+        var pace = OutcomePace()
+        while page.count == 0, !page.isLast, !page.wentBack {
+            let rest = ContinuousClock.now.duration(to: deadline)
+            if rest <= .zero || Task.isShuttingDownGracefully { break }
+            try await Task.sleep(for: min(pace.next(), rest))
+            page = try await self.page(view, from: position, limit: limit)
+        }
+        return try Self.response(page)
+    }
+
+    private static func response(_ page: OutcomeView.Page) throws -> Response {
+        var headers: HTTPFields = [.contentType: "application/x-ndjson", .cacheControl: "no-store"]
+        headers.set("Megaton-Next", "\(page.next)")
+        headers.set("Megaton-Finished", "\(page.isLast)")
+        if page.missing > 0 { headers.set("Megaton-Missing", "\(page.missing)") }
+        if page.wentBack { headers.set("Megaton-Reset", "true") }
+        var body = ByteBuffer()
+        for line in page.parts.lazy.flatMap(\.lines) {
+            body.writeBytes(APIResponse.line(line))
+            body.writeString("\n")
+        }
+        return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: body))
+    }
+
+    // MARK: - Events
+
+    private func events(_ request: Request, _ context: ServerContext) async throws -> Response {
+        let name = try BatchRoutes.name(context)
+        let arguments = try QueryArguments(request, allowed: "from")
+        // The field is that of a reader that connects again, by the same URL.
+        let position = try Self.position(request.field("Last-Event-ID") ?? arguments.text("from"))
+        let place = try streams.enter()
+        let view = OutcomeView(queue: try await cluster.queue(), batch: name)
+        // Errors have their status, which they no longer can once the stream has begun.
+        _ = try await page(view, from: position, limit: 0)
+        var headers: HTTPFields = [.contentType: "text/event-stream", .cacheControl: "no-store"]
+        // A proxy that buffers would hold events back.
+        headers.set("X-Accel-Buffering", "no")
+        let events = OutcomeEvents(view: view, logger: context.logger)
+        return Response(
+            status: .ok,
+            headers: headers,
+            body: ResponseBody { (writer) async throws in
+                defer { withExtendedLifetime(place) {} }
+                // Cancels the stream as soon as the client has gone.
+                try await request.body.consumeWithCancellationOnInboundClose { _ in
+                    try await events.write(from: position, to: &writer)
+                }
+                try await writer.finish(nil)
+            }
+        )
+    }
+}
