@@ -28,7 +28,7 @@ struct JobRoutes: Sendable {
         do {
             body = try await request.body.collect(upTo: Job.maximumSize)
         } catch is NIOTooManyBytesError {
-            throw APIError(.contentTooLarge, "The job has more than \(Job.maximumSize) bytes, the most that one may have.")
+            throw APIError(.contentTooLarge, "The job has more than \(Job.maximumSize) bytes, which is the limit.")
         }
         let job = try Self.job(Data(body.readableBytesView))
         let queue = try await cluster.queue(isFresh: true)

@@ -2,7 +2,6 @@ internal import Foundation
 internal import HummingbirdCore
 internal import Logging
 internal import MegatonCluster
-internal import MegatonCore
 internal import MegatonRedis
 internal import NIOCore
 internal import ServiceLifecycle
@@ -82,12 +81,12 @@ struct OutcomeEvents: Sendable {
             try Self.add("error", Failure(detail: APIError.unknownBatch(view.batch).detail), to: &events)
             return (events, true, false)
         }
-        if page.wentBack { Self.add("reset", Data("{}".utf8), to: &events) }
+        if page.wentBack { Self.add("reset", json: Data("{}".utf8), to: &events) }
         if page.missing > 0 { try Self.add("missing", Missing(missing: page.missing), to: &events) }
         for part in page.parts {
             for (index, line) in part.lines.enumerated() {
                 state.position[part.shard] = part.first + index + 1
-                Self.add("outcome", APIResponse.line(line), id: state.position, to: &events)
+                Self.add("outcome", json: APIResponse.line(line), id: state.position, to: &events)
             }
         }
         state.position = page.next
@@ -106,12 +105,12 @@ struct OutcomeEvents: Sendable {
     }
 
     private static func add(_ event: String, _ value: some Encodable, to events: inout ByteBuffer) throws {
-        add(event, try APIResponse.data(value), to: &events)
+        add(event, json: try APIResponse.data(value), to: &events)
     }
 
     private static func add(
         _ event: String,
-        _ json: Data,
+        json: Data,
         id: OutcomePosition? = nil,
         to events: inout ByteBuffer
     ) {

@@ -3,7 +3,6 @@ internal import Hummingbird
 internal import HummingbirdCore
 internal import Logging
 internal import MegatonCluster
-internal import MegatonCore
 internal import NIOCore
 internal import ServiceLifecycle
 

@@ -9,6 +9,8 @@ struct QueryArguments {
     /// - Parameter allowed: names of the arguments that the route knows.
     init(_ request: Request, allowed: String...) throws(APIError) {
         for (name, value) in request.uri.queryParameters {
+            // A question mark alone.
+            if name.isEmpty && value.isEmpty { continue }
             let name = String(name)
             guard allowed.contains(name) else {
                 let known = allowed.isEmpty ? "it takes none" : "it takes \(allowed.joined(separator: ", "))"

@@ -1,0 +1,159 @@
+import Foundation
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCluster
+@testable import MegatonServer
+
+/// Batches through HTTP: submission, counters and changes.
+@Suite(.timeLimit(.minutes(2))) struct BatchRouteTests {
+    private static let job = #"{"source":"data:,a"}"#
+
+    @Test func aListOfManyLinesIsABatch() async throws {
+        try await APIServer.run { (server) async throws in
+            let lines = (0..<10_000).map { #"{"id":"j\#($0)","source":"https://example.com/\#($0).jpg"}"# }
+            let answer = try await server.submit(lines, "name=spring&weight=3")
+            #expect(answer.status == 201, "\(answer.body)")
+            #expect(answer.field("Location") == "/api/v1/batches/spring")
+            #expect(answer.field("Cache-Control") == "no-store")
+            #expect(try answer.object()["submitted"] as? Int == 10_000)
+            let batch = try await server.ask("batches/spring").object()
+            #expect(batch["state"] as? String == "running" && batch["submitted"] as? Int == 10_000)
+            #expect(batch["outcomes"] as? Int == 0, "it keeps outcomes")
+            let stored = try await server.send(["LLEN", .string(APIServer.keys.jobs(batch: "spring"))])
+            #expect(stored.int == 10_000)
+        }
+    }
+
+    @Test func aBatchWithoutANameGetsOne() async throws {
+        try await APIServer.run { (server) async throws in
+            let answer = try await server.submit(["", Self.job, "  ", Self.job + "\r", ""], "")
+            let name = try #require(try answer.object()["batch"] as? String, "\(answer.body)")
+            #expect(try answer.object()["submitted"] as? Int == 2, "empty lines are no jobs")
+            #expect(try await server.ask("batches/\(name)").status == 200)
+        }
+    }
+
+    @Test func aPackIsTakenApart() async throws {
+        try await APIServer.run { (server) async throws in
+            let pack = #"{"sources":["data:,a","data:,b",{"id":"c","source":"data:,c"}]}"#
+            let answer = try await server.submit([pack, Self.job], "name=spring")
+            #expect(try answer.object()["submitted"] as? Int == 4, "\(answer.body)")
+        }
+    }
+
+    @Test func anInvalidLineCancelsTheBatch() async throws {
+        try await APIServer.run { (server) async throws in
+            let lines = Array(repeating: Self.job, count: 1500) + [#"{"source":""}"#]
+            let answer = try await server.submit(lines + Array(repeating: Self.job, count: 500), "name=spring")
+            #expect(answer.status == 400)
+            #expect(try answer.detail().hasPrefix("Line 1501 is no job: source is empty"), "\(answer.body)")
+            let batch = try await server.ask("batches/spring").object()
+            #expect(batch["state"] as? String == "finished" && batch["cancelled"] as? Int == 1500)
+        }
+    }
+
+    @Test func aLineThatIsTooLongIsRefused() async throws {
+        try await APIServer.run { (server) async throws in
+            let long = #"{"source":"data:,\#(String(repeating: "a", count: JobLines.maximumBytes))"}"#
+            let answer = try await server.submit([Self.job, long], "name=spring")
+            #expect(answer.status == 413)
+            #expect(try answer.detail().hasPrefix("Line 2 has more than 1048576 bytes"))
+            #expect(try await server.ask("batches/spring").status == 404, "nothing was pushed")
+        }
+    }
+
+    /// A client that has gone: the end of its connection looks like that of a body.
+    @Test(arguments: [true, false]) func aClientThatDisconnectsCancelsItsBatch(_ isChunked: Bool) async throws {
+        try await APIServer.run { (server) async throws in
+            let body = String(repeating: Self.job + "\n", count: 600)
+            let framing = isChunked ? "Transfer-Encoding: chunked" : "Content-Length: 1000000"
+            let head = "POST /api/v1/batches?name=spring HTTP/1.1\r\nHost: localhost\r\n"
+            let type = "Content-Type: application/x-ndjson\r\n\(framing)\r\n\r\n"
+            let request = head + type + (isChunked ? "F0000\r\n" : "") + body
+            let file = try server.directory.write(Data(request.utf8), to: "request")
+            let script = "exec 3<>/dev/tcp/127.0.0.1/\(server.port); cat '\(file)' >&3"
+            _ = await (try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])).ending()
+            let key = APIServer.keys.batch("spring")
+            try await server.redis.wait(forChangesOf: [key]) { (redis) async throws in
+                try await redis.send(["HGET", .string(key), "cancelled"]).int == 500
+            }
+        }
+    }
+
+    @Test func aNameIsUsedOnce() async throws {
+        try await APIServer.run { (server) async throws in
+            #expect(try await server.submit([Self.job], "name=spring").status == 201)
+            let answer = try await server.submit([Self.job], "name=spring")
+            #expect(answer.status == 409)
+            #expect(try answer.detail().contains("choose another name"))
+            let batch = try await server.ask("batches/spring").object()
+            #expect(batch["cancelled"] as? Int == 0, "the other client's batch is left alone")
+        }
+    }
+
+    @Test(arguments: [
+        ("name=a%20b", 400), ("weight=0", 400), ("weight=101", 400), ("deduplicates=yes", 400), ("wight=2", 400),
+        ("weight=1&weight=2", 400),
+    ]) func anInvalidArgumentIsRefused(_ query: String, _ status: Int) async throws {
+        try await APIServer.run { (server) async throws in
+            let answer = try await server.submit([Self.job], query)
+            #expect(answer.status == status)
+            #expect(try !answer.detail().isEmpty)
+        }
+    }
+
+    @Test func anotherTypeIsRefused() async throws {
+        try await APIServer.run { (server) async throws in
+            let text = try await server.submit([Self.job], "", ["--header", "Content-Type: text/plain"])
+            #expect(text.status == 415)
+            #expect(try text.detail().contains("\"text/plain\""))
+            let lines = try await server.submit([Self.job], "", ["--header", "Content-Type: Application/JSONL; a=b"])
+            #expect(lines.status == 201)
+        }
+    }
+
+    @Test(arguments: ["", "/outcomes", "/events"]) func anUnknownBatchIsNotFound(_ path: String) async throws {
+        try await APIServer.run { (server) async throws in
+            let answer = try await server.ask("batches/winter\(path)")
+            #expect(answer.status == 404)
+            #expect(try answer.detail().hasPrefix("There is no batch winter"))
+        }
+    }
+
+    @Test func anUnknownBatchCannotBeChanged() async throws {
+        try await APIServer.run { (server) async throws in
+            for change in ["cancel", "close"] {
+                #expect(try await server.ask("batches/winter/\(change)", ["--request", "POST"]).status == 404)
+            }
+        }
+    }
+
+    @Test func aBatchIsListedAndCancelled() async throws {
+        try await APIServer.run { (server) async throws in
+            for name in ["spring", "summer"] {
+                #expect(try await server.submit([Self.job], "name=\(name)").status == 201)
+            }
+            let list = try await server.ask("batches?limit=1").object()
+            #expect((list["batches"] as? [Any])?.count == 1 && list["has_more"] as? Bool == true)
+            let all = try await server.ask("batches").object()
+            #expect((all["batches"] as? [Any])?.count == 2 && all["has_more"] as? Bool == false)
+            let cancelled = try await server.ask("batches/spring/cancel", ["--request", "POST"])
+            #expect(cancelled.status == 200)
+            #expect(try cancelled.object()["cancelled"] as? Int == 1)
+        }
+    }
+
+    @Test func aRedisThatIsAwayIsNoFaultOfTheClient() async throws {
+        try await APIServer.run { (server) async throws in
+            #expect(try await server.submit([Self.job], "name=spring").status == 201)
+            await server.redis.crash()
+            for path in ["batches/spring", "batches", "batches/spring/outcomes", "jobs/a"] {
+                let answer = try await server.ask(path)
+                #expect(answer.status == 503, "\(path): \(answer.body)")
+                #expect(answer.field("Retry-After") == "1")
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+import Foundation
+import Logging
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCluster
+@testable import MegatonServer
+
+/// Single jobs through HTTP.
+@Suite(.timeLimit(.minutes(2))) struct JobRouteTests {
+    private static func options(_ body: String, type: String = "application/json") -> [String] {
+        ["--header", "Content-Type: \(type)", "--data-binary", body]
+    }
+
+    @Test(arguments: Job.Priority.allCases) func aJobIsPushedToTheListOfItsPriority(_ priority: Job.Priority)
+        async throws
+    {
+        try await APIServer.run { (server) async throws in
+            let json = #"{"source":"data:,a","priority":"\#(priority.rawValue)","key":"order-12"}"#
+            let answer = try await server.ask("jobs", Self.options(json))
+            #expect(answer.status == 202, "\(answer.body)")
+            let id = try #require(try answer.object()["id"] as? String)
+            let pushed = try await server.send(["LINDEX", .string(APIServer.keys.jobs(priority)), "0"]).string
+            let job = try Job(json: Data((pushed ?? "").utf8))
+            #expect(job.id == id && job.idempotencyKey == "order-12")
+        }
+    }
+
+    @Test func aJobKeepsItsID() async throws {
+        try await APIServer.run { (server) async throws in
+            let answer = try await server.ask("jobs", Self.options(#"{"id":7,"source":"data:,a"}"#))
+            #expect(try answer.object()["id"] as? String == "7")
+        }
+    }
+
+    @Test(arguments: [
+        (#"{"source":""}"#, "The body is no job: source is empty"), ("{", "The body is no job: "),
+        (#"{"sources":["data:,a"]}"#, "The body is a pack"),
+    ]) func anInvalidJobIsRefused(_ body: String, _ beginning: String) async throws {
+        try await APIServer.run { (server) async throws in
+            let answer = try await server.ask("jobs", Self.options(body))
+            #expect(answer.status == 400)
+            #expect(try answer.detail().hasPrefix(beginning), "\(answer.body)")
+        }
+    }
+
+    @Test func aJobThatIsTooLargeIsRefused() async throws {
+        try await APIServer.run { (server) async throws in
+            let json = Data(#"{"source":"data:,\#(String(repeating: "a", count: Job.maximumSize))"}"#.utf8)
+            let file = try server.directory.write(json, to: "job.json")
+            let answer = try await server.ask("jobs", Self.options("@\(file)") + ["--header", "Expect:"])
+            #expect(answer.status == 413)
+        }
+    }
+
+    @Test func anotherTypeIsRefused() async throws {
+        try await APIServer.run { (server) async throws in
+            let answer = try await server.ask("jobs", Self.options("{}", type: "text/plain"))
+            #expect(answer.status == 415)
+        }
+    }
+
+    @Test func aJobThatTheQueueDoesNotKnowIsNotFound() async throws {
+        try await APIServer.run { (server) async throws in
+            _ = try await server.ask("jobs", Self.options(#"{"id":"a","source":"data:,a"}"#))
+            let answer = try await server.ask("jobs/a?batch=spring")
+            #expect(answer.status == 404)
+            #expect(try answer.detail().contains("1 job waits to be read, and it may be among them"))
+            #expect(try await server.ask("jobs/a%20b").status == 400)
+        }
+    }
+
+    @Test func anAdmittedJobHasAState() async throws {
+        try await APIServer.run { (server) async throws in
+            // No worker: a coordinator admits the job, which then waits.
+            let coordinator = try Coordinator(
+                redis: server.redis.url,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            )
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { try await coordinator.run() }
+                defer { group.cancelAll() }
+                _ = try await server.ask("jobs", Self.options(#"{"id":"a","source":"data:,a"}"#))
+                try await server.redis.wait(forChangesOf: [APIServer.keys.meta]) { (redis) async throws in
+                    try await redis.send(["HLEN", .string(APIServer.keys.meta)]).int == 1
+                }
+                let states = try await server.ask("jobs/a").object()["states"] as? [[String: Any]]
+                #expect(states?.count == 1 && states?.first?["stage"] as? String == "ready")
+            }
+        }
+    }
+}

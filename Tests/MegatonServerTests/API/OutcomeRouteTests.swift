@@ -1,0 +1,152 @@
+import Foundation
+import Logging
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCluster
+@testable import MegatonServer
+
+/// Outcomes through HTTP: pages, long polls and event streams.
+@Suite(.timeLimit(.minutes(2))) struct OutcomeRouteTests {
+    /// The events of a stream: their fields by name.
+    private static func events(_ body: String) -> [[String: String]] {
+        body.components(separatedBy: "\n\n").compactMap { block in
+            let fields = block.split(separator: "\n").compactMap { line -> (String, String)? in
+                guard let colon = line.range(of: ": "), colon.lowerBound != line.startIndex else { return nil }
+                return (String(line[..<colon.lowerBound]), String(line[colon.upperBound...]))
+            }
+            return fields.isEmpty ? nil : Dictionary(fields) { $1 }
+        }
+    }
+
+    // MARK: - Pages
+
+    @Test func outcomesAreReadTwice() async throws {
+        try await APIServer.run { (server) async throws in
+            try await server.makeBatch("spring", outcomes: 5)
+            let first = try await server.ask("batches/spring/outcomes?from=2&limit=3")
+            #expect(first.status == 200 && first.field("Content-Type") == "application/x-ndjson")
+            #expect(first.field("Megaton-Next") == "5" && first.field("Megaton-Finished") == "false")
+            #expect(first.body.split(separator: "\n").count == 3 && first.body.contains(#""id":"j1""#))
+            let again = try await server.ask("batches/spring/outcomes?from=2&limit=3")
+            #expect(again.body == first.body)
+            let rest = try await server.ask("batches/spring/outcomes?from=5")
+            #expect(rest.body.split(separator: "\n").count == 1 && rest.field("Megaton-Finished") == "true")
+            #expect(rest.field("Megaton-Next") == "6")
+        }
+    }
+
+    @Test func deletedOutcomesAreCounted() async throws {
+        try await APIServer.run { (server) async throws in
+            try await server.makeBatch("spring", outcomes: 5)
+            _ = try await JobQueue(server.redis.client(), keys: APIServer.keys)
+                .results(of: "spring", after: 2, digest: "", limit: 1)
+            let answer = try await server.ask("batches/spring/outcomes")
+            #expect(answer.field("Megaton-Missing") == "2" && answer.field("Megaton-Next") == "6")
+            #expect(answer.body.split(separator: "\n").count == 3)
+        }
+    }
+
+    @Test func aPositionBehindAllOutcomesBeginsAgain() async throws {
+        try await APIServer.run { (server) async throws in
+            try await server.makeBatch("spring", outcomes: 2)
+            let answer = try await server.ask("batches/spring/outcomes?from=100")
+            #expect(answer.field("Megaton-Reset") == "true" && answer.field("Megaton-Next") == "3")
+            #expect(answer.body.split(separator: "\n").count == 2)
+        }
+    }
+
+    @Test(arguments: ["from=-1", "from=a", "from=1.2", "limit=0", "limit=1001", "wait=61", "form=1"])
+    func anInvalidArgumentIsRefused(_ query: String) async throws {
+        try await APIServer.run { (server) async throws in
+            try await server.makeBatch("spring", outcomes: 1)
+            let answer = try await server.ask("batches/spring/outcomes?\(query)")
+            #expect(answer.status == 400, "\(answer.body)")
+            #expect(try !answer.detail().isEmpty)
+        }
+    }
+
+    @Test func aBatchWithoutALedgerHasNoOutcomes() async throws {
+        try await APIServer.run { (server) async throws in
+            _ = try await server.send(["HSET", .string(APIServer.keys.batch("spring")), "total", "1"])
+            for path in ["outcomes", "events"] {
+                let answer = try await server.ask("batches/spring/\(path)")
+                #expect(answer.status == 409)
+                #expect(try answer.detail().contains("without a ledger"))
+            }
+        }
+    }
+
+    @Test func aLongPollWaits() async throws {
+        try await APIServer.run { (server) async throws in
+            try await server.makeBatch("spring", outcomes: 1, isFinished: false)
+            let begin = ContinuousClock.now
+            let empty = try await server.ask("batches/spring/outcomes?from=2&wait=1")
+            #expect(begin.duration(to: .now) >= .seconds(1))
+            #expect(empty.body.isEmpty && empty.field("Megaton-Next") == "2")
+            #expect(empty.field("Megaton-Finished") == "false")
+            let poll = try server.start("batches/spring/outcomes?from=2&wait=60")
+            try await server.addOutcomes(1..<2, to: "spring")
+            let answer = try APIServer.Answer(await poll.ending().output)
+            #expect(answer.body.contains(#""id":"j1""#) && answer.field("Megaton-Next") == "3")
+            #expect(begin.duration(to: .now) < .seconds(50))
+        }
+    }
+
+    // MARK: - Events
+
+    @Test func aStreamHasAllOutcomesOfABatch() async throws {
+        try await APIServer.run { (server) async throws in
+            let lines = (0..<20).map { #"{"id":"j\#($0)","source":"data:,no%20image"}"# }
+            #expect(try await server.submit(lines, "name=spring").status == 201)
+            let stream = try server.start("batches/spring/events")
+            try await stream.waitForOutput { $0.contains("event: progress\n") }
+            var configuration = Worker.Configuration(control: server.redis.configuration)
+            configuration.takeoverDelay = .zero
+            let worker = try Worker(
+                configuration,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                onHungRender: {}
+            )
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { try await worker.run() }
+                defer { group.cancelAll() }
+                let answer = try APIServer.Answer(await stream.ending().output)
+                #expect(answer.status == 200 && answer.field("Content-Type") == "text/event-stream")
+                let events = Self.events(answer.body)
+                let outcomes = events.filter { $0["event"] == "outcome" }
+                #expect(outcomes.map { $0["id"] } == (2...21).map { "\($0)" })
+                #expect(outcomes.allSatisfy { $0["data"]?.contains(#""status":"failed""#) == true })
+                #expect(events.last?["event"] == "end")
+                #expect(events.last?["data"]?.contains(#""failed":20"#) == true)
+            }
+        }
+    }
+
+    @Test func aStreamContinuesBehindTheLastEvent() async throws {
+        try await APIServer.run { (server) async throws in
+            try await server.makeBatch("spring", outcomes: 3)
+            let all = Self.events(try await server.ask("batches/spring/events").body)
+            #expect(all.map { $0["event"] } == ["outcome", "outcome", "outcome", "end"])
+            let rest = Self.events(
+                // The field counts: a client connects again by the same URL.
+                try await server.ask("batches/spring/events?from=1", ["--header", "Last-Event-ID: 3"]).body
+            )
+            #expect(rest.map { $0["event"] } == ["outcome", "end"])
+            #expect(rest.first?["data"]?.contains(#""id":"j2""#) == true)
+        }
+    }
+
+    @Test func aShutdownEndsStreams() async throws {
+        try await APIServer.run { (server) async throws in
+            try await server.makeBatch("spring", outcomes: 1, isFinished: false)
+            let stream = try server.start("batches/spring/events")
+            try await stream.waitForOutput { $0.contains("event: progress\n") }
+            await server.shutDown()
+            let ending = await stream.ending()
+            #expect(ending.code == 0, "the response is complete")
+            #expect(!ending.output.contains("event: end"), "the batch is not")
+        }
+    }
+}
