@@ -4,6 +4,7 @@ internal import Logging
 internal import MegatonCluster
 internal import MegatonRedis
 internal import NIOCore
+internal import ServiceLifecycle
 
 /// Submits a batch whose jobs arrive as lines of JSON in the body of a request.
 ///
@@ -29,6 +30,7 @@ struct BatchUpload: Sendable {
             batch: name,
             policy: policy,
             keptLimit: Self.keptBytes,
+            stopsWaiting: { Task.isShuttingDownGracefully },
             onDelay: { [logger] error in
                 logger.warning("a push waits for Redis", metadata: ["error": "\(error)"])
             },
