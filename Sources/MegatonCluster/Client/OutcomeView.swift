@@ -54,7 +54,7 @@ package struct OutcomeView: Sendable {
     /// Reads the outcomes behind a position.
     ///
     /// - Parameter limit: maximum number of outcomes; none if it is 0.
-    package func page(from position: OutcomePosition, limit: Int = maximumCount) async throws(RedisError) -> Page {
+    package func page(from position: OutcomePosition, limit: Int = Self.maximumCount) async throws(RedisError) -> Page {
         // Before the outcomes: a batch that has finished has them all.
         let counters = try await queue.counters(of: batch)
         var page = Page(counters: counters, next: position.of(shards: queue.shards.count))

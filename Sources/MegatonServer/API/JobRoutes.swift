@@ -29,6 +29,10 @@ struct JobRoutes: Sendable {
             body = try await request.body.collect(upTo: Job.maximumSize)
         } catch is NIOTooManyBytesError {
             throw APIError(.contentTooLarge, "The job has more than \(Job.maximumSize) bytes, which is the limit.")
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            throw APIError(.badRequest, "The request ended before its body was complete; nothing was pushed.")
         }
         let job = try Self.job(Data(body.readableBytesView))
         let queue = try await cluster.queue(isFresh: true)

@@ -4,7 +4,7 @@ struct OutcomePace: Sendable {
     private static let shortest: Duration = .milliseconds(50)
     private static let longest: Duration = .seconds(1)
 
-    private var interval = shortest
+    private var interval = Self.shortest
 
     /// The pause before the next question; each is twice as long as the one before.
     mutating func next() -> Duration {

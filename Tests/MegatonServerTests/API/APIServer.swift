@@ -135,7 +135,7 @@ struct APIServer: Sendable {
     }
 
     /// Submits a list of jobs.
-    func submit(_ lines: [String], _ query: String, _ options: [String] = list) async throws -> Answer {
+    func submit(_ lines: [String], _ query: String, _ options: [String] = Self.list) async throws -> Answer {
         let file = try directory.write(Data(lines.joined(separator: "\n").utf8), to: UUID().uuidString)
         // Without a pause for an intermediate response.
         let upload = ["--request", "POST", "--header", "Expect:", "--upload-file", file]

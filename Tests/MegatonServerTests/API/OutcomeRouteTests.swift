@@ -116,7 +116,7 @@ import Testing
                 #expect(answer.status == 200 && answer.field("Content-Type") == "text/event-stream")
                 let events = Self.events(answer.body)
                 let outcomes = events.filter { $0["event"] == "outcome" }
-                #expect(outcomes.map { $0["id"] } == (2...21).map { "\($0)" })
+                #expect(outcomes.compactMap { $0["id"] } == (2...21).map { "\($0)" })
                 #expect(outcomes.allSatisfy { $0["data"]?.contains(#""status":"failed""#) == true })
                 #expect(events.last?["event"] == "end")
                 #expect(events.last?["data"]?.contains(#""failed":20"#) == true)
@@ -128,12 +128,12 @@ import Testing
         try await APIServer.run { (server) async throws in
             try await server.makeBatch("spring", outcomes: 3)
             let all = Self.events(try await server.ask("batches/spring/events").body)
-            #expect(all.map { $0["event"] } == ["outcome", "outcome", "outcome", "end"])
+            #expect(all.compactMap { $0["event"] } == ["outcome", "outcome", "outcome", "end"])
             let rest = Self.events(
                 // The field counts: a client connects again by the same URL.
                 try await server.ask("batches/spring/events?from=1", ["--header", "Last-Event-ID: 3"]).body
             )
-            #expect(rest.map { $0["event"] } == ["outcome", "end"])
+            #expect(rest.compactMap { $0["event"] } == ["outcome", "end"])
             #expect(rest.first?["data"]?.contains(#""id":"j2""#) == true)
         }
     }
