@@ -50,6 +50,13 @@ extension JobQueue {
         return submitted
     }
 
+    /// Pushes a job to the public list of its priority, as clients in other languages do.
+    ///
+    /// A push whose reply was lost may have happened: push again only a job with an id or an idempotency key.
+    package func push(_ job: Job) async throws(RedisError) {
+        try await redis.send(["LPUSH", .string(keys.jobs(job.priority)), .buffer(ByteBuffer(bytes: job.json()))])
+    }
+
     /// Cancels a batch. Its running jobs end when their workers renew next, the others when a worker reaches them.
     ///
     /// - Parameter submitter: cancels the batch only if this submitter owns it. Nothing is done, and no error thrown,
