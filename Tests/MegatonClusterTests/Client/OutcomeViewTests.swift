@@ -29,8 +29,8 @@ import Testing
         }
     }
 
-    private func ids(_ page: OutcomeView.Page) throws -> [String?] {
-        try page.parts.flatMap(\.lines).map { try JSONDecoder().decode(JobOutcome.self, from: $0).id }
+    private func ids(_ page: OutcomeView.Page) throws -> [String] {
+        try page.parts.flatMap(\.lines).compactMap { try JSONDecoder().decode(JobOutcome.self, from: $0).id }
     }
 
     @Test func aPositionHasANumberForEachShard() async throws {
