@@ -24,7 +24,7 @@ package struct AccessGate: Sendable {
         /// The request has several tokens.
         case severalTokens
         /// The token is valid, but not for this.
-        case insufficientScope(of: String)
+        case insufficientScope(of: String, lacks: AccessScope)
         /// The client has failed too often; the time until its next attempt.
         case tooManyAttempts(Duration)
         /// The page of another site has sent the request to a server without tokens.
@@ -60,7 +60,9 @@ package struct AccessGate: Sendable {
     }
 
     /// The holder of the request's token.
-    func identity(_ question: Question, needs scope: AccessScope) throws(Refusal) -> AccessIdentity {
+    ///
+    /// - Parameter scope: nil if every valid token will do.
+    func identity(_ question: Question, needs scope: AccessScope?) throws(Refusal) -> AccessIdentity {
         guard case .tokens(let tokens, let limit) = mode else {
             let isLocal = LoopbackRule.isLocal(authority: question.authority, origin: question.origin)
             if !isLocal { throw .otherSite }
@@ -75,7 +77,7 @@ package struct AccessGate: Sendable {
             limit.fail(question.client)
             throw .invalidToken
         }
-        guard identity.allows(scope) else { throw .insufficientScope(of: identity.name) }
+        if let scope, !identity.allows(scope) { throw .insufficientScope(of: identity.name, lacks: scope) }
         return identity
     }
 }

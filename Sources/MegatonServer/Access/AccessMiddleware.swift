@@ -21,9 +21,10 @@ extension AccessRequestContext {
 /// has needs a last route `**`.
 package struct AccessMiddleware<Context: AccessRequestContext>: RouterMiddleware {
     private let gate: AccessGate
-    private let scope: AccessScope
+    private let scope: AccessScope?
 
-    package init(_ gate: AccessGate, needs scope: AccessScope) {
+    /// - Parameter scope: nil if every valid token will do.
+    package init(_ gate: AccessGate, needs scope: AccessScope?) {
         self.gate = gate
         self.scope = scope
     }
@@ -69,12 +70,12 @@ package struct AccessMiddleware<Context: AccessRequestContext>: RouterMiddleware
                 .badRequest,
                 "The request has more than one header Authorization; send one."
             ).response()
-        case .insufficientScope:
+        case .insufficientScope(_, let needed):
             try ProblemDocument(
                 .forbidden,
-                "The token lacks the scope \(scope.rawValue); use another, or ask the server's operator for the scope."
+                "The token lacks the scope \(needed.rawValue); use another, or ask the server's operator for the scope."
             ).response([
-                .wwwAuthenticate: Self.challenge(#"error="insufficient_scope", scope="\#(scope.rawValue)""#)
+                .wwwAuthenticate: Self.challenge(#"error="insufficient_scope", scope="\#(needed.rawValue)""#)
             ])
         case .tooManyAttempts(let delay):
             // Rounded up: a client that waits so long is not refused again.

@@ -31,11 +31,19 @@ import Testing
             if allowed.contains(scope) {
                 #expect(try gate.identity(Self.question("a"), needs: scope).name == "a")
             } else {
-                #expect(throws: AccessGate.Refusal.insufficientScope(of: "a")) {
+                #expect(throws: AccessGate.Refusal.insufficientScope(of: "a", lacks: scope)) {
                     try gate.identity(Self.question("a"), needs: scope)
                 }
             }
         }
+    }
+
+    /// For parts that need no scope, such as the answer that there is no such path.
+    @Test func withoutAScopeEveryValidTokenWillDo() throws {
+        let gate = AccessGate(AccessTokens([Self.entry("a", [.submit])]))
+        #expect(try gate.identity(Self.question("a"), needs: nil).name == "a")
+        #expect(throws: AccessGate.Refusal.invalidToken) { try gate.identity(Self.question("b"), needs: nil) }
+        #expect(throws: AccessGate.Refusal.noToken) { try gate.identity(AccessGate.Question(), needs: nil) }
     }
 
     @Test func aTokenIsValidUntilItExpires() throws {
@@ -105,7 +113,7 @@ import Testing
             #expect(throws: AccessGate.Refusal.severalTokens) {
                 try gate.identity(AccessGate.Question(authorization: ["Bearer a", "Bearer a"]), needs: .read)
             }
-            #expect(throws: AccessGate.Refusal.insufficientScope(of: "a")) {
+            #expect(throws: AccessGate.Refusal.insufficientScope(of: "a", lacks: .admin)) {
                 try gate.identity(Self.question("a"), needs: .admin)
             }
         }
