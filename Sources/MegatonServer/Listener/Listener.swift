@@ -19,18 +19,18 @@ package struct Listener: Sendable {
 
     private let address: ListenAddress
     private let idleTimeout: Duration
-    private let isReady: @Sendable () -> Bool
+    private let isReady: @Sendable () async -> Bool
     private let metrics: @Sendable () async -> [MetricFamily]
     private let logger: Logger
 
     /// - Parameters:
     ///   - idleTimeout: time in which a client must send a request, and receive the response.
-    ///   - isReady: called for each request of `/ready`: must not block.
+    ///   - isReady: called for each request of `/ready`: must not block, and answer soon.
     ///   - metrics: called for each request of `/metrics`. Requests at the same time call it at the same time.
     package init(
         _ address: ListenAddress,
         idleTimeout: Duration = .seconds(5),
-        isReady: @escaping @Sendable () -> Bool,
+        isReady: @escaping @Sendable () async -> Bool,
         metrics: @escaping @Sendable () async -> [MetricFamily],
         logger: Logger
     ) {
@@ -92,7 +92,7 @@ package struct Listener: Sendable {
         let router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
         router.get("/live") { _, _ in Self.text("live\n") }
         router.get("/ready") { _, _ in
-            isReady() ? Self.text("ready\n") : Self.text("Redis does not answer\n", .serviceUnavailable)
+            await isReady() ? Self.text("ready\n") : Self.text("Redis does not answer\n", .serviceUnavailable)
         }
         router.get("/metrics") { _, _ in
             Self.text(PrometheusText.encode(await metrics()), type: PrometheusText.contentType)
@@ -101,7 +101,7 @@ package struct Listener: Sendable {
         return router
     }
 
-    private static func text(
+    static func text(
         _ text: String,
         _ status: HTTPResponse.Status = .ok,
         type: String = "text/plain; charset=utf-8"
@@ -113,7 +113,7 @@ package struct Listener: Sendable {
         )
     }
 
-    private static func reason(_ error: any Error) -> String {
+    static func reason(_ error: any Error) -> String {
         if let error = error as? IOError { return String(cString: strerror(error.errnoCode)) }
         return error is SocketAddressError.UnknownHost ? "no such host" : "\(error)"
     }
