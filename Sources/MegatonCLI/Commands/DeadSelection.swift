@@ -22,9 +22,6 @@ struct DeadSelection: ParsableArguments {
     @Flag(name: .long, help: "All dead jobs.")
     var all = false
 
-    /// Maximum number of dead jobs in a page; the queue limits its bytes.
-    private static let page = 50
-
     mutating func validate() throws {
         let isNamed = !ids.isEmpty
         let isFiltered = batch != nil || error != nil
@@ -41,33 +38,11 @@ struct DeadSelection: ParsableArguments {
         in queue: ShardedQueue,
         _ body: ([DeadLetter]) async throws -> Int
     ) async throws -> (found: Int, done: Int, missing: [String]) {
-        var (found, done) = (0, 0)
-        if !ids.isEmpty {
-            var (letters, missing): ([[DeadLetter]], [String]) = ([], [])
-            // All ids are looked up before the first job changes.
-            for id in Set(ids).sorted() {
-                let ofID = try await Self.letters(of: id, batch: batch, in: queue)
-                if ofID.isEmpty { missing.append(id) } else { letters.append(ofID) }
-            }
-            for letters in letters {
-                found += 1
-                done += try await body(letters) > 0 ? 1 : 0
-            }
-            return (found, done, missing)
+        let change = try await Self.namingBatches {
+            if ids.isEmpty { return try await DeadJobs(queue).change(batch: batch, error: error, body) }
+            return try await DeadJobs(queue).change(ids: ids, batch: batch, body)
         }
-        // Jobs that die meanwhile are not selected: a requeued job that fails at once would be requeued forever.
-        let start = Double(try await queue.now()) / 1000
-        // Jobs that stay are in front of those not seen yet; jobs that were removed are not.
-        var offset = 0
-        while true {
-            let page = try await queue.deadLetters(offset: offset, limit: Self.page, until: start)
-            if page.isEmpty { return (found, done, []) }
-            let selected = page.filter { $0.matches(batch: batch, error: error) }
-            let taken = selected.isEmpty ? 0 : try await body(selected)
-            found += selected.count
-            done += taken
-            offset += page.count - taken
-        }
+        return (change.found, change.done, change.missing)
     }
 
     /// Number of dead jobs that the filters select; ids are not counted.
@@ -109,24 +84,23 @@ struct DeadSelection: ParsableArguments {
     ///
     /// - Throws: `CLIError` if jobs of several batches have the id.
     static func letters(of id: String, batch: String?, in queue: ShardedQueue) async throws -> [DeadLetter] {
-        let letters = try await queue.deadLetters(id: id, batch: batch)
-        let batches = Set(letters.map { $0.batch ?? "" }).sorted()
-        guard batches.count > 1 else { return letters }
-        let names = batches.prefix(shownBatches).map { $0.isEmpty ? "no batch (\"\")" : $0 }.joined(separator: ", ")
-        let more = batches.count > shownBatches ? " and \(batches.count - shownBatches) more" : ""
-        throw CLIError.usage(
-            "\(batches.count) batches have a dead job with the id \"\(id)\": \(names)\(more). Name one of them with "
-                + "--batch."
-        )
+        try await namingBatches { try await DeadJobs(queue).letters(of: id, batch: batch) }
+    }
+
+    /// Runs the body, and names the option for an id that several batches have.
+    private static func namingBatches<Value>(_ body: () async throws -> Value) async throws -> Value {
+        do {
+            return try await body()
+        } catch let error as DeadJobs.Ambiguity {
+            let names = error.batches.prefix(shownBatches).map { $0.isEmpty ? "no batch (\"\")" : $0 }
+            let more = error.batches.count > shownBatches ? " and \(error.batches.count - shownBatches) more" : ""
+            throw CLIError.usage(
+                "\(error.batches.count) batches have a dead job with the id \"\(error.id)\": "
+                    + "\(names.joined(separator: ", "))\(more). Name one of them with --batch."
+            )
+        }
     }
 
     private static let shownBatches = 20
     private static let shownIDs = 20
-}
-
-extension DeadLetter {
-    /// Whether the letter is of a batch (`""` for none) and has an error code; nil selects all.
-    func matches(batch: String?, error: String?) -> Bool {
-        (batch == nil || self.batch ?? "" == batch) && (error == nil || content.code == error)
-    }
 }

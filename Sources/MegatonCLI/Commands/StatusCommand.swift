@@ -24,7 +24,7 @@ struct StatusCommand: AsyncParsableCommand {
             try await InspectorSession.run(redis) { inspector in
                 let status = try await inspector.status(skipsDamage: true)
                 let caches = await inspector.cacheServers()
-                let report = Report(status: status, caches: caches)
+                let report = ClusterReport(status: status, caches: caches)
                 try Terminal.output(json ? try JSONText.pretty(report) : Self.table(status, caches))
                 if let damaged = status.damagedKeys, !damaged.isEmpty {
                     Terminal.error("megaton: the numbers are not complete: \(DamagedKeys.sentences(damaged))")
@@ -36,22 +36,6 @@ struct StatusCommand: AsyncParsableCommand {
                     )
                 }
             }
-        }
-    }
-
-    /// The status of the queue, and the servers of the cache.
-    private struct Report: Encodable {
-        let status: ClusterStatus
-        let caches: [Inspector.CacheServer]
-
-        private enum CodingKeys: CodingKey {
-            case caches
-        }
-
-        func encode(to encoder: any Encoder) throws {
-            try status.encode(to: encoder)
-            var container = encoder.container(keyedBy: CodingKeys.self)
-            try container.encode(caches, forKey: .caches)
         }
     }
 
