@@ -114,18 +114,8 @@ struct DeadShowCommand: AsyncParsableCommand {
         }
     }
 
-    /// The letter as JSON, with the time of death as a date, and the job as an object in addition to its original text.
     static func text(_ letter: DeadLetter) throws -> String {
-        let options: JSONSerialization.WritingOptions = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        let plain = try JSONSerialization.jsonObject(with: Data(try JSONText.line(letter).utf8))
-        guard var object = plain as? [String: Any] else { return try JSONText.pretty(letter) }
-        object["died_at"] = Date(timeIntervalSince1970: letter.died).formatted(.iso8601)
-        // Other text than JSON may have been pushed; it is in `job.job`.
-        if let request = try? JSONSerialization.jsonObject(with: Data(letter.content.job.utf8)) {
-            object["request"] = request
-        }
-        let data = try JSONSerialization.data(withJSONObject: object, options: options)
-        return JSONText.escaped(String(decoding: data, as: UTF8.self))
+        JSONText.escaped(String(decoding: try letter.describedJSON(.prettyPrinted), as: UTF8.self))
     }
 }
 
