@@ -124,7 +124,7 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // HTTP to the outside: health checks, metrics, access by tokens and the URLs of images. It reads the cluster
+        // HTTP to the outside: the API, health checks, metrics, access by tokens and the URLs of images. It reads the cluster
         // through MegatonCluster alone.
         .target(
             name: "MegatonServer",
@@ -139,6 +139,8 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
+            // The description of the API.
+            resources: [.embedInCode("API/openapi.json")],
             swiftSettings: settings
         ),
         // Options, processes, inputs and text that both programs need.

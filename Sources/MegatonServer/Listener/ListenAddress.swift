@@ -17,6 +17,18 @@ package struct ListenAddress: Sendable, Equatable, CustomStringConvertible {
         self.port = port
         description = text
     }
+
+    private init(host: String, port: Int, description: String) {
+        self.host = host
+        self.port = port
+        self.description = description
+    }
+
+    /// The same address with the port that the system has chosen.
+    package func with(port: Int) -> ListenAddress {
+        let name = host.contains(":") ? "[\(host)]" : host
+        return ListenAddress(host: host, port: port, description: "\(name):\(port)")
+    }
 }
 
 /// A process cannot listen on an address.

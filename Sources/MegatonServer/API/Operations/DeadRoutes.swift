@@ -75,7 +75,7 @@ struct DeadRoutes: Sendable {
     private func show(_ parameter: String, _ request: Request) async throws -> Response {
         let batch = try OperatorQuery(request, known: ["batch"]).text("batch")
         guard let id = parameter.removingPercentEncoding else {
-            throw APIError(.badRequest, "The id in the path is not valid: after a % two hexadecimal digits must follow.")
+            throw APIError(.badRequest, "The id in the path is not valid: two hexadecimal digits must follow a %.")
         }
         let letters = try await Self.namingBatches {
             try await DeadJobs(try await cluster.queue()).letters(of: id, batch: batch)

@@ -1,0 +1,205 @@
+internal import Hummingbird
+internal import HummingbirdCore
+package import Logging
+internal import MegatonCluster
+internal import MegatonCore
+internal import MegatonRedis
+internal import NIOCore
+package import ServiceLifecycle
+
+/// The HTTP server of a cluster: the API of jobs, batches and operators, health checks and metrics.
+///
+/// - `/live` and `/ready` are open to all; everything else needs a token with the scope of its route.
+/// - The metrics are also on a listener of their own, without a token, if it has an address.
+///
+/// Limits keep clients from using up the process: ``maximumConnections``, ``firstRequestLimit``, ``idleTimeout``, and the
+/// size of each body. At a graceful shutdown running requests may end within ``Configuration/drainLimit``; no new
+/// connection is accepted meanwhile.
+package struct HTTPServer: Service {
+    package struct Configuration: Sendable {
+        /// The address of the API.
+        package var address: ListenAddress
+        /// The address of metrics and health checks without a token; nil for none.
+        package var metricsAddress: ListenAddress?
+        /// How long Redis may be unreachable at the start. Requests are answered with 503 meanwhile.
+        package var redisLimit: Duration = .seconds(60)
+        /// How long running requests may last after the beginning of a graceful shutdown.
+        package var drainLimit: Duration = .seconds(25)
+
+        package init(_ address: ListenAddress) { self.address = address }
+    }
+
+    /// Maximum number of open connections, if the limit of open files allows it; others wait in the backlog of the
+    /// socket.
+    static let maximumConnections = 4_096
+    /// Time in which a new connection must send the head of a request.
+    static let firstRequestLimit: Duration = .seconds(10)
+    /// Time for which a connection may send nothing between two requests, or in the middle of one.
+    static let idleTimeout: Duration = .seconds(60)
+
+    private let configuration: Configuration
+    private let metrics: ClusterMetricsReader
+    private let registry: PrometheusRegistry
+    private let process: ProcessMetrics
+    private let logger: Logger
+    let gate: AccessGate
+    let cluster: ClusterConnection
+    let readiness: ClusterReadiness
+
+    /// - Parameters:
+    ///   - gate: decides about requests; `.open` only if ``LoopbackRule`` says that no other machine reaches the address.
+    ///   - cluster: closed at the end of ``run()``.
+    ///   - registry: has what the process counts with swift-metrics.
+    package init(
+        _ configuration: Configuration,
+        gate: AccessGate,
+        cluster: ClusterConnection,
+        registry: PrometheusRegistry,
+        process: ProcessMetrics,
+        logger: Logger
+    ) {
+        self.configuration = configuration
+        self.gate = gate
+        self.cluster = cluster
+        self.registry = registry
+        self.process = process
+        self.logger = logger
+        metrics = ClusterMetricsReader(
+            { () async throws(RedisError) -> Inspector in try await cluster.inspector() },
+            logger: logger
+        )
+        readiness = ClusterReadiness { () async throws(RedisError) -> ShardedQueue in try await cluster.queue() }
+    }
+
+    /// The metrics of this process and of the cluster.
+    func families() async -> [MetricFamily] {
+        let ofCluster = await metrics.families()
+        return registry.snapshot() + process.families() + ofCluster
+    }
+
+    /// Serves until the service group shuts down or the task is cancelled.
+    ///
+    /// - Throws: ``ListenError``, and the error of a Redis that is unreachable for longer than
+    ///   ``Configuration/redisLimit``, or refuses the client.
+    package func run() async throws {
+        defer { cluster.close() }
+        do {
+            guard let address = configuration.metricsAddress else { return try await serve() }
+            let listener = Listener(
+                address,
+                isReady: { await readiness.isReady() },
+                metrics: { await families() },
+                logger: logger
+            )
+            try await listener.serve { (port) async throws in
+                logger.notice("serving metrics", metadata: ["address": "\(address.with(port: port))"])
+                try await serve()
+            }
+        } catch {
+            // What a cancelled server throws says nothing.
+            if !Task.isCancelled { throw error }
+        }
+    }
+
+    /// The ends of the tasks of a server.
+    private enum End: Sendable {
+        /// The queue is connected for the first time.
+        case connected
+        /// All requests have ended after the beginning of a shutdown.
+        case drained
+        /// The time for that is over.
+        case overdue
+    }
+
+    private func serve() async throws {
+        try await withThrowingTaskGroup(of: End.self) { group in
+            group.addTask {
+                try await listen()
+                return .drained
+            }
+            group.addTask {
+                try await connect()
+                return .connected
+            }
+            group.addTask {
+                try await gracefulShutdown()
+                try await Task.sleep(for: configuration.drainLimit)
+                return .overdue
+            }
+            defer { group.cancelAll() }
+            while let end = try await group.next() {
+                switch end {
+                case .connected: continue
+                case .drained: return
+                case .overdue:
+                    logger.warning("requests that still run are cut off")
+                    // The group waits for the server, and ignores that it was cancelled.
+                    return
+                }
+            }
+        }
+    }
+
+    private func listen() async throws {
+        let application = application
+        do {
+            try await application.run()
+        } catch {
+            try Task.checkCancellation()
+            throw ListenError(address: configuration.address, reason: Listener.reason(error))
+        }
+    }
+
+    /// Connects to the queue, with retries for as long as Redis may be unreachable at the start.
+    private func connect() async throws(RedisError) {
+        let limit = configuration.redisLimit
+        let end = ContinuousClock.now + limit
+        var isFirst = true
+        _ = try await retrying(until: ContinuousClock.now >= end) { () async throws(RedisError) -> ShardedQueue in
+            try await cluster.queue()
+        } pauseAfter: { (error: RedisError) -> Duration? in
+            guard error.isTransient else { return nil }
+            if isFirst {
+                logger.notice(
+                    "waiting for Redis: it is unreachable",
+                    metadata: ["error": "\(error)", "limit": "\(limit)"]
+                )
+            }
+            isFirst = false
+            return .seconds(1)
+        }
+        if !isFirst { logger.notice("Redis answers") }
+    }
+
+    private var application: some ApplicationProtocol {
+        // The framework reports each start and stop at `info`.
+        var quiet = logger
+        if quiet.logLevel == .info { quiet.logLevel = .notice }
+        let address = configuration.address
+        let connections = OpenFiles.connections(atMost: Self.maximumConnections)
+        if connections < Self.maximumConnections {
+            logger.warning(
+                "the limit of open files allows few connections; raise it (ulimit -Hn, or LimitNOFILE of the unit)",
+                metadata: ["connections": "\(connections)"]
+            )
+        }
+        return Application(
+            router: router,
+            server: .http1(
+                configuration: .init(
+                    additionalChannelHandlers: [FirstRequestLimit(Self.firstRequestLimit)],
+                    idleTimeout: TimeAmount(Self.idleTimeout)
+                )
+            ),
+            configuration: ApplicationConfiguration(
+                address: .hostname(address.host, port: address.port),
+                availableConnectionsDelegate: .maximum(connections, logger: quiet)
+            ),
+            onServerRunning: { [logger] channel in
+                let port = channel.localAddress?.port ?? address.port
+                logger.notice("serving HTTP", metadata: ["address": "\(address.with(port: port))"])
+            },
+            logger: quiet
+        )
+    }
+}
