@@ -25,7 +25,10 @@ struct MegatonCommand: AsyncParsableCommand {
                 name: "Make Thumbnails",
                 subcommands: [RunCommand.self, PlanCommand.self, SubmitCommand.self]
             ),
-            CommandGroup(name: "Run a Cluster", subcommands: [CoordinatorCommand.self, WorkerCommand.self]),
+            CommandGroup(
+                name: "Run a Cluster",
+                subcommands: [CoordinatorCommand.self, WorkerCommand.self, ServeCommand.self]
+            ),
             CommandGroup(
                 name: "Watch a Cluster",
                 subcommands: [
@@ -78,7 +81,7 @@ extension ConfigurationRules {
         rules.dependents = ["redis": ["cache-redis"]]
         rules.alternatives = [
             [["preset"], RenditionOptions.names], [["force"], ["refresh"]], [["json"], ["prometheus"]],
-            [["verbose"], ["log-level"]],
+            [["verbose"], ["log-level"]], [["tokens"], ["open"]],
         ]
         return rules
     }()

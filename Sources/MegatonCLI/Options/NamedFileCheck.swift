@@ -10,7 +10,7 @@ struct NamedFileCheck {
     /// Remarks about secrets that others can read.
     private(set) var remarks: [String] = []
 
-    private static let options = ["credentials", "presets", "watermarks", "webhook-key"]
+    private static let options = ["credentials", "presets", "tokens", "watermarks", "webhook-key"]
 
     init(_ check: ConfigurationCheck) { self.check = check }
 
@@ -46,6 +46,8 @@ struct NamedFileCheck {
         switch option {
         case "credentials": return try CredentialsFile(path).isExposed
         case "webhook-key": return try WebhookOptions.keys(of: path).isExposed
+        // A file that others can read is a fault of its own.
+        case "tokens": _ = try TokenReloader.read(path)
         case "presets": _ = try PresetFile.load(path, requiring: preset)
         default: _ = try await WorkerOptions.watermarks(in: path)
         }

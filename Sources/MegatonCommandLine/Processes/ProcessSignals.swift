@@ -2,18 +2,28 @@ import Foundation
 package import MegatonCluster
 import UnixSignals
 
-/// SIGINT, SIGTERM and SIGHUP as levels of urgency: the first drains, the second aborts.
+/// SIGINT, SIGTERM and SIGHUP as levels of urgency: the first drains, the second aborts. For a process that reads its
+/// files again at SIGHUP, that one is none of them.
 package enum ProcessSignals {
     /// Runs the body, with the signals converted to levels of `shutdown`.
+    ///
+    /// - Parameter hangUp: called at each SIGHUP; nil if that is a request to end.
     package static func forwarded<Value: Sendable>(
         to shutdown: ShutdownSignal,
+        hangUp: (@Sendable () -> Void)? = nil,
         _ body: @Sendable () async throws -> Value
     ) async throws -> Value {
         // Trapped before the body begins: an earlier signal would end the process by its default action.
-        let signals = await UnixSignalsSequence(trapping: trapped)
+        let signals = await UnixSignalsSequence(
+            trapping: hangUp == nil ? trapped : [.sigint, .sigterm, .sighup]
+        )
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 for await signal in signals {
+                    if signal == .sighup, let hangUp {
+                        hangUp()
+                        continue
+                    }
                     let isFirst = shutdown.level == .none
                     // The shell and the kernel both send it when a terminal is closed: that is one request.
                     if !isFirst && signal == .sighup { continue }

@@ -4,8 +4,11 @@ internal import MegatonRedis
 
 /// All metrics of Megaton, as `docs/metrics.md` lists them.
 package enum MetricCatalog {
+    /// Those that an HTTP server counts about itself with swift-metrics.
+    package static let ofServers = RedisMetrics.descriptions
+
     /// Those that a coordinator counts about itself with swift-metrics.
-    package static let ofCoordinators = RedisMetrics.descriptions + AdmissionMetrics.descriptions
+    package static let ofCoordinators = ofServers + AdmissionMetrics.descriptions
 
     /// Those that a worker counts; it may lead in the place of a coordinator.
     package static let ofWorkers = ofCoordinators + JobMetrics.descriptions + WorkerGauges.descriptions

@@ -29,9 +29,11 @@ import Testing
         "Options": "--window",
     ]
 
+    private static let groupsOfServe = ["Redis": "--redis", "Log": "--log-level", "Options": "--tokens"]
+
     private static let commands = [
         "run": groupsOfRun, "plan": groupsOfRun, "submit": groupsOfSubmit, "worker": groupsOfWorker,
-        "coordinator": groupsOfCoordinator,
+        "coordinator": groupsOfCoordinator, "serve": groupsOfServe,
     ]
 
     private func text(_ arguments: [String]) async throws -> String {

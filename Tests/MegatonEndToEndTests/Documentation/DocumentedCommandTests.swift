@@ -76,7 +76,7 @@ import Testing
 
     @Test(arguments: [
         "docs/cli.md", "docs/cluster.md", "docs/configuration.md", "docs/credentials.md", "docs/outputs.md",
-        "docs/upgrading.md",
+        "docs/serve.md", "docs/upgrading.md",
     ])
     func theOptionsExist(_ page: String) async throws {
         let tool = try JSONDecoder().decode(Tool.self, from: Data(try await definition().utf8)).command

@@ -1,0 +1,139 @@
+import ArgumentParser
+import CoreMetrics
+import Foundation
+import Logging
+import MegatonCluster
+import MegatonCommandLine
+import MegatonServer
+
+/// `megaton serve`
+struct ServeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "serve",
+        abstract: "Serve HTTP until SIGTERM: submit and follow jobs, administer the queue, read metrics.",
+        discussion: """
+            Examples:
+              megaton serve --redis redis://127.0.0.1:6479 --tokens tokens.json
+              megaton serve --listen 10.0.0.5:8080 --tokens tokens.json --metrics-listen 127.0.0.1:8092
+              megaton serve --open
+
+            Clients send a token of the file in the header Authorization. GET /api/v1/openapi.json describes all \
+            requests. Several servers may run for a queue. The file is read again when it has changed, and at SIGHUP. \
+            After SIGTERM running requests have 25 s to end; a second SIGTERM ends them at once.
+
+            \(RedisOptions.environmentHelp)
+            """
+    )
+
+    @OptionGroup(title: "Redis") var redis: RedisOptions
+    @OptionGroup(title: "Log") var log: LogOptions
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("Serve HTTP at this address; port 0 lets the system choose one.", valueName: "address:port")
+    )
+    var listen = "127.0.0.1:8080"
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "JSON file with the tokens of clients and their scopes, which only its owner can read: {\"tokens\": "
+                + "[{\"token\": \"…\", \"scopes\": [\"read\"]}]}.",
+            valueName: "file"
+        )
+    )
+    var tokens: String?
+
+    @Flag(
+        name: .long,
+        help: "Ask for no token, and let every program of this machine do everything; only with a loopback address."
+    )
+    var open = false
+
+    @Option(
+        name: .customLong("metrics-listen"),
+        help: ArgumentHelp(
+            "Serve /metrics, /live and /ready without a token at this address too.",
+            valueName: "address:port"
+        )
+    )
+    var metricsListen: String?
+
+    @Option(
+        name: .customLong("wait-for-redis"),
+        help: ArgumentHelp(
+            "How long Redis may be unreachable or still loading at the start; 0 fails at once.",
+            valueName: "seconds"
+        )
+    )
+    var waitForRedis: Double = 60
+
+    mutating func validate() throws {
+        try OptionRange.check("--wait-for-redis", waitForRedis, 0...86400, " seconds")
+        guard let address = ListenAddress(listen) else {
+            throw ValidationError("--listen must look like 127.0.0.1:8080, not \"\(listen)\".")
+        }
+        if let metricsListen, ListenAddress(metricsListen) == nil {
+            throw ValidationError("--metrics-listen must look like 127.0.0.1:8092, not \"\(metricsListen)\".")
+        }
+        if tokens?.isEmpty == true { throw ValidationError("--tokens is empty; it must name a file.") }
+        if open && tokens != nil { throw ValidationError("--open and --tokens exclude each other.") }
+        if !open && tokens == nil {
+            throw ValidationError(
+                "No tokens are named: give --tokens FILE, or --open for a server that only this machine can reach."
+            )
+        }
+        if open && !LoopbackRule.isLoopback(address.host) {
+            throw ValidationError(
+                "--open lets everyone who reaches the server do everything, and \(listen) is no loopback address. Give "
+                    + "--tokens FILE, or --listen 127.0.0.1:\(address.port)."
+            )
+        }
+    }
+
+    func run() async throws {
+        try await reportingFailures {
+            let shutdown = ShutdownSignal()
+            let logger = log.logger("megaton.serve")
+            let reloader = try tokens.map { try TokenReloader($0, logger: logger) }
+            // Before anything that counts.
+            let registry = PrometheusRegistry(MetricCatalog.all, expected: MetricCatalog.ofServers)
+            MetricsSystem.bootstrap(registry)
+            guard var configuration = ListenAddress(listen).map(HTTPServer.Configuration.init) else {
+                throw CLIError.usage("--listen must look like 127.0.0.1:8080, not \"\(listen)\".")
+            }
+            configuration.metricsAddress = metricsListen.flatMap(ListenAddress.init)
+            configuration.redisLimit = .seconds(waitForRedis)
+            let server = HTTPServer(
+                configuration,
+                gate: reloader.map { AccessGate($0.tokens) } ?? .open,
+                cluster: ClusterConnection(address: try redis.address(), caches: try redis.caches(), logger: logger),
+                registry: registry,
+                process: ProcessMetrics(version: Megaton.version, role: "serve"),
+                logger: logger
+            )
+            let runner = ServiceRunner(listener: nil, redisLimit: .zero, shutdown: shutdown, logger: logger)
+            // Without a file to read again, SIGHUP ends the server.
+            var hangUp: (@Sendable () -> Void)?
+            if let reloader { hangUp = { reloader.hangUp() } }
+            do {
+                try await ProcessSignals.forwarded(to: shutdown, hangUp: hangUp) {
+                    try await Self.run(server, runner, reloader)
+                }
+            } catch let error as ListenError {
+                let isMetrics = error.address != configuration.address
+                throw CLIError.system("\(isMetrics ? "--metrics-listen" : "--listen") \(error)")
+            }
+        }
+    }
+
+    /// Runs the server, and looks at the file of tokens meanwhile.
+    private static func run(_ server: HTTPServer, _ runner: ServiceRunner, _ reloader: TokenReloader?) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            if let reloader { group.addTask { await reloader.run() } }
+            defer { group.cancelAll() }
+            // The server connects by itself, and answers before that.
+            try await runner.run(server, isReady: { true }, metrics: { [] }, connect: { _ in })
+        }
+    }
+}
