@@ -34,7 +34,7 @@ import Testing
     }
 
     /// Of other programs.
-    private static let foreignOptions: Set<String> = ["--cluster", "--dir"]
+    private static let foreignOptions: Set<String> = ["--cluster", "--data", "--dir", "--header"]
 
     private func definition(of program: String = "megaton") async throws -> String {
         let arguments = ["--experimental-dump-help"]
