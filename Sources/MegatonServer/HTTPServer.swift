@@ -96,7 +96,7 @@ package struct HTTPServer: Service {
                 try await serve()
             }
         } catch {
-            // What a cancelled server throws says nothing.
+            // The errors of a cancelled server say nothing.
             if !Task.isCancelled { throw error }
         }
     }

@@ -208,6 +208,25 @@ import Testing
         }
     }
 
+    /// A request whose body never ends keeps a server for 25 s after the first SIGTERM, and not after the second.
+    @Test func aSecondSignalCutsRequestsOff() async throws {
+        try await RedisServerProcess.run { (redis) async throws in
+            let server = try await Server(["--redis", redis.url, "--open"])
+            let head = #"POST /api/v1/dead/drop HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"#
+            let request = head + #"Content-Length: 9\r\n\r\n{"#
+            let script = "exec 3<>/dev/tcp/127.0.0.1/\(server.port); printf '\(request)' >&3; echo sent; cat <&3"
+            let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
+            try await client.waitForOutput { $0.contains("sent") }
+            server.process.send(SIGTERM)
+            // No connection is accepted any more.
+            while try await server.ask("/live").status != 0 { try Task.checkCancellation() }
+            let start = ContinuousClock.now
+            await server.end()
+            #expect(ContinuousClock.now - start < .seconds(20))
+            _ = await client.ending()
+        }
+    }
+
     // MARK: - Operators
 
     @Test func theQueueIsPausedAndResumed() async throws {
