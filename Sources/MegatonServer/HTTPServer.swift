@@ -12,8 +12,8 @@ package import ServiceLifecycle
 /// - `/live` and `/ready` are open to all; everything else needs a token with the scope of its route.
 /// - The metrics are also on a listener of their own, without a token, if it has an address.
 ///
-/// Limits keep clients from using up the process: ``maximumConnections``, ``firstRequestLimit``, ``idleTimeout``, and the
-/// size of each body. At a graceful shutdown running requests may end within ``Configuration/drainLimit``; no new
+/// Limits keep clients from using up the process: ``maximumConnections``, ``firstRequestLimit``, ``idleTimeout``, and
+/// the size of each body. At a graceful shutdown running requests may end within ``Configuration/drainLimit``; no new
 /// connection is accepted meanwhile.
 package struct HTTPServer: Service {
     package struct Configuration: Sendable {
@@ -47,9 +47,10 @@ package struct HTTPServer: Service {
     let readiness: ClusterReadiness
 
     /// - Parameters:
-    ///   - gate: decides about requests; `.open` only if ``LoopbackRule`` says that no other machine reaches the address.
+    ///   - gate: decides about requests; `.open` only if ``LoopbackRule`` says that no other machine reaches the
+    ///     address.
     ///   - cluster: closed at the end of ``run()``.
-    ///   - registry: has what the process counts with swift-metrics.
+    ///   - registry: the metrics that the process counts with swift-metrics.
     package init(
         _ configuration: Configuration,
         gate: AccessGate,

@@ -20,8 +20,8 @@ enum APIDocument {
 
 /// The end of each request for which there is no route: a 404 that names the document with all routes.
 ///
-/// It is a middleware behind that of tokens, and not a route `**`: a route would answer one method only, and a path that
-/// has another method would show itself to a client without a token.
+/// It is a middleware behind that of tokens, and not a route `**`: a route would answer one method only, and a path
+/// that has another method would show itself to a client without a token.
 struct UnknownRoute: RouterMiddleware {
     typealias Context = ServerContext
 

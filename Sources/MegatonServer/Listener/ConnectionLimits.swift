@@ -43,8 +43,8 @@ enum OpenFiles {
 
     /// Raises the limit of the process, if it is lower than that of the system, for a number of connections.
     ///
-    /// - Returns: the number of connections for which there are descriptors, at least 64. Without such a limit, a server
-    ///   would accept connections until the system refuses one, and end.
+    /// - Returns: the number of connections for which there are descriptors, at least 64. Without such a limit, a
+    ///   server would accept connections until the system refuses one, and end.
     static func connections(atMost wanted: Int) -> Int {
         let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         var limit = rlimit()
