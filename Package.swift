@@ -124,8 +124,8 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // HTTP to the outside: the API, health checks, metrics, access by tokens and the URLs of images. It reads the cluster
-        // through MegatonCluster alone.
+        // HTTP to the outside: the API, health checks, metrics, access by tokens and the URLs of images. It uses the
+        // cluster through MegatonCluster alone.
         .target(
             name: "MegatonServer",
             dependencies: [

@@ -82,12 +82,14 @@ final class TokenReloader: Sendable {
                     defer { last = now }
                     return last == now
                 }
-                return isSame && !isAsked ? nil : try Self.read(path)
+                return try isSame && !isAsked ? nil : Self.read(path)
             }
             guard let entries else { return }
             tokens.replace(with: entries)
             logger.notice("the tokens were read again", metadata: ["count": "\(entries.count)"])
         } catch {
+            // The process ends.
+            if Task.isCancelled { return }
             logger.error(
                 "the tokens cannot be read again; those from before stay valid",
                 metadata: ["error": "\(OptionOrigins.renamed("\(error)").text)"]
