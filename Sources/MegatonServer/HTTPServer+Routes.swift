@@ -22,7 +22,6 @@ extension HTTPServer {
         JobRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         BatchRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         OutcomeRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
-        EventRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         QueueRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         HostRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         DeadRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)

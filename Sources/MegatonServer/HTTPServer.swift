@@ -5,7 +5,7 @@ internal import MegatonCluster
 internal import MegatonCore
 internal import MegatonRedis
 internal import NIOCore
-package import ServiceLifecycle
+internal import ServiceLifecycle
 
 /// The HTTP server of a cluster: the API of jobs, batches and operators, health checks and metrics.
 ///
@@ -66,10 +66,10 @@ package struct HTTPServer: Service {
         self.process = process
         self.logger = logger
         metrics = ClusterMetricsReader(
-            { () async throws(RedisError) -> Inspector in try await cluster.inspector() },
+            { try await cluster.inspector() },
             logger: logger
         )
-        readiness = ClusterReadiness { () async throws(RedisError) -> ShardedQueue in try await cluster.queue() }
+        readiness = ClusterReadiness { try await cluster.queue() }
     }
 
     /// The metrics of this process and of the cluster.

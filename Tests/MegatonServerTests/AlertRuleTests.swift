@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCore
 import MegatonTestSupport
 import Testing
 

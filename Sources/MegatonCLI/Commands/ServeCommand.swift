@@ -107,7 +107,7 @@ struct ServeCommand: AsyncParsableCommand {
             let server = HTTPServer(
                 configuration,
                 gate: reloader.map { AccessGate($0.tokens) } ?? .open,
-                cluster: ClusterConnection(address: try redis.address(), caches: try redis.caches(), logger: logger),
+                cluster: ClusterConnection(try redis.address(), caches: try redis.caches(), logger: logger),
                 registry: registry,
                 process: ProcessMetrics(version: Megaton.version, role: "serve"),
                 logger: logger

@@ -1,7 +1,7 @@
 /// A place in the outcomes of a batch: the number of the next outcome in each shard, from 1.
 ///
-/// Its text has the numbers of the shards with points in between: `501`, or `3.17.1` for three shards. A text with fewer
-/// numbers than there are shards begins at 1 in the others: the queue was divided after the text was written.
+/// Its text has the numbers of the shards with points in between: `501`, or `3.17.1` for three shards. A text with
+/// fewer numbers than there are shards begins at 1 in the others: the queue was divided after the text was written.
 package struct OutcomePosition: Sendable, Hashable, CustomStringConvertible {
     /// The numbers of the first shards; those of the others are 1.
     private var numbers: [Int]

@@ -7,7 +7,7 @@ internal import NIOCore
 /// An error of a request to the API: its status, and a sentence for people. Its response is a `ProblemDocument`.
 struct APIError: Error {
     let status: HTTPResponse.Status
-    /// What happened, to which thing, and what to do next.
+    /// The event, the thing that it happened to, and what to do next.
     let detail: String
     let headers: HTTPFields
 

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Hummingbird
 internal import HummingbirdCore
 internal import Logging
 internal import MegatonCluster

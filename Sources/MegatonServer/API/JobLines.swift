@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Hummingbird
 internal import NIOCore
 
 /// Splits a stream of bytes into the lines of a list of jobs. At most one line is in memory, beside the buffer that

@@ -9,9 +9,9 @@ internal import ServiceLifecycle
 /// The outcomes of a batch as server-sent events, with its counters in between.
 /// https://html.spec.whatwg.org/multipage/server-sent-events.html
 ///
-/// Events: `outcome` with an outcome, and the position behind it as its id; `progress` with the counters; `missing` with
-/// the number of outcomes that were deleted unread; `reset` if Redis has returned to an earlier state; `end` with the
-/// counters of a batch that has ended; `error` with a sentence. The stream ends after the last two.
+/// Events: `outcome` with an outcome, and the position behind it as its id; `progress` with the counters; `missing`
+/// with the number of outcomes that were deleted unread; `reset` if Redis has returned to an earlier state; `end` with
+/// the counters of a batch that has ended; `error` with a sentence. The stream ends after the last two.
 struct OutcomeEvents: Sendable {
     let view: OutcomeView
     let logger: Logger

@@ -2,7 +2,6 @@ internal import Foundation
 package import Logging
 package import MegatonCluster
 internal import MegatonCore
-package import MegatonRedis
 
 /// Reads the metrics of the cluster for scrapes: at most once in ``interval``, however many scrapers ask, so that they
 /// cost the control Redis next to nothing.
@@ -12,14 +11,14 @@ package actor ClusterMetricsReader {
     /// Time after which a scrape is answered without the values of the cluster. Prometheus waits 10 s by default.
     static let timeLimit: Duration = .seconds(5)
 
-    private let inspector: @Sendable () async throws(RedisError) -> Inspector
+    private let inspector: @Sendable () async throws -> Inspector
     private let logger: Logger
     private var last: (families: [MetricFamily], at: ContinuousClock.Instant)?
     /// The reading that runs now, for which later scrapes wait.
     private var reading: Task<[MetricFamily], Never>?
 
     /// - Parameter inspector: called for each reading: the shards of a queue are known only after the start.
-    package init(_ inspector: @escaping @Sendable () async throws(RedisError) -> Inspector, logger: Logger) {
+    package init(_ inspector: @escaping @Sendable () async throws -> Inspector, logger: Logger) {
         self.inspector = inspector
         self.logger = logger
     }
@@ -31,8 +30,8 @@ package actor ClusterMetricsReader {
         // Unstructured, as scrapes at the same time share it: a scraper that gives up must not end it for the others.
         // It is safe because it ends by itself within the time limit and touches no state of this actor.
         let task = Task { [inspector, logger] in
-            let result = await TimeLimit.run(Self.timeLimit) { () -> Result<[MetricFamily], RedisError> in
-                do throws(RedisError) {
+            let result = await TimeLimit.run(Self.timeLimit) { () -> Result<[MetricFamily], any Error> in
+                do {
                     return .success(try await ClusterMetrics.read(try await inspector()))
                 } catch {
                     return .failure(error)

@@ -1,6 +1,5 @@
 package import MegatonCluster
 internal import MegatonCore
-package import MegatonRedis
 
 /// Whether a queue can be used: asked at most once in ``interval``, however many checks ask, so that they cost the
 /// control Redis next to nothing.
@@ -10,13 +9,13 @@ package actor ClusterReadiness {
     /// Time after which a check fails. Balancers wait for few seconds.
     static let timeLimit: Duration = .seconds(2)
 
-    private let queue: @Sendable () async throws(RedisError) -> ShardedQueue
+    private let queue: @Sendable () async throws -> ShardedQueue
     private var last: (isReady: Bool, at: ContinuousClock.Instant)?
     /// The question that is asked now, for whose answer later checks wait.
     private var asking: Task<Bool, Never>?
 
     /// - Parameter queue: connects to the queue, unless it is connected.
-    package init(_ queue: @escaping @Sendable () async throws(RedisError) -> ShardedQueue) { self.queue = queue }
+    package init(_ queue: @escaping @Sendable () async throws -> ShardedQueue) { self.queue = queue }
 
     /// Whether the first shard, without which nothing works, answers.
     package func isReady() async -> Bool {
@@ -26,7 +25,7 @@ package actor ClusterReadiness {
         // is safe because it ends by itself within the time limit and touches no state of this actor.
         let task = Task { [queue] in
             let isReady = await TimeLimit.run(Self.timeLimit) { () -> Bool in
-                do throws(RedisError) {
+                do {
                     _ = try await queue().now()
                     return true
                 } catch {

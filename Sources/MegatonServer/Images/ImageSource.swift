@@ -33,7 +33,8 @@ struct ImageSource: Sendable, Equatable {
     }
 
     private init(encoded text: String) throws(ImageURLError) {
-        let (source, format) = try Self.parts(text, separator: ".", hint: "")
+        let hint = "; a source that is not encoded begins with plain/"
+        let (source, format) = try Self.parts(text, separator: ".", hint: hint)
         var digits = source[...]
         while digits.last == UInt8(ascii: "=") { digits.removeLast() }
         guard let bytes = Base64URL.decode(digits) else {

@@ -33,7 +33,7 @@ import Testing
         let redis = try RedisConfiguration(url: "redis://127.0.0.1:1")
         let logger = Logger(label: "test")
         let cluster = ClusterConnection(
-            address: QueueAddress([redis], queue: "default"),
+            QueueAddress([redis], queue: "default"),
             caches: [redis],
             logger: logger
         )
