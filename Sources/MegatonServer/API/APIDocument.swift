@@ -10,11 +10,7 @@ enum APIDocument {
     static let json = PackageResources.openapi_json
 
     static func response() -> Response {
-        Response(
-            status: .ok,
-            headers: [.contentType: "application/json", .cacheControl: "no-store"],
-            body: ResponseBody(byteBuffer: ByteBuffer(bytes: json))
-        )
+        APIResponse.json(bytes: ByteBuffer(bytes: json))
     }
 }
 

@@ -33,6 +33,14 @@ struct APIError: Error {
         )
     }
 
+    /// - Parameter subject: the beginning of the sentence.
+    static func noName(_ subject: String) -> APIError {
+        APIError(
+            .badRequest,
+            "\(subject) is no name: allowed are texts of 1 to 128 of the characters A-Z a-z 0-9 . _ : -"
+        )
+    }
+
     static func noOutcomes(_ name: String) -> APIError {
         APIError(.conflict, "The batch \(name) was submitted without a ledger and keeps no outcomes.")
     }

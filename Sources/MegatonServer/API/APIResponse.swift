@@ -11,14 +11,20 @@ enum APIResponse {
         _ status: HTTPResponse.Status = .ok,
         headers: HTTPFields = [:]
     ) throws -> Response {
+        json(bytes: ByteBuffer(bytes: try data(value)), status, headers: headers)
+    }
+
+    /// - Parameter bytes: a whole JSON value.
+    static func json(
+        bytes: ByteBuffer,
+        _ status: HTTPResponse.Status = .ok,
+        headers: HTTPFields = [:]
+    ) -> Response {
         var headers = headers
         headers[.contentType] = "application/json"
+        // The state of a moment, for the holder of a token.
         headers[.cacheControl] = "no-store"
-        return Response(
-            status: status,
-            headers: headers,
-            body: ResponseBody(byteBuffer: ByteBuffer(bytes: try data(value)))
-        )
+        return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: bytes))
     }
 
     /// JSON in one line.
@@ -40,24 +46,4 @@ enum APIResponse {
 extension HTTPFields {
     /// Sets a field whose name is valid and not one of those that the library knows.
     mutating func set(_ name: String, _ value: String) { self[.init(name)!] = value }
-}
-
-extension Request {
-    /// Value of a field whose name is valid and not one of those that the library knows.
-    func field(_ name: String) -> String? { headers[.init(name)!] }
-
-    /// Checks the media type of the body.
-    ///
-    /// - Throws: an error with the status 415 for another type.
-    func require(contentType allowed: String...) throws(APIError) {
-        let type = headers[.contentType].map { text in
-            text.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces).lowercased()
-        }
-        if let type, allowed.contains(type) { return }
-        throw APIError(
-            .unsupportedMediaType,
-            "The request's Content-Type is \(type.map { "\"\($0.prefix(128))\"" } ?? "missing"); send "
-                + "\(allowed.joined(separator: " or "))."
-        )
-    }
 }

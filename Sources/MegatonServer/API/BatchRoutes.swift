@@ -39,16 +39,13 @@ struct BatchRoutes: Sendable {
     }
 
     /// The name of the batch in the path of a request.
-    static func name(_ context: ServerContext) throws -> String {
-        try checked(try context.parameters.require("name"))
+    static func name(_ context: ServerContext) throws(APIError) -> String {
+        try checked(try context.segment("name"))
     }
 
     private static func checked(_ name: String) throws(APIError) -> String {
-        if Job.isName(name) { return name }
-        throw APIError(
-            .badRequest,
-            "The batch's name is no name: allowed are texts of 1 to 128 of the characters A-Z a-z 0-9 . _ : -"
-        )
+        guard Job.isName(name) else { throw .noName("The batch's name") }
+        return name
     }
 
     // MARK: - Submission

@@ -2,7 +2,6 @@ internal import Foundation
 internal import Hummingbird
 internal import HummingbirdCore
 internal import MegatonCluster
-internal import NIOCore
 
 /// Routes of single jobs.
 struct JobRoutes: Sendable {
@@ -24,17 +23,7 @@ struct JobRoutes: Sendable {
     private func push(_ request: Request) async throws -> Response {
         try request.require(contentType: "application/json")
         _ = try QueryArguments(request)
-        let body: ByteBuffer
-        do {
-            body = try await request.body.collect(upTo: Job.maximumSize)
-        } catch is NIOTooManyBytesError {
-            throw APIError(.contentTooLarge, "The job has more than \(Job.maximumSize) bytes, which is the limit.")
-        } catch let error as CancellationError {
-            throw error
-        } catch {
-            throw APIError(.badRequest, "The request ended before its body was complete; nothing was pushed.")
-        }
-        let job = try Self.job(Data(body.readableBytesView))
+        let job = try Self.job(try await request.content(atMost: Job.maximumSize))
         let queue = try await cluster.queue(isFresh: true)
         // Shard 0 has the public lists of clients: it compares ids and idempotency keys with those of other programs.
         try await queue.first.push(job)
@@ -63,16 +52,13 @@ struct JobRoutes: Sendable {
     }
 
     private func show(_ request: Request, _ context: ServerContext) async throws -> Response {
-        let id = try context.parameters.require("id")
+        let id = try context.segment("id")
         let arguments = try QueryArguments(request, allowed: "batch")
         let batch = arguments.text("batch").flatMap { $0.isEmpty ? nil : $0 }
         let names: [(String, String?)] = [("id", id), ("batch", batch)]
         for (name, text) in names {
             guard let text, !Job.isName(text) else { continue }
-            throw APIError(
-                .badRequest,
-                "\(name) is no name: allowed are texts of 1 to 128 of the characters A-Z a-z 0-9 . _ : -"
-            )
+            throw APIError.noName(name)
         }
         let queue = try await cluster.queue()
         let states = try await queue.states(of: JobKey(batch: batch, id: id))

@@ -19,15 +19,15 @@ struct CacheRoutes: Sendable {
     }
 
     private func purge(_ request: Request, _ context: ServerContext) async throws -> Response {
-        _ = try OperatorQuery(request, known: [])
-        let choice = try await OperatorBody.read(PurgeChoice.self, from: request)
+        _ = try QueryArguments(request)
+        let choice = try await request.decoded(as: PurgeChoice.self)
         let purge = CachePurge(caches: cluster.caches, queue: try await cluster.queue(), logger: context.logger)
         let result = try await purge.run(choice.selection, isDryRun: choice.isDryRun)
         if !choice.isDryRun {
             let entries = result.originals + result.renditions
             context.logger.notice("entries of the cache were deleted", metadata: ["count": "\(entries)"])
         }
-        return try OperatorAnswer.json(result)
+        return try APIResponse.json(result)
     }
 }
 

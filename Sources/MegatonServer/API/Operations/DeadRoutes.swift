@@ -17,7 +17,7 @@ struct DeadRoutes: Sendable {
     private static let listedBytes = 8 * 1024 * 1024
     private static let limits = 1...1_000
     /// The position behind the last letter that was examined; the queue keeps at most 100,000 in each shard.
-    private static let cursors = 0...100_000_000
+    private static let cursors = 0...999_999_999
 
     func add(
         to read: RouterGroup<ServerContext>,
@@ -25,7 +25,7 @@ struct DeadRoutes: Sendable {
         admin: RouterGroup<ServerContext>
     ) {
         read.get("dead") { request, _ in try await list(request) }
-        read.get("dead/{id}") { request, context in try await show(try context.parameters.require("id"), request) }
+        read.get("dead/:id") { request, context in try await show(try context.segment("id"), request) }
         // A job may have one of these ids, and the router would find no other path for it.
         read.get("dead/requeue") { request, _ in try await show("requeue", request) }
         read.get("dead/drop") { request, _ in try await show("drop", request) }
@@ -47,9 +47,9 @@ struct DeadRoutes: Sendable {
     }
 
     private func list(_ request: Request) async throws -> Response {
-        let query = try OperatorQuery(request, known: ["limit", "batch", "error", "cursor"])
-        let limit = try query.number("limit", in: Self.limits) ?? 100
-        let start = try query.number("cursor", in: Self.cursors) ?? 0
+        let query = try QueryArguments(request, allowed: "limit", "batch", "error", "cursor")
+        let limit = try query.number("limit", Self.limits) ?? 100
+        let start = try query.number("cursor", Self.cursors) ?? 0
         let (batch, error) = (query.text("batch"), query.text("error"))
         let queue = try await cluster.queue()
         var (listing, offset, bytes) = (Listing(), start, 0)
@@ -69,14 +69,11 @@ struct DeadRoutes: Sendable {
         if hasMore { listing.next = String(offset) }
         listing.total = try await queue.deadCount()
         listing.deleted = try await queue.droppedDeadLetters()
-        return try OperatorAnswer.json(listing)
+        return try APIResponse.json(listing)
     }
 
-    private func show(_ parameter: String, _ request: Request) async throws -> Response {
-        let batch = try OperatorQuery(request, known: ["batch"]).text("batch")
-        guard let id = parameter.removingPercentEncoding else {
-            throw APIError(.badRequest, "The id in the path is not valid: two hexadecimal digits must follow a %.")
-        }
+    private func show(_ id: String, _ request: Request) async throws -> Response {
+        let batch = try QueryArguments(request, allowed: "batch").text("batch")
         let letters = try await Self.namingBatches {
             try await DeadJobs(try await cluster.queue()).letters(of: id, batch: batch)
         }
@@ -89,7 +86,7 @@ struct DeadRoutes: Sendable {
             bytes.writeBytes(try letter.describedJSON())
         }
         bytes.writeString("]}")
-        return OperatorAnswer.json(bytes)
+        return APIResponse.json(bytes: bytes)
     }
 
     private static let remedy = "GET /api/v1/dead lists the dead jobs."
@@ -139,7 +136,7 @@ struct DeadRoutes: Sendable {
                     + "another form."
             )
         }
-        return try OperatorAnswer.json(
+        return try APIResponse.json(
             Requeued(requeued: change.done, selected: change.found, missing: change.missing)
         )
     }
@@ -147,7 +144,7 @@ struct DeadRoutes: Sendable {
     private func drop(_ request: Request, _ context: ServerContext) async throws -> Response {
         let change = try await change(request) { try await $0.drop($1) }
         context.logger.notice("dead jobs were dropped", metadata: ["count": "\(change.done)"])
-        return try OperatorAnswer.json(Dropped(dropped: change.done, missing: change.missing))
+        return try APIResponse.json(Dropped(dropped: change.done, missing: change.missing))
     }
 
     /// Runs the body on the jobs that a request selects.
@@ -157,8 +154,8 @@ struct DeadRoutes: Sendable {
         _ request: Request,
         _ body: (ShardedQueue, [DeadLetter]) async throws -> Int
     ) async throws -> DeadJobs.Change {
-        _ = try OperatorQuery(request, known: [])
-        let choice = try await OperatorBody.read(DeadJobChoice.self, from: request)
+        _ = try QueryArguments(request)
+        let choice = try await request.decoded(as: DeadJobChoice.self)
         let queue = try await cluster.queue()
         let change = try await Self.namingBatches {
             try await choice.change(queue) { try await body(queue, $0) }

@@ -63,13 +63,13 @@ struct HostRoutes: Sendable {
     }
 
     private func list(_ request: Request) async throws -> Response {
-        _ = try OperatorQuery(request, known: [])
+        _ = try QueryArguments(request)
         let inspector = try await cluster.inspector()
         let hosts = try await inspector.restrictedHosts()
         let fetches = try await inspector.cacheCounters().originFetchesByHost
         let byFailures = hosts.sorted { ($1.failures, $0.name) < ($0.failures, $1.name) }
         let byFetches = fetches.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
-        return try OperatorAnswer.json(
+        return try APIResponse.json(
             Listing(
                 restricted: byFailures.prefix(Self.shownRestricted).map(Restricted.init),
                 restrictedCount: hosts.count,

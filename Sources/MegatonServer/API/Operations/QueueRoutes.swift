@@ -29,12 +29,12 @@ struct QueueRoutes: Sendable {
     }
 
     private func state(_ request: Request) async throws -> Response {
-        _ = try OperatorQuery(request, known: [])
+        _ = try QueryArguments(request)
         let inspector = try await cluster.inspector()
         let status = try await inspector.status(skipsDamage: true)
         let ready = try await inspector.readyJobs()
         let caches = await inspector.cacheServers()
-        return try OperatorAnswer.json(ClusterReport(status: status, caches: caches, ready: ready))
+        return try APIResponse.json(ClusterReport(status: status, caches: caches, ready: ready))
     }
 
     /// The processes of the cluster.
@@ -60,9 +60,9 @@ struct QueueRoutes: Sendable {
     }
 
     private func workers(_ request: Request) async throws -> Response {
-        _ = try OperatorQuery(request, known: [])
+        _ = try QueryArguments(request)
         let status = try await cluster.inspector().status(skipsDamage: true)
-        return try OperatorAnswer.json(Processes(status))
+        return try APIResponse.json(Processes(status))
     }
 
     /// The modes that pause the queue after a change.
@@ -79,11 +79,11 @@ struct QueueRoutes: Sendable {
         _ result: String,
         _ body: (ShardedQueue) async throws -> Void
     ) async throws -> Response {
-        _ = try OperatorQuery(request, known: [])
+        _ = try QueryArguments(request)
         let queue = try await cluster.queue()
         try await body(queue)
         context.logger.notice("the queue was changed", metadata: ["result": "\(result)"])
         let pauses = try await cluster.inspector().status(skipsDamage: true).pauses
-        return try OperatorAnswer.json(Modes(brakes: pauses, admitted: try await queue.alive()))
+        return try APIResponse.json(Modes(brakes: pauses, admitted: try await queue.alive()))
     }
 }

@@ -1,0 +1,75 @@
+internal import Foundation
+internal import Hummingbird
+internal import HummingbirdCore
+internal import MegatonCore
+internal import NIOCore
+
+extension ServerContext {
+    /// A segment of the path that the route names, without percent-encoding.
+    ///
+    /// - Throws: an error with the status 400 if the encoding is not valid.
+    func segment(_ name: String) throws(APIError) -> String {
+        guard let text = parameters.get(name)?.removingPercentEncoding else {
+            throw APIError(
+                .badRequest,
+                "The \(name) in the path is not valid: two hexadecimal digits must follow a %, and they must be UTF-8."
+            )
+        }
+        return text
+    }
+}
+
+extension Request {
+    /// Value of a field whose name is valid and not one of those that the library knows.
+    func field(_ name: String) -> String? { headers[.init(name)!] }
+
+    /// Checks the media type of the body.
+    ///
+    /// - Throws: an error with the status 415 for another type.
+    func require(contentType allowed: String...) throws(APIError) {
+        let type = headers[.contentType].map { text in
+            text.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces).lowercased()
+        }
+        if let type, allowed.contains(type) { return }
+        throw APIError(
+            .unsupportedMediaType,
+            "The request's Content-Type is \(type.map { FieldProblem.quoted($0) } ?? "missing"); send "
+                + "\(allowed.joined(separator: " or "))."
+        )
+    }
+
+    /// The whole body.
+    ///
+    /// - Throws: an error with the status 413 if it is larger than the limit, bytes, and 400 if it ends early.
+    func content(atMost limit: Int) async throws -> Data {
+        do {
+            return Data(try await body.collect(upTo: limit).readableBytesView)
+        } catch let error as CancellationError {
+            throw error
+        } catch is NIOTooManyBytesError {
+            throw APIError(.contentTooLarge, "The request's body has more than \(limit) bytes, which is the limit.")
+        } catch {
+            throw APIError(.badRequest, "The request ended before its body was complete, and had no effect.")
+        }
+    }
+
+    /// The body as a value: a small JSON object, such as an operator's selection.
+    ///
+    /// - Throws: an error with the status 413 for a larger body, 415 for another type, and 400 for another object, with
+    ///   the field.
+    func decoded<Value: Decodable>(as type: Value.Type) async throws -> Value {
+        try require(contentType: "application/json")
+        let json = try await content(atMost: Self.maximumObjectSize)
+        do {
+            return try JSONDecoder().decode(type, from: json)
+        } catch {
+            // Foundation's own message may quote a part of the body.
+            let problem = (error as? DecodingError)?.fieldProblem
+            let text = problem.map { $0.path.isEmpty ? "The body \($0.problem)" : "The field \($0)" }
+            throw APIError(.badRequest, FieldProblem.sentence(text ?? "The body is not a valid JSON object"))
+        }
+    }
+
+    /// Maximum size of a body that is decoded, bytes.
+    private static var maximumObjectSize: Int { 256 * 1024 }
+}
