@@ -19,11 +19,13 @@ package struct HostState: Sendable, Equatable {
     /// - Returns: nil if another program wrote the text.
     init?(_ name: String, stored text: String, now: Double) {
         let numbers = text.split(separator: " ").compactMap { Double($0) }
-        guard numbers.count >= 6 else { return nil }
+        guard numbers.count >= 6, [2, 3, 5].allSatisfy({ numbers[$0].isFinite }),
+            let failures = Int(exactly: numbers[4].rounded())
+        else { return nil }
         self.name = name
         factor = numbers[2]
         blockedFor = max(0, numbers[3] - now) / 1000
-        failures = Int(numbers[4])
+        self.failures = failures
         openFor = max(0, numbers[5] - now) / 1000
     }
 
@@ -39,9 +41,14 @@ extension Inspector {
     ///
     /// - Throws: if no shard answers, or one refuses to.
     package func restrictedHosts() async throws(RedisError) -> [HostState] {
-        try await sum(over: []) { (shard, hosts: inout [HostState]) async throws(RedisError) in
-            hosts += try await Self.hosts(shard).filter { $0.isLimited || $0.isOpen }
+        let hosts = try await sum(over: [:]) { (shard, all: inout [String: HostState]) async throws(RedisError) in
+            for host in try await Self.hosts(shard) where host.isLimited || host.isOpen {
+                // A scan may return a host twice, and several shards may know it.
+                if let known = all[host.name], known.openFor >= host.openFor { continue }
+                all[host.name] = host
+            }
         }
+        return hosts.values.sorted { $0.name < $1.name }
     }
 
     /// The hosts that a shard knows.

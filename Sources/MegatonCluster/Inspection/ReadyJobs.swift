@@ -74,6 +74,6 @@ extension JobQueue {
     static func readyTime(_ meta: String) -> Double? {
         let fields = meta.split(separator: "|", maxSplits: 3, omittingEmptySubsequences: false)
         guard fields.count == 4, fields[2].first == "@" else { return nil }
-        return Double(fields[2].dropFirst())
+        return Double(fields[2].dropFirst()).flatMap { $0.isFinite ? $0 : nil }
     }
 }

@@ -14,7 +14,7 @@ enum DeadJobChoice: Decodable, Equatable {
 
     /// Maximum number of ids: the queue searches all of its dead jobs for each.
     static let maximumIDs = 100
-    /// Sizes of an id, bytes: a batch, a slash and an id.
+    /// Sizes of an id, characters as JSON Schema counts them: a batch, a slash and an id.
     private static let idSizes = 1...300
     private static let errorSizes = 1...64
 
@@ -41,7 +41,7 @@ enum DeadJobChoice: Decodable, Equatable {
             guard (1...Self.maximumIDs).contains(ids.count) else {
                 throw problem(.ids, "has \(ids.count) ids; allowed \(allowedIDs)")
             }
-            if let other = ids.first(where: { !Self.idSizes.contains($0.utf8.count) }) {
+            if let other = ids.first(where: { !Self.idSizes.contains($0.unicodeScalars.count) }) {
                 throw problem(.ids, "has \(FieldProblem.quoted(other)), which no job has as its id")
             }
             self = .ids(ids)
@@ -51,7 +51,7 @@ enum DeadJobChoice: Decodable, Equatable {
             }
             self = .batch(batch)
         } else if let error = try fields.read(String.self, .error, allowed: "are codes such as not_found") {
-            guard Self.errorSizes.contains(error.utf8.count) else {
+            guard Self.errorSizes.contains(error.unicodeScalars.count) else {
                 throw problem(.error, "is \(FieldProblem.quoted(error)); allowed are codes such as not_found")
             }
             self = .error(error)
