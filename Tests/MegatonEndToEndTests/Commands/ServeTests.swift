@@ -120,12 +120,15 @@ import Testing
             #expect(try await server.ask(queue + "/pause", "POST", token: Self.token("read")).status == 403)
             // Paths and methods that do not exist look the same without a token.
             let others = [
-                ("/", "GET"), ("/api/v1/else", "GET"), (queue, "DELETE"), ("/api/v1/dead/drop", "PUT"),
+                ("/", "GET", 404, "no route"), ("/api/v1/else", "GET", 404, "no route"),
+                (queue, "DELETE", 405, "has no method DELETE; it has GET, HEAD"),
+                ("/api/v1/dead/drop", "PUT", 405, "it has GET, HEAD, POST"),
+                ("/api/v1/batches/a/cancel", "GET", 405, "it has POST"),
             ]
-            for (path, method) in others {
+            for (path, method, status, words) in others {
                 #expect(try await server.ask(path, method).status == 401, "\(method) \(path)")
                 let known = try await server.ask(path, method, token: Self.token("submit"))
-                #expect(known.status == 404 && known.detail.contains("no route"), "\(known.body)")
+                #expect(known.status == status && known.detail.contains(words), "\(known.body)")
             }
             let unknown = try await server.ask(queue + "?a=1", token: Self.token("read"))
             #expect(unknown.status == 400 && unknown.detail.contains("takes none"), "\(unknown.body)")
