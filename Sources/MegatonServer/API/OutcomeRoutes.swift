@@ -3,6 +3,7 @@ internal import Hummingbird
 internal import HummingbirdCore
 internal import Logging
 internal import MegatonCluster
+internal import MegatonCore
 internal import NIOCore
 internal import ServiceLifecycle
 
@@ -40,16 +41,16 @@ struct OutcomeRoutes: Sendable {
         from position: OutcomePosition,
         limit: Int
     ) async throws -> OutcomeView.Page {
-        guard position.shardCount <= view.shardCount else {
-            throw APIError(
-                .badRequest,
-                "The position \(position) has numbers of \(position.shardCount) shards, and the queue has "
-                    + "\(view.shardCount): it is one of another queue, or of an earlier state of this one. Read from 1."
-            )
-        }
         let page = try await view.page(from: position, limit: limit)
         guard page.counters.isKnown else { throw APIError.unknownBatch(view.batch) }
         guard page.counters["ledger"] == 1 else { throw APIError.noOutcomes(view.batch) }
+        guard position.shardCount <= view.shardCount else {
+            throw APIError(
+                .badRequest,
+                "The position has numbers of \(position.shardCount) shards, and the queue has \(view.shardCount): it is "
+                    + "one of another queue, or of an earlier state of this one. Read from 1."
+            )
+        }
         return page
     }
 
@@ -58,7 +59,7 @@ struct OutcomeRoutes: Sendable {
         guard let position = OutcomePosition(text) else {
             throw APIError(
                 .badRequest,
-                "The position \"\(text.prefix(64))\" is none: allowed are numbers from 1, and the texts that the "
+                "The position \(FieldProblem.quoted(text)) is none: allowed are numbers from 1, and the texts that the "
                     + "server has sent in Megaton-Next, or as the id of an event."
             )
         }
