@@ -5,7 +5,8 @@ import Synchronization
 /// Passes on a message at most ``burst`` times in ``interval``; then it counts the others, and says their number with
 /// the next one that passes. An outage of Redis, or a host that fails, must not fill a disk with equal lines.
 ///
-/// Lines about a job (`job.id`) are no repetitions: each says something else.
+/// Lines about a job (`job.id`), and about a change by the holder of a token (`token`), are no repetitions: each says
+/// something else.
 package struct RepeatLimit<Base: LogHandler>: LogHandler {
     private var base: Base
     private let state: RepeatCounts
@@ -34,7 +35,7 @@ package struct RepeatLimit<Base: LogHandler>: LogHandler {
     }
 
     package func log(event: LogEvent) {
-        if event.metadata?["job.id"] != nil {
+        if event.metadata?["job.id"] != nil || event.metadata?["token"] != nil {
             base.log(event: event)
             return
         }

@@ -1,6 +1,5 @@
 internal import Hummingbird
 internal import HummingbirdCore
-internal import MegatonCluster
 internal import MegatonRedis
 internal import NIOCore
 
@@ -50,7 +49,6 @@ struct APIError: Error {
         switch error {
         case let error as APIError: self = error
         case let error as RedisError: self.init(error)
-        case let error as ClusterError: self.init(error)
         case is NIOTooManyBytesError: self.init(.contentTooLarge, "The request's body is too large.")
         case let error as HTTPError:
             self.init(
@@ -81,20 +79,15 @@ struct APIError: Error {
                     "The queue's Redis is unreachable, busy or full (\(error.code)). It is unknown whether the request "
                         + "took effect; send it again after the time of Retry-After."
                 )
+            } else if [.authentication, .tls, .invalidConfiguration].contains(error.code) {
+                // So are users, certificates and settings.
+                self.init(
+                    .internalServerError,
+                    "The server cannot use the queue's Redis (\(error.code)); its log has the reason."
+                )
             } else {
                 self.init(.internalServerError, error.message)
             }
-        }
-    }
-
-    init(_ error: ClusterError) {
-        switch error.code {
-        case .unknownBatch: self.init(.notFound, error.message)
-        case .batchExists, .batchClosed, .noOutcomes, .otherReader, .notClosed: self.init(.conflict, error.message)
-        case .invalidConfiguration: self.init(.badRequest, error.message)
-        case .redisUnavailable, .noWorker: self = .unavailable(error.message)
-        // redis, jobsLost, outcomesLost, incompatibleVersion and unreadableOutcome: no fault of the client.
-        default: self.init(.internalServerError, error.message)
         }
     }
 

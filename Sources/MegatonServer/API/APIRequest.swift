@@ -1,10 +1,26 @@
 internal import Foundation
-internal import Hummingbird
+package import Hummingbird
 internal import HummingbirdCore
+internal import Logging
 internal import MegatonCore
-internal import NIOCore
+package import NIOCore
 
-extension ServerContext {
+/// Context of a request to ``HTTPServer``.
+package struct ServerContext: AccessRequestContext {
+    package var coreContext: CoreRequestContextStorage
+    package var identity: AccessTokens.Identity?
+    package let remoteAddress: SocketAddress?
+
+    package init(source: ApplicationRequestContextSource) {
+        coreContext = CoreRequestContextStorage(source: source)
+        remoteAddress = source.channel.remoteAddress
+    }
+
+    /// Metadata of a line about a change. The name of the token is in the line itself: the log leaves no such line out.
+    func change(_ metadata: Logger.Metadata) -> Logger.Metadata {
+        metadata.merging(["token": "\(identity?.name ?? "")"]) { $1 }
+    }
+
     /// A segment of the path that the route names, without percent-encoding.
     ///
     /// - Throws: an error with the status 400 if the encoding is not valid.

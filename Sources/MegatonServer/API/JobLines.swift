@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Hummingbird
+internal import MegatonCluster
 internal import NIOCore
 
 /// Splits a stream of bytes into the lines of a list of jobs. At most one line is in memory, beside the buffer that
@@ -12,7 +13,7 @@ struct JobLines {
     }
 
     /// Maximum number of bytes of a line, as of a job.
-    static let maximumBytes = 1024 * 1024
+    static let maximumBytes = Job.maximumSize
     static let maximumLines = 10_000_000
 
     /// The beginning of the line that has not ended.

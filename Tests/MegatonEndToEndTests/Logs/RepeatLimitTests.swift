@@ -60,6 +60,13 @@ import Testing
         #expect(events.all.count == 100)
     }
 
+    /// A change by the holder of a token is never left out.
+    @Test func linesAboutChangesPass() {
+        let logger = logger()
+        for _ in 1...100 { logger.notice("the queue was changed", metadata: ["token": "operator"]) }
+        #expect(events.all.count == 100)
+    }
+
     /// Messages with numbers in their text must not fill the memory.
     @Test func messagesBeyondTheMaximumPass() {
         let logger = logger()

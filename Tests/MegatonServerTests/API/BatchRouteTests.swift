@@ -114,6 +114,19 @@ import Testing
         }
     }
 
+    /// Clients may encode the colon of a name.
+    @Test func aNameInThePathIsDecoded() async throws {
+        try await APIServer.run { (server) async throws in
+            #expect(try await server.submit([Self.job], "name=a%3Ab").status == 201)
+            #expect(try await server.ask("batches/a%3Ab").object()["batch"] as? String == "a:b")
+            for name in ["a%2Fb", "a%FF", "a%00"] {
+                let answer = try await server.ask("batches/\(name)")
+                #expect(answer.status == 400, "\(name)")
+                #expect(try !answer.detail().isEmpty)
+            }
+        }
+    }
+
     @Test(arguments: ["", "/outcomes", "/events"]) func anUnknownBatchIsNotFound(_ path: String) async throws {
         try await APIServer.run { (server) async throws in
             let answer = try await server.ask("batches/winter\(path)")

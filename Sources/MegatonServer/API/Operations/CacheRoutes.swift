@@ -9,6 +9,12 @@ internal import MegatonRedis
 /// Deletes originals and renditions from the shared cache.
 struct CacheRoutes: Sendable {
     let cluster: ClusterConnection
+    private let purges = StreamLimit(Self.maximumPurges, of: "purges")
+
+    /// Maximum number of purges at a time: each reads all keys of the cache, and remembers those that it counts.
+    private static let maximumPurges = 2
+
+    init(cluster: ClusterConnection) { self.cluster = cluster }
 
     func add(
         to read: RouterGroup<ServerContext>,
@@ -21,11 +27,16 @@ struct CacheRoutes: Sendable {
     private func purge(_ request: Request, _ context: ServerContext) async throws -> Response {
         _ = try QueryArguments(request)
         let choice = try await request.decoded(as: PurgeChoice.self)
+        let place = try purges.enter()
+        defer { withExtendedLifetime(place) {} }
         let purge = CachePurge(caches: cluster.caches, queue: try await cluster.queue(), logger: context.logger)
         let result = try await purge.run(choice.selection, isDryRun: choice.isDryRun)
         if !choice.isDryRun {
             let entries = result.originals + result.renditions
-            context.logger.notice("entries of the cache were deleted", metadata: ["count": "\(entries)"])
+            context.logger.notice(
+                "entries of the cache were deleted",
+                metadata: context.change(["count": "\(entries)"])
+            )
         }
         return try APIResponse.json(result)
     }

@@ -10,7 +10,10 @@ internal import NIOCore
 /// The jobs that failed for good: listed, shown, requeued and dropped.
 struct DeadRoutes: Sendable {
     let cluster: ClusterConnection
+    private let requests = StreamLimit(Self.maximumRequests, of: "requests for dead jobs")
 
+    /// Maximum number of requests at a time: each may keep ``listedBytes`` twice, or search all letters of Redis.
+    private static let maximumRequests = 8
     /// Maximum number of letters that a request examines: a filter may select few of them.
     private static let examined = 5_000
     /// Bytes of jobs above which an answer has no further letter.
@@ -18,6 +21,8 @@ struct DeadRoutes: Sendable {
     private static let limits = 1...1_000
     /// The position behind the last letter that was examined; the queue keeps at most 100,000 in each shard.
     private static let cursors = 0...999_999_999
+
+    init(cluster: ClusterConnection) { self.cluster = cluster }
 
     func add(
         to read: RouterGroup<ServerContext>,
@@ -51,6 +56,8 @@ struct DeadRoutes: Sendable {
         let limit = try query.number("limit", Self.limits) ?? 100
         let start = try query.number("cursor", Self.cursors) ?? 0
         let (batch, error) = (query.text("batch"), query.text("error"))
+        let place = try requests.enter()
+        defer { withExtendedLifetime(place) {} }
         let queue = try await cluster.queue()
         var (listing, offset, bytes) = (Listing(), start, 0)
         var hasMore = true
@@ -74,6 +81,8 @@ struct DeadRoutes: Sendable {
 
     private func show(_ id: String, _ request: Request) async throws -> Response {
         let batch = try QueryArguments(request, allowed: "batch").text("batch")
+        let place = try requests.enter()
+        defer { withExtendedLifetime(place) {} }
         let letters = try await Self.namingBatches {
             try await DeadJobs(try await cluster.queue()).letters(of: id, batch: batch)
         }
@@ -127,7 +136,7 @@ struct DeadRoutes: Sendable {
 
     private func requeue(_ request: Request, _ context: ServerContext) async throws -> Response {
         let change = try await change(request) { try await $0.requeue($1) }
-        context.logger.notice("dead jobs were requeued", metadata: ["count": "\(change.done)"])
+        context.logger.notice("dead jobs were requeued", metadata: context.change(["count": "\(change.done)"]))
         if change.done == 0 {
             throw APIError(
                 .conflict,
@@ -143,7 +152,7 @@ struct DeadRoutes: Sendable {
 
     private func drop(_ request: Request, _ context: ServerContext) async throws -> Response {
         let change = try await change(request) { try await $0.drop($1) }
-        context.logger.notice("dead jobs were dropped", metadata: ["count": "\(change.done)"])
+        context.logger.notice("dead jobs were dropped", metadata: context.change(["count": "\(change.done)"]))
         return try APIResponse.json(Dropped(dropped: change.done, missing: change.missing))
     }
 
@@ -156,6 +165,8 @@ struct DeadRoutes: Sendable {
     ) async throws -> DeadJobs.Change {
         _ = try QueryArguments(request)
         let choice = try await request.decoded(as: DeadJobChoice.self)
+        let place = try requests.enter()
+        defer { withExtendedLifetime(place) {} }
         let queue = try await cluster.queue()
         let change = try await Self.namingBatches {
             try await choice.change(queue) { try await body(queue, $0) }

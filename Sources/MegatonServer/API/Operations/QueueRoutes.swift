@@ -82,7 +82,7 @@ struct QueueRoutes: Sendable {
         _ = try QueryArguments(request)
         let queue = try await cluster.queue()
         try await body(queue)
-        context.logger.notice("the queue was changed", metadata: ["result": "\(result)"])
+        context.logger.notice("the queue was changed", metadata: context.change(["result": "\(result)"]))
         let pauses = try await cluster.inspector().status(skipsDamage: true).pauses
         return try APIResponse.json(Modes(brakes: pauses, admitted: try await queue.alive()))
     }
