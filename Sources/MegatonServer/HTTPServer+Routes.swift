@@ -18,7 +18,10 @@ extension HTTPServer {
             Listener.text(PrometheusText.encode(await families()), type: PrometheusText.contentType)
         }
         let (read, submit, admin) = (group(.read, of: router), group(.submit, of: router), group(.admin, of: router))
-        read.get("openapi.json") { _, _ in APIDocument.response() }
+        read.get("openapi.json") { (request, _) async throws -> Response in
+            _ = try QueryArguments(request)
+            return APIDocument.response()
+        }
         JobRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         BatchRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         OutcomeRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)

@@ -21,24 +21,23 @@ struct JobLog: Sendable {
     }
 
     /// - Parameters:
-    ///   - attempt: the number of the attempt that failed, among those that count.
+    ///   - source: its source; nil if the job cannot be read.
     ///   - delay: until the next attempt.
     func retry(_ job: ActiveJob, source: String?, after error: ImagePipeline.Error, in delay: Duration) {
-        logger.notice(
-            "a job will be retried",
-            metadata: [
-                LogKey.jobID: "\(job.id)", LogKey.batch: "\(job.batch)",
-                LogKey.source: "\(source.flatMap { URL(string: $0)?.redacted } ?? "")",
-                LogKey.attempts: .stringConvertible(job.counted), LogKey.code: "\(error.code.rawValue)",
-                LogKey.error: "\(error.message)", LogKey.delay: .stringConvertible(Self.seconds(delay.inSeconds)),
-            ]
-        )
+        var metadata: Logger.Metadata = [
+            LogKey.jobID: "\(job.id)", LogKey.attempts: .stringConvertible(job.counted),
+            LogKey.code: "\(error.code.rawValue)", LogKey.error: "\(error.message)",
+            LogKey.delay: .stringConvertible(Self.seconds(delay.inSeconds)),
+        ]
+        if !job.batch.isEmpty { metadata[LogKey.batch] = "\(job.batch)" }
+        if let source { metadata[LogKey.source] = "\(Self.shown(source))" }
+        logger.notice("a job will be retried", metadata: metadata)
     }
 
     private func metadata(_ outcome: JobOutcome, batch: String, bytesIn: Int?) -> Logger.Metadata {
         var metadata: Logger.Metadata = [
             LogKey.jobID: "\(outcome.id ?? "")", LogKey.result: "\(outcome.status.rawValue)",
-            LogKey.source: "\(URL(string: outcome.source)?.redacted ?? Redaction.text(outcome.source))",
+            LogKey.source: "\(Self.shown(outcome.source))",
             LogKey.attempts: .stringConvertible(outcome.attempts),
             LogKey.seconds: .stringConvertible(Self.seconds(outcome.seconds)),
             LogKey.bytesOut: .stringConvertible(outcome.outputs.reduce(0) { $0 + $1.bytes }),
@@ -55,6 +54,11 @@ struct JobLog: Sendable {
             metadata[LogKey.storeSeconds] = .stringConvertible(Self.seconds(times.storing))
         }
         return metadata
+    }
+
+    /// A source without what may be secret.
+    private static func shown(_ source: String) -> String {
+        URL(string: source)?.redacted ?? Redaction.text(source)
     }
 
     /// Seconds with milliseconds.

@@ -8,7 +8,7 @@ package import NIOCore
 /// Context of a request to ``HTTPServer``.
 package struct ServerContext: AccessRequestContext {
     package var coreContext: CoreRequestContextStorage
-    package var identity: AccessTokens.Identity?
+    package var identity: AccessIdentity?
     package let remoteAddress: SocketAddress?
 
     package init(source: ApplicationRequestContextSource) {

@@ -68,7 +68,7 @@ struct JobRoutes: Sendable {
 
     /// A job that was pushed and not read is not known by its id, and most of those that have ended are not either.
     private func missing(_ id: String, _ batch: String?, _ queue: ShardedQueue) async throws -> APIError {
-        let status = try await Inspector(queue: queue, caches: []).status()
+        let status = try await Inspector(queue: queue, caches: []).status(skipsDamage: true)
         let unread = status.intake + status.staged
         let waiting =
             switch unread {

@@ -6,7 +6,7 @@ internal import NIOCore
 /// Context of a request whose client may have a token.
 package protocol AccessRequestContext: RemoteAddressRequestContext {
     /// Holder of the request's token: set by ``AccessMiddleware`` before the handler runs, for its rules and logs.
-    var identity: AccessTokens.Identity? { get set }
+    var identity: AccessIdentity? { get set }
 }
 
 extension AccessRequestContext {

@@ -5,16 +5,14 @@ import Synchronization
 
 /// The tokens that a server accepts. Keeps their SHA-256 digests only, so that no dump of memory or log has a token.
 package final class AccessTokens: Sendable {
-    package typealias Identity = AccessIdentity
-
     /// A token, its holder, and how long it is valid.
     package struct Entry: Sendable {
-        package let identity: Identity
+        package let identity: AccessIdentity
         /// Time from which the token is no longer valid; nil if it is valid until it is removed.
         package let expires: Date?
         let digest: SHA256Digest
 
-        package init(token: String, identity: Identity, expires: Date? = nil) {
+        package init(token: String, identity: AccessIdentity, expires: Date? = nil) {
             self.identity = identity
             self.expires = expires
             digest = AccessTokens.digest(token)
@@ -33,7 +31,7 @@ package final class AccessTokens: Sendable {
     /// The holder of a token; nil if it is unknown or has expired.
     ///
     /// Compares with all tokens, in a time that does not depend on the bytes of any.
-    package func identity(of bearer: String, at date: Date) -> Identity? {
+    package func identity(of bearer: String, at date: Date) -> AccessIdentity? {
         let digest = Self.digest(bearer)
         var found: Entry?
         for entry in entries.withLock({ $0 }) {

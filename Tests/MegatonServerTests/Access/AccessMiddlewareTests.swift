@@ -12,7 +12,7 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct AccessMiddlewareTests {
     private struct Context: AccessRequestContext {
         var coreContext: CoreRequestContextStorage
-        var identity: AccessTokens.Identity?
+        var identity: AccessIdentity?
         let remoteAddress: SocketAddress?
 
         init(source: ApplicationRequestContextSource) {
