@@ -47,8 +47,8 @@ struct OutcomeRoutes: Sendable {
         guard position.shardCount <= view.shardCount else {
             throw APIError(
                 .badRequest,
-                "The position has numbers of \(position.shardCount) shards, and the queue has \(view.shardCount): it is "
-                    + "one of another queue, or of an earlier state of this one. Read from 1."
+                "The position has numbers of \(position.shardCount) shards, and the queue has \(view.shardCount): it "
+                    + "is one of another queue, or of an earlier state of this one. Read from 1."
             )
         }
         return page

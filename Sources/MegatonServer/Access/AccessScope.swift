@@ -3,13 +3,13 @@ internal import MegatonCore
 /// A right that a token gives.
 ///
 /// `admin` includes `read` and `submit`. `submit` does not include `read`: a program that only submits jobs has no need
-/// to see those of others.
+/// to see those of others. Batches have no owner: a program that knows the name of one can close and cancel it.
 package enum AccessScope: String, WordChoice {
     /// Batches, jobs, outcomes and metrics may be read.
     case read
-    /// Jobs may be submitted.
+    /// Jobs may be submitted, and batches closed and cancelled by their names.
     case submit
-    /// Everything is allowed, also changes of queues and of batches of others.
+    /// Everything is allowed, also changes of the queue, of dead jobs and of the cache.
     case admin
 
     /// Whether a token with this scope may do things that need another one.
