@@ -8,7 +8,7 @@ internal import NIOCore
 /// Routes of batches: submission, counters, closing and cancellation. ``OutcomeRoutes`` has those of their outcomes.
 struct BatchRoutes: Sendable {
     let cluster: ClusterConnection
-    private let uploads = StreamLimit(Self.maximumUploads, of: "submissions")
+    private let uploads = RequestLimit(Self.maximumUploads, of: "submissions")
 
     /// Maximum number of submissions at a time: each keeps some megabytes of jobs.
     static let maximumUploads = 32

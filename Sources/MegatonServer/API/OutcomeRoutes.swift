@@ -10,8 +10,8 @@ internal import ServiceLifecycle
 /// Routes of the outcomes of a batch: pages for long polling, and server-sent events. Both leave the outcomes in Redis.
 struct OutcomeRoutes: Sendable {
     let cluster: ClusterConnection
-    private let streams = StreamLimit(Self.maximumStreams, of: "event streams")
-    private let polls = StreamLimit(Self.maximumStreams, of: "long polls")
+    private let streams = RequestLimit(Self.maximumStreams, of: "event streams")
+    private let polls = RequestLimit(Self.maximumStreams, of: "long polls")
 
     /// Maximum number of event streams at a time, and of requests that wait for outcomes.
     static let maximumStreams = 1000

@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test func aPlaceIsFreeWhenItsHolderHasGone() throws {
-        let limit = StreamLimit(2, of: "streams")
+        let limit = RequestLimit(2, of: "streams")
         var places = [try limit.enter(), try limit.enter()]
         let error = #expect(throws: APIError.self) { try limit.enter() }
         #expect(error?.status.code == 503 && error?.headers[.retryAfter] == "1")

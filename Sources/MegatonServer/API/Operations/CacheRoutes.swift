@@ -9,7 +9,7 @@ internal import MegatonRedis
 /// Deletes originals and renditions from the shared cache.
 struct CacheRoutes: Sendable {
     let cluster: ClusterConnection
-    private let purges = StreamLimit(Self.maximumPurges, of: "purges")
+    private let purges = RequestLimit(Self.maximumPurges, of: "purges")
 
     /// Maximum number of purges at a time: each reads all keys of the cache, and remembers those that it counts.
     private static let maximumPurges = 2

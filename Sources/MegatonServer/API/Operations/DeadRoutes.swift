@@ -10,7 +10,7 @@ internal import NIOCore
 /// The jobs that failed for good: listed, shown, requeued and dropped.
 struct DeadRoutes: Sendable {
     let cluster: ClusterConnection
-    private let requests = StreamLimit(Self.maximumRequests, of: "requests for dead jobs")
+    private let requests = RequestLimit(Self.maximumRequests, of: "requests for dead jobs")
 
     /// Maximum number of requests at a time: each may keep ``listedBytes`` twice, or search all letters of Redis.
     private static let maximumRequests = 8

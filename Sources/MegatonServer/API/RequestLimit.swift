@@ -1,12 +1,12 @@
 import Synchronization
 
 /// Limits the number of requests of a kind that are served at a time, as each holds memory or asks Redis repeatedly.
-final class StreamLimit: Sendable {
+final class RequestLimit: Sendable {
     /// A place of a request, which is free again when its last reference has gone: also if a response was never sent.
     final class Place: Sendable {
-        private let limit: StreamLimit
+        private let limit: RequestLimit
 
-        fileprivate init(_ limit: StreamLimit) { self.limit = limit }
+        fileprivate init(_ limit: RequestLimit) { self.limit = limit }
 
         deinit { limit.taken.withLock { $0 -= 1 } }
     }
