@@ -71,18 +71,19 @@ package struct ProcessMetrics: Sendable {
         var families = [
             MetricFamily(Self.threads, threads), MetricFamily(memory, pages * Double(sysconf(Int32(_SC_PAGESIZE)))),
         ]
-        if let boot = bootTime() {
+        if let boot = bootTime {
             families.append(MetricFamily(start, boot + ticks / Double(sysconf(Int32(_SC_CLK_TCK)))))
         }
         return families
     }
 
-    /// Seconds since 1970 at which the machine started.
-    private static func bootTime() -> Double? {
-        guard let text = try? String(contentsOfFile: "/proc/stat", encoding: .utf8) else { return nil }
-        let line = text.split(separator: "\n").first { $0.hasPrefix("btime ") }
-        return line.flatMap { Double($0.dropFirst("btime ".count)) }
-    }
+    /// Seconds since 1970 at which the machine started. `/proc/stat` has it too, but the units of systemd hide that
+    /// file. Computed once: a value that differs between two scrapes would look like a restart.
+    private static let bootTime: Double? = {
+        var uptime = timespec()
+        guard clock_gettime(CLOCK_BOOTTIME, &uptime) == 0 else { return nil }
+        return Date().timeIntervalSince1970 - Double(uptime.tv_sec) - Double(uptime.tv_nsec) / 1e9
+    }()
 
     private static func seconds(_ time: timeval) -> Double { Double(time.tv_sec) + Double(time.tv_usec) / 1e6 }
 }
