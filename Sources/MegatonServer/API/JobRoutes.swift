@@ -24,6 +24,10 @@ struct JobRoutes: Sendable {
         try request.require(contentType: "application/json")
         _ = try QueryArguments(request)
         let job = try Self.job(try await request.content(atMost: Job.maximumSize))
+        // Its id and other notation may need more bytes than the client's: no worker would read it.
+        guard job.json().count <= Job.maximumSize else {
+            throw APIError(.contentTooLarge, "The job with its id has more than \(Job.maximumSize) bytes.")
+        }
         let queue = try await cluster.queue(isFresh: true)
         // Shard 0 has the public lists of clients: it compares ids and idempotency keys with those of other programs.
         try await queue.first.push(job)
