@@ -73,9 +73,10 @@ package struct Listener: Sendable {
     }
 
     private func application(didStart: @escaping @Sendable (Int) -> Void) -> some ApplicationProtocol {
-        // The framework reports each start and stop at `info`.
+        // The framework reports each start and stop at `info`, and the cancellation by which this listener ends as an
+        // error.
         var quiet = logger
-        quiet.logLevel = max(logger.logLevel, .warning)
+        quiet.logLevel = .critical
         return Application(
             router: router,
             server: .http1(configuration: .init(idleTimeout: TimeAmount(idleTimeout))),
