@@ -73,6 +73,19 @@ import Testing
         #expect(try await Self.curl("/live", port).isEmpty)
     }
 
+    /// Fault: a cancelled server of which clients had just connected ended the whole process.
+    @Test func anEndBesideNewConnectionsIsNoCrash() async throws {
+        for _ in 1...5 {
+            try await listener(idleTimeout: .seconds(1)).serve { (port) async throws in
+                let connect =
+                    "for i in $(seq 100); do exec {fd}<>/dev/tcp/127.0.0.1/\(port) && echo; done 2> /dev/null"
+                let clients = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", connect])
+                while clients.output.isEmpty { try await Task.sleep(for: .milliseconds(1)) }
+                clients.send(SIGKILL)
+            }
+        }
+    }
+
     @Test func anErrorOfTheBodyIsThrown() async throws {
         await #expect(throws: CancellationError.self) {
             try await listener().serve { _ in throw CancellationError() }

@@ -3,6 +3,7 @@ internal import Hummingbird
 internal import HummingbirdCore
 package import Logging
 internal import NIOCore
+internal import ServiceLifecycle
 
 /// An HTTP listener of a process: health checks and metrics.
 ///
@@ -49,34 +50,51 @@ package struct Listener: Sendable {
         while body: @escaping @Sendable (_ port: Int) async throws -> Value
     ) async throws -> Value {
         let (started, start) = AsyncStream<Int>.makeStream(bufferingPolicy: .bufferingNewest(1))
-        let application = application { start.yield($0) }
+        let services = ServiceGroup(
+            configuration: ServiceGroupConfiguration(
+                services: [.init(service: application { start.yield($0) })],
+                logger: Self.quiet(logger)
+            )
+        )
+        // Unstructured, so that no cancellation reaches it: NIO ends the process if a server is cancelled that has just
+        // accepted a connection. It is safe because it is shut down below in any case, and ends within the idle
+        // time-out.
+        let server = Task { () -> ListenError? in
+            do {
+                try await services.run()
+                return nil
+            } catch {
+                return ListenError(address: address, reason: Self.reason(error))
+            }
+        }
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
-                do {
-                    try await application.run()
-                } catch {
-                    try Task.checkCancellation()
-                    throw ListenError(address: address, reason: Self.reason(error))
-                }
+                if let error = await server.value { throw error }
                 return nil
             }
             group.addTask {
                 for await port in started { return try await body(port) }
                 throw CancellationError()  // The stream ends only with the task.
             }
-            defer { group.cancelAll() }
-            while let value = try await group.next() {
-                if let value { return value }
+            var end: Result<Value, any Error> = .failure(CancellationError())
+            while let result = await group.nextResult() {
+                switch result {
+                case .success(nil): continue
+                case .success(let value?): end = .success(value)
+                case .failure(let error): end = .failure(error)
+                }
+                break
             }
-            throw CancellationError()
+            await services.triggerGracefulShutdown()
+            // The body still waits if the server could not start.
+            group.cancelAll()
+            while await group.nextResult() != nil {}
+            return try end.get()
         }
     }
 
     private func application(didStart: @escaping @Sendable (Int) -> Void) -> some ApplicationProtocol {
-        // The framework reports each start and stop at `info`, and the cancellation by which this listener ends as an
-        // error.
-        var quiet = logger
-        quiet.logLevel = .critical
+        let quiet = Self.quiet(logger)
         return Application(
             router: router,
             server: .http1(configuration: .init(idleTimeout: TimeAmount(idleTimeout))),
@@ -87,6 +105,13 @@ package struct Listener: Sendable {
             onServerRunning: { didStart($0.localAddress?.port ?? address.port) },
             logger: quiet
         )
+    }
+
+    /// The framework reports each start and stop at `info`.
+    private static func quiet(_ logger: Logger) -> Logger {
+        var logger = logger
+        logger.logLevel = max(logger.logLevel, .warning)
+        return logger
     }
 
     private var router: Router<BasicRequestContext> {
