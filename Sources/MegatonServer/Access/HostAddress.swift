@@ -12,14 +12,14 @@ struct HostAddress: Sendable, Hashable {
     init?(_ text: String) {
         // C reads the text only up to a NUL.
         guard !text.utf8.contains(0) else { return nil }
-        var v4 = in_addr()
-        var v6 = in6_addr()
+        // The sizes of `in_addr` and `in6_addr`.
+        var v4 = [UInt8](repeating: 0, count: 4)
+        var v6 = [UInt8](repeating: 0, count: 16)
         if inet_pton(AF_INET, text, &v4) == 1 {
-            bytes = withUnsafeBytes(of: v4) { Array($0) }
+            bytes = v4
         } else if inet_pton(AF_INET6, text, &v6) == 1 {
-            let all = withUnsafeBytes(of: v6) { Array($0) }
-            let isMapped = all[..<10].allSatisfy { $0 == 0 } && all[10] == 0xFF && all[11] == 0xFF
-            bytes = isMapped ? Array(all[12...]) : all
+            let isMapped = v6[..<10].allSatisfy { $0 == 0 } && v6[10] == 0xFF && v6[11] == 0xFF
+            bytes = isMapped ? Array(v6[12...]) : v6
         } else {
             return nil
         }
