@@ -102,52 +102,25 @@ package struct HTTPServer: Service {
         }
     }
 
-    /// The ends of the tasks of a server.
-    private enum End: Sendable {
-        /// The queue is connected for the first time.
-        case connected
-        /// All requests have ended after the beginning of a shutdown.
-        case drained
-        /// The time for that is over.
-        case overdue
-    }
-
     private func serve() async throws {
-        try await withThrowingTaskGroup(of: End.self) { group in
-            group.addTask {
-                try await listen()
-                return .drained
-            }
-            group.addTask {
-                try await connect()
-                return .connected
-            }
-            group.addTask {
-                try await gracefulShutdown()
-                try await Task.sleep(for: configuration.drainLimit)
-                return .overdue
-            }
-            defer { group.cancelAll() }
-            while let end = try await group.next() {
-                switch end {
-                case .connected: continue
-                case .drained: return
-                case .overdue:
-                    logger.warning("requests that still run are cut off")
-                    // The group waits for the server, and ignores that it was cancelled.
-                    return
+        let server = GracefulServer(
+            address: configuration.address,
+            drainLimit: configuration.drainLimit,
+            logger: quiet
+        )
+        try await server.serve(application) { (port) async throws in
+            let address = configuration.address.with(port: port)
+            logger.notice("serving HTTP", metadata: ["address": "\(address)"])
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    try await connect()
+                    try await gracefulShutdown()
                 }
+                // The wait for Redis ends with a shutdown too.
+                group.addTask { try await gracefulShutdown() }
+                defer { group.cancelAll() }
+                try await group.next()
             }
-        }
-    }
-
-    private func listen() async throws {
-        let application = application
-        do {
-            try await application.run()
-        } catch {
-            try Task.checkCancellation()
-            throw ListenError(address: configuration.address, reason: Listener.reason(error))
         }
     }
 
@@ -172,10 +145,14 @@ package struct HTTPServer: Service {
         if !isFirst { logger.notice("Redis answers") }
     }
 
-    private var application: some ApplicationProtocol {
-        // The framework reports each start and stop at `info`.
-        var quiet = logger
-        if quiet.logLevel == .info { quiet.logLevel = .notice }
+    /// The framework reports each start and stop at `info`.
+    private var quiet: Logger {
+        var logger = logger
+        if logger.logLevel == .info { logger.logLevel = .notice }
+        return logger
+    }
+
+    private func application(didStart: @escaping @Sendable (Int) -> Void) -> any Service {
         let address = configuration.address
         let connections = OpenFiles.connections(atMost: Self.maximumConnections)
         if connections < Self.maximumConnections {
@@ -196,10 +173,7 @@ package struct HTTPServer: Service {
                 address: .hostname(address.host, port: address.port),
                 availableConnectionsDelegate: .maximum(connections, logger: quiet)
             ),
-            onServerRunning: { [logger] channel in
-                let port = channel.localAddress?.port ?? address.port
-                logger.notice("serving HTTP", metadata: ["address": "\(address.with(port: port))"])
-            },
+            onServerRunning: { didStart($0.localAddress?.port ?? address.port) },
             logger: quiet
         )
     }

@@ -49,51 +49,11 @@ package struct Listener: Sendable {
     package func serve<Value: Sendable>(
         while body: @escaping @Sendable (_ port: Int) async throws -> Value
     ) async throws -> Value {
-        let (started, start) = AsyncStream<Int>.makeStream(bufferingPolicy: .bufferingNewest(1))
-        let services = ServiceGroup(
-            configuration: ServiceGroupConfiguration(
-                services: [.init(service: application { start.yield($0) })],
-                logger: Self.quiet(logger)
-            )
-        )
-        // Unstructured, so that no cancellation reaches it: NIO ends the process if a server is cancelled that has just
-        // accepted a connection. It is safe because it is shut down below in any case, and ends within the idle
-        // time-out.
-        let server = Task { () -> ListenError? in
-            do {
-                try await services.run()
-                return nil
-            } catch {
-                return ListenError(address: address, reason: Self.reason(error))
-            }
-        }
-        return try await withThrowingTaskGroup(of: Value?.self) { group in
-            group.addTask {
-                if let error = await server.value { throw error }
-                return nil
-            }
-            group.addTask {
-                for await port in started { return try await body(port) }
-                throw CancellationError()  // The stream ends only with the task.
-            }
-            var end: Result<Value, any Error> = .failure(CancellationError())
-            while let result = await group.nextResult() {
-                switch result {
-                case .success(nil): continue
-                case .success(let value?): end = .success(value)
-                case .failure(let error): end = .failure(error)
-                }
-                break
-            }
-            await services.triggerGracefulShutdown()
-            // The body still waits if the server could not start.
-            group.cancelAll()
-            while await group.nextResult() != nil {}
-            return try end.get()
-        }
+        try await GracefulServer(address: address, drainLimit: idleTimeout, logger: Self.quiet(logger))
+            .serve(application, while: body)
     }
 
-    private func application(didStart: @escaping @Sendable (Int) -> Void) -> some ApplicationProtocol {
+    private func application(didStart: @escaping @Sendable (Int) -> Void) -> any Service {
         let quiet = Self.quiet(logger)
         return Application(
             router: router,
