@@ -45,9 +45,9 @@ import Testing
         for _ in 1...3 {
             let address = try await freeAddress()
             let server = try server(address, redisLimit: .milliseconds(300))
-            async let end: Void = server.run()
+            let end = Task { try await server.run() }
             let clients = try await clients(of: address.port)
-            await #expect(throws: RedisError.self) { try await end }
+            await #expect(throws: RedisError.self) { try await end.value }
             clients.send(SIGKILL)
             _ = await clients.ending()
         }
