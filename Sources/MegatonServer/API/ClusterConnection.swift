@@ -12,14 +12,27 @@ package final class ClusterConnection: Sendable {
     /// Time for which a request waits while the number of the queue's shards is being changed.
     private static let changeLimit: Duration = .seconds(5)
 
+    /// Time limit of a connection to Redis, and of a command: clients of the API should learn within few seconds that
+    /// Redis is away.
+    private static let redisLimit: Duration = .seconds(2)
+
     /// Nothing is sent yet: a server starts also while Redis is away.
     ///
     /// - Parameter caches: servers of the shared cache.
     package init(_ address: QueueAddress, caches: [RedisConfiguration], logger: Logger) {
-        client = ClusterClient(address, idleTimeout: Self.changeLimit, logger: logger)
+        let servers = QueueAddress(address.servers.map(Self.limited), queue: address.queue)
+        client = ClusterClient(servers, idleTimeout: Self.changeLimit, logger: logger)
         self.caches = caches.map { server in
-            RedisClient(server, role: "inspect", group: MultiThreadedEventLoopGroup.singleton, logger: logger)
+            let group = MultiThreadedEventLoopGroup.singleton
+            return RedisClient(Self.limited(server), role: "inspect", group: group, logger: logger)
         }
+    }
+
+    private static func limited(_ server: RedisConfiguration) -> RedisConfiguration {
+        var server = server
+        server.connectTimeout = min(server.connectTimeout, redisLimit)
+        server.commandTimeout = min(server.commandTimeout, redisLimit)
+        return server
     }
 
     /// The queue on all of its shards, as they are now.
