@@ -5,31 +5,17 @@ internal import MegatonCore
 
 /// Reads the metrics of the cluster for scrapes: at most once in ``interval``, however many scrapers ask, so that they
 /// cost the control Redis next to nothing.
-package actor ClusterMetricsReader {
+package struct ClusterMetricsReader: Sendable {
     /// Shortest time between two readings.
     static let interval: Duration = .seconds(1)
     /// Time after which a scrape is answered without the values of the cluster. Prometheus waits 10 s by default.
     static let timeLimit: Duration = .seconds(5)
 
-    private let inspector: @Sendable () async throws -> Inspector
-    private let logger: Logger
-    private var last: (families: [MetricFamily], at: ContinuousClock.Instant)?
-    /// The reading that runs now, for which later scrapes wait.
-    private var reading: Task<[MetricFamily], Never>?
+    private let answer: RecentAnswer<[MetricFamily]>
 
     /// - Parameter inspector: called for each reading: the shards of a queue are known only after the start.
     package init(_ inspector: @escaping @Sendable () async throws -> Inspector, logger: Logger) {
-        self.inspector = inspector
-        self.logger = logger
-    }
-
-    /// The metrics of the cluster; only ``ClusterMetrics/up`` if the control Redis does not answer.
-    package func families() async -> [MetricFamily] {
-        if let last, last.at.duration(to: .now) < Self.interval { return last.families }
-        if let reading { return await reading.value }
-        // Unstructured, as scrapes at the same time share it: a scraper that gives up must not end it for the others.
-        // It is safe because it ends by itself within the time limit and touches no state of this actor.
-        let task = Task { [inspector, logger] in
+        answer = RecentAnswer(every: Self.interval) {
             let result = await TimeLimit.run(Self.timeLimit) { () -> Result<[MetricFamily], any Error> in
                 do {
                     return .success(try await ClusterMetrics.read(try await inspector()))
@@ -45,9 +31,8 @@ package actor ClusterMetricsReader {
             }
             return [MetricFamily(ClusterMetrics.up, 0)]
         }
-        reading = task
-        let families = await task.value
-        (reading, last) = (nil, (families, .now))
-        return families
     }
+
+    /// The metrics of the cluster; only ``ClusterMetrics/up`` if the control Redis does not answer.
+    package func families() async -> [MetricFamily] { await answer.value() }
 }
