@@ -45,18 +45,21 @@ package struct HTTPServer: Service {
     let gate: AccessGate
     let cluster: ClusterConnection
     let readiness: ClusterReadiness
+    let images: ImageServer?
 
     /// - Parameters:
     ///   - gate: decides about requests; `.open` only if ``LoopbackRule`` says that no other machine reaches the
     ///     address.
     ///   - cluster: closed at the end of ``run()``.
     ///   - registry: the metrics that the process counts with swift-metrics.
+    ///   - images: nil if the server has no route for images.
     package init(
         _ configuration: Configuration,
         gate: AccessGate,
         cluster: ClusterConnection,
         registry: PrometheusRegistry,
         process: ProcessMetrics,
+        images: ImageServer? = nil,
         logger: Logger
     ) {
         self.configuration = configuration
@@ -64,6 +67,7 @@ package struct HTTPServer: Service {
         self.cluster = cluster
         self.registry = registry
         self.process = process
+        self.images = images
         self.logger = logger
         metrics = ClusterMetricsReader(
             { try await cluster.inspector() },
@@ -110,13 +114,22 @@ package struct HTTPServer: Service {
         case drained
         /// The time for that is over.
         case overdue
+        /// The background tasks of images have ended, as the server is cancelled.
+        case stopped
     }
 
     private func serve() async throws {
         try await withThrowingTaskGroup(of: End.self) { group in
             group.addTask {
                 try await listen()
+                await images?.finish()
                 return .drained
+            }
+            if let images {
+                group.addTask {
+                    await images.run()
+                    return .stopped
+                }
             }
             group.addTask {
                 try await connect()
@@ -130,7 +143,7 @@ package struct HTTPServer: Service {
             defer { group.cancelAll() }
             while let end = try await group.next() {
                 switch end {
-                case .connected: continue
+                case .connected, .stopped: continue
                 case .drained: return
                 case .overdue:
                     logger.warning("requests that still run are cut off")
