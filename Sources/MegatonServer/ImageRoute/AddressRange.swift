@@ -67,7 +67,7 @@ struct ForwardedAddress: Sendable {
         while let last = text.last, last == " " || last == "\t" { text.removeLast() }
         if text.first == "[" {
             text = text.dropFirst().prefix { $0 != "]" }
-        } else if let colon = text.firstIndex(of: ":"), text.contains(".") {
+        } else if let colon = text.firstIndex(of: ":"), text.lastIndex(of: ":") == colon {
             text = text[..<colon]
         }
         let address = String(text)

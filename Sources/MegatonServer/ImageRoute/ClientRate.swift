@@ -43,15 +43,14 @@ package final class ClientRate: Sendable {
     func take(_ client: AttemptLimit.Client) -> Duration? {
         state.withLock { state in
             let now = time.now()
-            let full = max(now, state.newer[client] ?? state.older[client] ?? now) + interval
-            // The half nanosecond of rounding is no reason to refuse the last token.
-            let wait = full - now - period - .nanoseconds(1)
-            if wait > .zero { return wait }
+            let full = max(now, state.newer[client] ?? state.older[client] ?? now)
             if state.newer[client] == nil, state.newer.count >= halfCapacity {
                 (state.older, state.newer) = (state.newer, [:])
             }
-            state.newer[client] = full
-            return nil
+            // A nanosecond of rounding is no reason to refuse the last token.
+            let wait = full + interval - now - period - .nanoseconds(1)
+            state.newer[client] = wait > .zero ? full : full + interval
+            return wait > .zero ? wait : nil
         }
     }
 

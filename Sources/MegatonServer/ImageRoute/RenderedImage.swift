@@ -35,6 +35,9 @@ struct RenderedImage: Sendable {
 
     // MARK: - Response
 
+    /// A year: caches need not understand more.
+    private static let longestAge = 365 * 24 * 3600.0
+
     /// The response to GET; the router makes that to HEAD from it.
     ///
     /// - Parameters:
@@ -88,7 +91,7 @@ struct RenderedImage: Sendable {
     /// beyond the end of the URL.
     private func cacheControl(_ options: ImageOptions, at now: Int, maximumAge: Int) -> String {
         guard let freshness else { return "no-store" }
-        let limit = min(options.expiry.map { max(0, Double($0 - now)) } ?? CacheControl.longest, CacheControl.longest)
+        let limit = min(options.expiry.map { max(0, Double($0 - now)) } ?? Self.longestAge, Self.longestAge)
         func seconds(_ value: Double) -> Int { Int(min(max(0, value), limit)) }
         guard freshness.isStated else {
             // The origin states nothing, so that the operator's default applies to staleness, too.
