@@ -117,6 +117,8 @@ struct ImageRouteOptions: ParsableArguments {
     private static let local = "local"
     private static let keyVariable = "MEGATON_KEY"
     private static let saltVariable = "MEGATON_SALT"
+    /// The variables that have keys and salts.
+    static let secretVariables: Set<String> = [keyVariable, saltVariable]
     /// Maximum size of a file of presets, bytes.
     private static let maximumPresets = 1 << 20
     /// Maximum number of images that are loaded at a time.

@@ -1,4 +1,4 @@
-internal import Foundation
+package import Foundation
 package import Logging
 package import MegatonPipeline
 internal import MegatonRedis

@@ -118,7 +118,8 @@ struct ImageRoutes: Sendable {
         do throws(ImageURLError) {
             return try body()
         } catch {
-            throw APIError(HTTPResponse.Status(code: error.status), error.description)
+            let known: [HTTPResponse.Status] = [.forbidden, .notFound]
+            throw APIError(known.first { $0.code == error.status } ?? .badRequest, error.description)
         }
     }
 }
