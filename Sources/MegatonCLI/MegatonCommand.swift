@@ -83,6 +83,7 @@ extension ConfigurationRules {
             [["preset"], RenditionOptions.names], [["force"], ["refresh"]], [["json"], ["prometheus"]],
             [["verbose"], ["log-level"]], [["tokens"], ["open"]],
         ]
+        rules.secretVariables = ImageRouteOptions.secretVariables
         return rules
     }()
 }

@@ -45,18 +45,21 @@ package struct HTTPServer: Service {
     let gate: AccessGate
     let cluster: ClusterConnection
     let readiness: ClusterReadiness
+    let images: ImageServer?
 
     /// - Parameters:
     ///   - gate: decides about requests; `.open` only if ``LoopbackRule`` says that no other machine reaches the
     ///     address.
     ///   - cluster: closed at the end of ``run()``.
     ///   - registry: the metrics that the process counts with swift-metrics.
+    ///   - images: nil if the server has no route for images.
     package init(
         _ configuration: Configuration,
         gate: AccessGate,
         cluster: ClusterConnection,
         registry: PrometheusRegistry,
         process: ProcessMetrics,
+        images: ImageServer? = nil,
         logger: Logger
     ) {
         self.configuration = configuration
@@ -64,6 +67,7 @@ package struct HTTPServer: Service {
         self.cluster = cluster
         self.registry = registry
         self.process = process
+        self.images = images
         self.logger = logger
         metrics = ClusterMetricsReader(
             { try await cluster.inspector() },
@@ -103,6 +107,16 @@ package struct HTTPServer: Service {
     }
 
     private func serve() async throws {
+        guard let images else { return try await listen() }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await images.run() }
+            defer { group.cancelAll() }
+            try await listen()
+            await images.finish()
+        }
+    }
+
+    private func listen() async throws {
         let server = GracefulServer(
             address: configuration.address,
             drainLimit: configuration.drainLimit,

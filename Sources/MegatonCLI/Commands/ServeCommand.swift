@@ -10,22 +10,29 @@ import MegatonServer
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve",
-        abstract: "Serve HTTP until SIGTERM: submit and follow jobs, administer the queue, read metrics.",
+        abstract: "Serve HTTP until SIGTERM: submit and follow jobs, administer the queue, read metrics, get images.",
         discussion: """
             Examples:
               megaton serve --redis redis://127.0.0.1:6479 --tokens tokens.json
               megaton serve --listen 10.0.0.5:8080 --tokens tokens.json --metrics-listen 127.0.0.1:8092
               megaton serve --open
+              megaton serve --tokens tokens.json --allowed-sizes 320,640,1280 --image-rate 20
 
             Clients send a token of the file in the header Authorization. GET /api/v1/openapi.json describes all \
             requests. Several servers may run for a queue. The file is read again when it has changed, and at SIGHUP. \
             After SIGTERM running requests have 25 s to end; a second SIGTERM ends them at once.
+
+            With a key and a salt in hex in the variables MEGATON_KEY and MEGATON_SALT it serves images at \
+            /image/SIGNATURE/OPTIONS/SOURCE, with imgproxy's URLs and signatures, from the cache of the workers.
 
             \(RedisOptions.environmentHelp)
             """
     )
 
     @OptionGroup(title: "Redis") var redis: RedisOptions
+    @OptionGroup(title: "Images") var images: ImageRouteOptions
+    @OptionGroup(title: "Access to Sources") var access: SourceAccessOptions
+    @OptionGroup(title: "Limits of Sources") var limits: SourceLimitOptions
     @OptionGroup(title: "Log") var log: LogOptions
 
     @Option(
@@ -89,6 +96,12 @@ struct ServeCommand: AsyncParsableCommand {
                     + "--tokens FILE, or --listen 127.0.0.1:\(address.port)."
             )
         }
+        if images.allowsUnsigned && !LoopbackRule.isLoopback(address.host) {
+            throw ValidationError(
+                "--unsigned-images lets everyone who reaches the server fetch and render with it, and \(listen) is no "
+                    + "loopback address. Set MEGATON_KEY and MEGATON_SALT, or give --listen 127.0.0.1:\(address.port)."
+            )
+        }
     }
 
     func run() async throws {
@@ -110,6 +123,7 @@ struct ServeCommand: AsyncParsableCommand {
                 cluster: ClusterConnection(try redis.address(), caches: try redis.caches(), logger: logger),
                 registry: registry,
                 process: ProcessMetrics(version: Megaton.version, role: "serve"),
+                images: try images.server(redis, access, limits, logger: logger),
                 logger: logger
             )
             let runner = ServiceRunner(listener: nil, redisLimit: .zero, shutdown: shutdown, logger: logger)

@@ -10,7 +10,9 @@ struct NamedFileCheck {
     /// Remarks about secrets that others can read.
     private(set) var remarks: [String] = []
 
-    private static let options = ["credentials", "presets", "tokens", "watermarks", "webhook-key"]
+    private static let options = [
+        "credentials", "fallback-image", "image-presets", "presets", "tokens", "watermarks", "webhook-key",
+    ]
 
     init(_ check: ConfigurationCheck) { self.check = check }
 
@@ -48,6 +50,8 @@ struct NamedFileCheck {
         case "webhook-key": return try WebhookOptions.keys(of: path).isExposed
         // A file that others can read is a fault of its own.
         case "tokens": _ = try TokenReloader.read(path)
+        case "fallback-image": _ = try ImageRouteOptions.fallback(in: path)
+        case "image-presets": _ = try ImageRouteOptions.presets(in: path)
         case "presets": _ = try PresetFile.load(path, requiring: preset)
         default: _ = try await WorkerOptions.watermarks(in: path)
         }

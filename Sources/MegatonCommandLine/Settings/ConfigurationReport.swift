@@ -97,7 +97,7 @@ package struct ConfigurationReport: Encodable {
             $0.hasPrefix(ConfigurationRules.prefix) && $0 != ConfigurationRules.fileVariable
         }
         if own.isEmpty { return [] }
-        var known: Set<String> = []
+        var known = catalog.rules.secretVariables
         for command in catalog.commands { known.formUnion(try catalog.options(of: command).options.map(\.variable)) }
         return own.sorted().compactMap { name in
             guard !known.contains(name), let near = Spelling.nearest(to: name, among: known.sorted()) else {

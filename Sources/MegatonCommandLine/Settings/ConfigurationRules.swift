@@ -17,6 +17,8 @@ package struct ConfigurationRules: Sendable {
     package var dependents: [String: Set<String>] = [:]
     /// Commands that take the options of another command's section, which ranks below their own.
     package var inherited: [String: String] = [:]
+    /// Variables that are for no option: secrets, which no argument may have.
+    package var secretVariables: Set<String> = []
     /// The file of the whole system.
     package var systemFile = "/etc/megaton/megaton.toml"
 

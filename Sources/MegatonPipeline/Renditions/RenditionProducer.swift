@@ -252,7 +252,7 @@ final class RenditionProducer: Sendable {
             }
             entries.append((pending, metadata.map { cached.prolonged(by: $0) }))
             results[pending.leader.key] = .success(
-                RenditionResponse(pending.rendition, cached, of: original.metadata ?? cached.metadata)
+                RenditionResponse(pending.rendition, cached, of: original.metadata)
             )
         }
         let refused = await store(entries, request.source.flights)

@@ -32,6 +32,48 @@ public struct RenditionResponse: Sendable {
     package var original: OriginalVersion?
     /// Key of its entry in the caches, whether they have one or not.
     package internal(set) var cacheKey: CacheKey?
+    /// How long it may be used; nil if it must not be stored, or if that is not known.
+    package internal(set) var freshness: RenditionFreshness?
+}
+
+/// How long a rendition may be used, by the response of its origin (RFC 9111).
+package struct RenditionFreshness: Sendable, Equatable {
+    /// Seconds for which it is fresh; 0 if it is stale.
+    package let lifetime: Double
+    /// Upper bound of `lifetime` in caches of single clients, if the origin allows shared caches more (`s-maxage`).
+    package let clientLifetime: Double?
+    /// Seconds after the lifetime in which it may be served while it is revalidated; nil for none.
+    package let staleWhileRevalidate: Double?
+    /// Whether the origin has stated a lifetime; otherwise `lifetime` is a guess.
+    package let isStated: Bool
+
+    package init(
+        lifetime: Double,
+        clientLifetime: Double? = nil,
+        staleWhileRevalidate: Double? = nil,
+        isStated: Bool = true
+    ) {
+        self.lifetime = lifetime
+        self.clientLifetime = clientLifetime
+        self.staleWhileRevalidate = staleWhileRevalidate
+        self.isStated = isStated
+    }
+
+    /// - Parameter metadata: as a cache has returned it, with the remaining lifetime.
+    init(_ metadata: CachedData.Metadata) {
+        let control = CacheControl(metadata.headers?["cache-control"])
+        var clientLifetime: Double?
+        if control.contains("s-maxage"), case .value(let seconds) = control.seconds("max-age") {
+            clientLifetime = seconds
+        }
+        self.init(
+            lifetime: metadata.lifetime,
+            clientLifetime: clientLifetime,
+            staleWhileRevalidate: metadata.staleWhileRevalidate,
+            isStated: ["s-maxage", "max-age", "no-cache"].contains(where: control.contains)
+                || metadata.headers?["expires"] != nil
+        )
+    }
 }
 
 /// The version of an original: when its origin was asked, and the validators in its response.
@@ -67,7 +109,8 @@ extension RenditionResponse {
             cacheLayer: nil,
             notes: image.notes,
             facts: image.facts,
-            original: original.map(OriginalVersion.init)
+            original: original.map(OriginalVersion.init),
+            freshness: original.map(RenditionFreshness.init)
         )
     }
 
@@ -83,7 +126,10 @@ extension RenditionResponse {
             cacheLayer: cached.layer,
             notes: RenderNotes.merged([], cached.metadata.notes ?? []),
             facts: cached.metadata.facts.flatMap(SourceFacts.init(packed:)),
-            original: OriginalVersion(original ?? cached.metadata)
+            original: OriginalVersion(original ?? cached.metadata),
+            freshness: RenditionFreshness(
+                original ?? cached.staleness.map { cached.metadata.aged(by: $0) } ?? cached.metadata
+            )
         )
     }
 
@@ -110,7 +156,8 @@ extension RenditionResponse {
             notes: notes,
             facts: facts,
             original: original,
-            cacheKey: cacheKey
+            cacheKey: cacheKey,
+            freshness: freshness
         )
     }
 }

@@ -29,7 +29,10 @@ import Testing
         "Options": "--window",
     ]
 
-    private static let groupsOfServe = ["Redis": "--redis", "Log": "--log-level", "Options": "--tokens"]
+    private static let groupsOfServe = [
+        "Redis": "--redis", "Images": "--image-rate", "Access to Sources": "--allow-private",
+        "Limits of Sources": "--max-pixels", "Log": "--log-level", "Options": "--tokens",
+    ]
 
     private static let commands = [
         "run": groupsOfRun, "plan": groupsOfRun, "submit": groupsOfSubmit, "worker": groupsOfWorker,

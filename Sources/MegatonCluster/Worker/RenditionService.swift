@@ -1,0 +1,204 @@
+package import Foundation
+package import Logging
+package import MegatonPipeline
+internal import MegatonRedis
+internal import NIOCore
+internal import NIOPosix
+import Synchronization
+
+/// Makes renditions for requests that wait for them, as a worker does for jobs: with the same pipeline, shared cache,
+/// single flight and limits of hosts. It claims no jobs.
+package final class RenditionService: Sendable {
+    private let configuration: Worker.Configuration
+    private let group: any EventLoopGroup
+    private let lock: InFlightLock?
+    private let pipeline: ImagePipeline
+    /// Shard 0 of the queue.
+    private let first: JobQueue
+    private let limiter: HostRateLimiter
+    private let limiters: HostLimiters
+    private let watchdog: RenderWatchdog
+    private let statistics = StatisticsRecorder()
+    private let connected = Mutex(false)
+    private let logger: Logger
+
+    /// How long a request waits for the turn of its host. Clients of a thumbnail wait no longer.
+    static let patience: Duration = .seconds(5)
+    /// Shortest pause before a host is asked again.
+    private static let shortestPause: Duration = .milliseconds(50)
+    private static let statisticsInterval: Duration = .seconds(1)
+    /// Pause before the queue is connected again.
+    private static let retryInterval: Duration = .seconds(1)
+
+    /// Nothing is sent yet: a server starts also while Redis is away.
+    ///
+    /// - Parameters:
+    ///   - configuration: that of a worker, of which the parts about jobs and outputs have no effect.
+    ///   - onHungRender: called when a codec hangs: the process must end, as a thread cannot be stopped from outside.
+    /// - Throws: ``ClusterError`` if the configuration is invalid; `ImagePipeline.Error` if libvips cannot be used.
+    package init(
+        _ configuration: Worker.Configuration,
+        logger: Logger,
+        onHungRender: @escaping @Sendable () -> Void
+    ) throws {
+        try ClusterError.check(configuration.validationError)
+        try VipsRuntime.start()
+        let group = MultiThreadedEventLoopGroup.singleton
+        let history = History(file: nil, logger: logger)
+        self.configuration = configuration
+        self.group = group
+        self.logger = logger
+        lock = Worker.sharedCache(
+            configuration,
+            owner: ProcessIdentity.process(),
+            group: group,
+            logger: logger,
+            statistics: statistics,
+            history: history
+        )
+        first = configuration.address.shard(0, role: "images", group: group, logger: logger)
+        limiter = Worker.limiter(configuration, first, statistics: statistics, history: history, logger: logger)
+        limiters = HostLimiters(limiter)
+        pipeline = Worker.pipeline(
+            configuration,
+            flights: lock,
+            limiter: limiters,
+            statistics: statistics,
+            logger: logger
+        )
+        watchdog = RenderWatchdog(
+            longestRender: { [pipeline] in pipeline.longestRunningRender },
+            timeLimit: configuration.renderLimits.time,
+            logger: logger,
+            onHungRender: onHungRender
+        )
+    }
+
+    /// Whether the queue has been connected, so that the limits of hosts are known. Later outages do not change this:
+    /// renditions are then made without the cache and the limits, as workers make them.
+    package var isConnected: Bool { connected.withLock { $0 } }
+
+    /// The rendition of a source, from the cache or newly made.
+    ///
+    /// - Throws: `.throttled` if the host of the source takes no request within ``patience``.
+    package func rendition(
+        _ rendition: Rendition,
+        of url: URL
+    ) async throws(ImagePipeline.Error) -> RenditionResponse {
+        var rendition = rendition
+        rendition.failOn = rendition.failOn ?? configuration.failOn
+        let metrics = PipelineMetrics()
+        defer { statistics.add(metrics.counts, of: url) }
+        let end = ContinuousClock.now + Self.patience
+        let responses = try await retrying(
+            cancellation: ImagePipeline.Error(.cancelled, "The request for \(url.redacted) was cancelled.")
+        ) { () async throws(ImagePipeline.Error) -> [RenditionResponse] in
+            try await pipeline.renditions([rendition], for: ImageRequest(url: url), metrics: metrics)
+        } pauseAfter: { (error: ImagePipeline.Error) -> Duration? in
+            guard error.code == .throttled else { return nil }
+            let pause = max(Self.shortestPause, .seconds(error.hostTurn?.wait ?? error.retryAfter ?? 1))
+            return ContinuousClock.now + pause < end ? pause : nil
+        }
+        guard let response = responses.first else {
+            throw ImagePipeline.Error(.renderFailed, "The pipeline returned no rendition of \(url.redacted).")
+        }
+        return response
+    }
+
+    // MARK: - Background tasks
+
+    /// Keeps flights and permits, and follows changes of the queue's shards, until the task is cancelled. The
+    /// connections are closed then.
+    package func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.followShards() }
+            group.addTask { await self.limiter.run() }
+            group.addTask { await self.watchdog.run() }
+            group.addTask { await self.flushStatistics() }
+            if let lock { group.addTask { await lock.run() } }
+        }
+        first.close()
+        lock?.cache.close()
+    }
+
+    /// Waits for originals that are being stored although their requests were answered; called before ``run()`` is
+    /// cancelled.
+    package func finish(within limit: Duration) async {
+        // A server that shuts down does not wait for an unreachable Redis.
+        first.redis.failFast()
+        let left = await pipeline.finishUploads(within: limit)
+        if left > 0 {
+            logger.notice("originals were not stored in the cache", metadata: [LogKey.count: "\(left)"])
+        }
+        await lock?.abandonLeads()
+    }
+
+    /// Uses the limits of hosts on all shards of the queue, also after their number has changed.
+    private func followShards() async {
+        await repeating {
+            do throws(RedisError) {
+                try await first.redis.connect()
+                let queue = try await ShardedQueue.open(
+                    first,
+                    configuration.address,
+                    role: "images",
+                    toleratesAbsence: true,
+                    group: group,
+                    logger: logger
+                )
+                await use(queue)
+            } catch {
+                logger.debug("cannot connect to the queue for images", metadata: [LogKey.error: "\(error)"])
+            }
+            return Self.retryInterval
+        }
+    }
+
+    /// Uses the shards until their number changes, or the task is cancelled.
+    private func use(_ queue: ShardedQueue) async {
+        let others = queue.shards.dropFirst()
+        defer { for shard in others { shard.close() } }
+        let history = History(file: nil, logger: logger)
+        let further = others.map { shard in
+            Worker.limiter(configuration, shard, statistics: statistics, history: history, logger: logger)
+        }
+        limiters.use(further)
+        connected.withLock { $0 = true }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.watch(queue) }
+            for limiter in further { group.addTask { await limiter.run() } }
+            // The others end with their cancellation only.
+            await group.next()
+            group.cancelAll()
+        }
+    }
+
+    private func watch(_ queue: ShardedQueue) async {
+        let interval = ShardCheck.interval(of: queue.layout)
+        await repeating(after: interval) {
+            do throws(RedisError) {
+                try await queue.checkLayout(onlyFirst: true)
+            } catch {
+                if error.code == .shardMismatch {
+                    logger.notice("the shards of the queue have changed; its limits of hosts are read again")
+                    return nil
+                }
+                logger.debug("cannot check the shards of the queue", metadata: [LogKey.error: "\(error)"])
+            }
+            return interval
+        }
+    }
+
+    private func flushStatistics() async {
+        await every(Self.statisticsInterval, startsAtOnce: false, endsWithRound: true) {
+            do {
+                try await statistics.flush(to: first)
+            } catch {
+                logger.debug(
+                    "cannot add statistics; they are kept for the next attempt",
+                    metadata: [LogKey.error: "\(error)"]
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+internal import Foundation
+internal import Hummingbird
+internal import HummingbirdCore
+internal import Logging
+internal import MegatonCore
+internal import MegatonPipeline
+internal import NIOCore
+
+/// The route of images, `/image/{signature}/{options}/{source}`, for GET and HEAD.
+///
+/// It is open to clients without a token: the signature shows that the operator's own program has made the URL.
+struct ImageRoutes: Sendable {
+    /// The beginning of all paths.
+    static let prefix = "/image"
+
+    private let configuration: ImageServer.Configuration
+    private let limit: RequestLimit
+    private let addresses: ForwardedAddress
+    private let isReady: @Sendable () -> Bool
+    private let render: @Sendable (Rendition, URL) async throws(ImagePipeline.Error) -> RenderedImage
+    private let now: @Sendable () -> Int
+
+    /// - Parameters:
+    ///   - isReady: whether images can be made.
+    ///   - now: seconds since 1970.
+    ///   - render: makes an image, or finds it in a cache.
+    init(
+        _ configuration: ImageServer.Configuration,
+        isReady: @escaping @Sendable () -> Bool = { true },
+        now: @escaping @Sendable () -> Int = { Int(Date().timeIntervalSince1970) },
+        render: @escaping @Sendable (Rendition, URL) async throws(ImagePipeline.Error) -> RenderedImage
+    ) {
+        self.configuration = configuration
+        limit = RequestLimit(configuration.limit, of: "requests for images")
+        addresses = ForwardedAddress(proxies: configuration.proxies)
+        self.isReady = isReady
+        self.now = now
+        self.render = render
+    }
+
+    /// - Parameter router: generates the route for HEAD from that for GET.
+    func add(to router: Router<ServerContext>) {
+        router.get(RouterPath(Self.prefix + "/**")) { (request, context) async throws -> Response in
+            try await answer(request, context)
+        }
+    }
+
+    private func answer(_ request: Request, _ context: ServerContext) async throws -> Response {
+        try check(request)
+        try takeToken(request, context)
+        let (url, source) = try read(request)
+        let accepted = AcceptedFormats(request.headers[values: .accept])
+        let settings = configuration.settings
+        let rendition = try Self.refusing { () throws(ImageURLError) in
+            try url.options.rendition(defaultFormat: accepted.best(among: settings.formats), settings: settings)
+        }
+        // Until the image is there: a client that reads slowly keeps no other one waiting.
+        let place = try limit.enter()
+        if !isReady() { throw APIError.unavailable("The server is not connected to Redis yet; try again later.") }
+        do throws(ImagePipeline.Error) {
+            let image = try await render(rendition, source)
+            withExtendedLifetime(place) {}
+            return image.response(to: request, url.options, at: now(), maximumAge: configuration.maximumAge)
+        } catch {
+            let failure = ImageFailure(error)
+            // Many are faults of origins, and a client can cause any number of them.
+            context.logger.info(
+                "an image could not be made",
+                metadata: ["status": "\(failure.status.code)", "error": "\(error)", "source": "\(source.redacted)"]
+            )
+            if failure.isOfSource, let fallback = configuration.fallback { return fallback.response(to: failure) }
+            return try failure.response()
+        }
+    }
+
+    /// A server without signatures is for this machine: a page of another site must not use it through a name that
+    /// leads here.
+    private func check(_ request: Request) throws(APIError) {
+        if configuration.settings.signature.isRequired { return }
+        if LoopbackRule.isLocal(authority: request.head.authority, origin: nil) { return }
+        throw APIError(
+            .forbidden,
+            "This server accepts image URLs without a signature, and so refuses requests whose Host is not localhost or "
+                + "a loopback address."
+        )
+    }
+
+    private func takeToken(_ request: Request, _ context: ServerContext) throws(APIError) {
+        guard let rate = configuration.rate else { return }
+        let forwarded = request.headers[values: .init("X-Forwarded-For")!]
+        let address = addresses.client(peer: context.remoteAddress?.ipAddress, forwarded: forwarded)
+        guard let delay = rate.take(AttemptLimit.Client(address)) else { return }
+        throw APIError(
+            .tooManyRequests,
+            "This address has requested too many images; try again after the time of Retry-After.",
+            headers: [.retryAfter: "\(Int(delay.inSeconds.rounded(.up)))"]
+        )
+    }
+
+    private func read(_ request: Request) throws(APIError) -> (ImageURL, source: URL) {
+        // The path as it was received: its signature is for these bytes.
+        let path = String(Substring(request.uri.path.utf8.dropFirst(Self.prefix.utf8.count)))
+        let url = try Self.refusing { () throws(ImageURLError) in
+            try ImageURL(path: path, at: now(), settings: configuration.settings)
+        }
+        guard let source = URL(string: url.source) else {
+            throw APIError(
+                .badRequest,
+                "The source of the image is not a URL; spaces and other special characters in it must be "
+                    + "percent-encoded, before it is encoded for the path."
+            )
+        }
+        return (url, source)
+    }
+
+    /// The value of a body that reads a URL.
+    private static func refusing<Value>(_ body: () throws(ImageURLError) -> Value) throws(APIError) -> Value {
+        do throws(ImageURLError) {
+            return try body()
+        } catch {
+            let known: [HTTPResponse.Status] = [.forbidden, .notFound]
+            throw APIError(known.first { $0.code == error.status } ?? .badRequest, error.description)
+        }
+    }
+}

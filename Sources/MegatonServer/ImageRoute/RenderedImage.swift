@@ -1,0 +1,149 @@
+internal import Foundation
+internal import Hummingbird
+internal import HummingbirdCore
+internal import MegatonCluster
+internal import MegatonPipeline
+internal import NIOCore
+
+/// An image that was made or found, and its response.
+struct RenderedImage: Sendable {
+    let data: Data
+    let format: Rendition.Format
+    /// SHA-256 of the data in hex.
+    let checksum: String
+    /// Nil if caches must not store it.
+    let freshness: RenditionFreshness?
+
+    init(data: Data, format: Rendition.Format, checksum: String? = nil, freshness: RenditionFreshness?) {
+        self.data = data
+        self.format = format
+        self.checksum = checksum ?? Checksum.sha256(data)
+        self.freshness = freshness
+    }
+
+    init(_ response: RenditionResponse) {
+        self.init(
+            data: response.data,
+            format: response.rendition.format,
+            checksum: response.checksum,
+            freshness: response.freshness
+        )
+    }
+
+    /// A strong validator: equal for equal bytes only. Half of the digits distinguish billions of images.
+    var entityTag: String { "\"\(checksum.prefix(32))\"" }
+
+    // MARK: - Response
+
+    /// A year: caches need not understand more.
+    private static let longestAge = 365 * 24 * 3600.0
+
+    /// The response to GET; the router makes that to HEAD from it.
+    ///
+    /// - Parameters:
+    ///   - options: those of the URL.
+    ///   - now: seconds since 1970.
+    ///   - maximumAge: seconds for which caches use an image whose origin states no lifetime.
+    func response(to request: Request, _ options: ImageOptions, at now: Int, maximumAge: Int) -> Response {
+        var headers: HTTPFields = [
+            .eTag: entityTag, .cacheControl: cacheControl(options, at: now, maximumAge: maximumAge),
+            .xContentTypeOptions: "nosniff",
+        ]
+        if options.format == nil { headers[.vary] = "Accept" }
+        if isKnown(to: request) { return Response(status: .notModified, headers: headers) }
+        headers[.contentType] = format.mediaType
+        headers[.acceptRanges] = "bytes"
+        if let disposition = ContentDisposition(options).value { headers[.contentDisposition] = disposition }
+        switch range(of: request) {
+        case .whole:
+            return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: data)))
+        case .part(let part):
+            headers[.contentRange] = "bytes \(part.lowerBound)-\(part.upperBound - 1)/\(data.count)"
+            let bytes = data.dropFirst(part.lowerBound).prefix(part.count)
+            return Response(
+                status: .partialContent,
+                headers: headers,
+                body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes))
+            )
+        case .unsatisfiable:
+            return Response(
+                status: .rangeNotSatisfiable,
+                headers: [.contentRange: "bytes */\(data.count)", .cacheControl: "no-store"]
+            )
+        }
+    }
+
+    /// Whether the client has the image already (RFC 9110 section 13.1.2: tags are compared weakly).
+    private func isKnown(to request: Request) -> Bool {
+        request.headers[values: .ifNoneMatch].flatMap { HTTPFieldList.elements($0) }.contains { tag in
+            tag == "*" || (tag.hasPrefix("W/") ? tag.dropFirst(2) : tag) == entityTag
+        }
+    }
+
+    private func range(of request: Request) -> ByteRange {
+        // A range is for GET only (RFC 9110 section 14.2), and for the version that the client has.
+        guard request.method == .get else { return .whole }
+        if let version = request.headers[.ifRange], version != entityTag { return .whole }
+        return ByteRange(request.headers[.range], of: data.count)
+    }
+
+    /// How long clients and caches in between may use the image: as long as the origin allows for its original, and not
+    /// beyond the end of the URL.
+    private func cacheControl(_ options: ImageOptions, at now: Int, maximumAge: Int) -> String {
+        guard let freshness else { return "no-store" }
+        let limit = min(options.expiry.map { max(0, Double($0 - now)) } ?? Self.longestAge, Self.longestAge)
+        func seconds(_ value: Double) -> Int { Int(min(max(0, value), limit)) }
+        guard freshness.isStated else {
+            // The origin states nothing, so that the operator's default applies to staleness, too.
+            let age = seconds(Double(maximumAge))
+            let rest = Int(limit) - age
+            return "public, max-age=\(age)" + Self.window(min(Double(age), Double(rest)))
+        }
+        let age = seconds(freshness.lifetime)
+        var text = "public, max-age=\(min(age, freshness.clientLifetime.map(seconds) ?? age))"
+        if let own = freshness.clientLifetime, own < freshness.lifetime { text += ", s-maxage=\(age)" }
+        return text + Self.window(min(freshness.staleWhileRevalidate ?? 0, limit - Double(age)))
+    }
+
+    private static func window(_ seconds: Double) -> String {
+        seconds >= 1 ? ", stale-while-revalidate=\(Int(seconds))" : ""
+    }
+}
+
+/// The header `Content-Disposition` (RFC 6266) by the options `filename` and `return_attachment`.
+struct ContentDisposition {
+    /// Nil without these options.
+    let value: String?
+
+    init(_ options: ImageOptions) {
+        guard options.isAttachment || options.fileName != nil else {
+            value = nil
+            return
+        }
+        let kind = options.isAttachment ? "attachment" : "inline"
+        guard let name = options.fileName else {
+            value = kind
+            return
+        }
+        // For clients that read only ASCII, and without the characters that end a quoted text.
+        let plain = String(
+            decoding: name.unicodeScalars.map { scalar -> UInt8 in
+                scalar.isASCII && scalar != "\"" && scalar != "%" ? UInt8(scalar.value) : UInt8(ascii: "_")
+            },
+            as: UTF8.self
+        )
+        value = "\(kind); filename=\"\(plain)\"; filename*=UTF-8''\(Self.encoded(name))"
+    }
+
+    /// Percent-encoding of RFC 8187 section 3.2.1.
+    private static func encoded(_ name: String) -> String {
+        name.utf8.reduce(into: "") { text, byte in
+            if TokenFile.isWordByte(byte) {
+                text.unicodeScalars.append(Unicode.Scalar(byte))
+            } else {
+                let digits = String(byte, radix: 16, uppercase: true)
+                text += "%" + (digits.count == 1 ? "0" : "") + digits
+            }
+        }
+    }
+}

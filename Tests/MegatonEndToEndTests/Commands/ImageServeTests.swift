@@ -1,0 +1,240 @@
+import Foundation
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+/// Images by signed URLs of `megaton serve`, from an origin and from the cache of workers.
+@Suite(.timeLimit(.minutes(3))) struct ImageServeTests {
+    /// Hex digits of a key, and those of the salt `hello`.
+    private static let secrets = ["MEGATON_KEY": "736563726574", "MEGATON_SALT": "68656c6c6f"]
+    private static let headers = [("Cache-Control", "max-age=600"), ("ETag", "\"1\"")]
+
+    /// A running server.
+    private struct Server {
+        let process: ProgramUnderTest
+        let port: Int
+        let directory: TestDirectory
+
+        init(_ arguments: [String], _ secrets: [String: String] = ImageServeTests.secrets) async throws {
+            directory = try TestDirectory()
+            process = try ProgramUnderTest.megaton(
+                ["serve", "--listen", "127.0.0.1:0", "--open"] + arguments,
+                environment: secrets
+            )
+            try await process.waitForErrors { $0.contains("serving HTTP") }
+            let match = try #require(process.errors.firstMatch(of: /serving HTTP.*address=127\.0\.0\.1:(\d+)/))
+            port = try #require(Int(match.output.1))
+            // Each question takes a process, so this is no busy loop; the suite's time limit bounds it.
+            while try await status(of: "/ready") != 200 { try Task.checkCancellation() }
+        }
+
+        func status(of path: String) async throws -> Int {
+            let arguments = ["--silent", "--max-time", "30", "--output", "/dev/null", "--write-out", "%{http_code}"]
+            let curl = try ProgramUnderTest(
+                program: "/usr/bin/curl",
+                arguments: arguments + ["http://127.0.0.1:\(port)\(path)"]
+            )
+            return Int(await curl.ending().output) ?? 0
+        }
+
+        /// Asks for an image, until the server has connected its limits of hosts.
+        ///
+        /// - Returns: the head of the response, and the file with its body.
+        func ask(_ path: String, _ options: [String] = []) async throws -> (head: String, file: String) {
+            let file = "\(directory.path)/\(UUID().uuidString)"
+            let arguments = ["--silent", "--max-time", "30", "--path-as-is", "--dump-header", "-", "--output", file]
+            while true {
+                try Task.checkCancellation()
+                let curl = try ProgramUnderTest(
+                    program: "/usr/bin/curl",
+                    arguments: arguments + options + ["http://127.0.0.1:\(port)/image/\(path)"]
+                )
+                let head = await curl.ending().output
+                if !head.hasPrefix("HTTP/1.1 503") { return (head, file) }
+            }
+        }
+
+        /// Asks for one image many times at once, and returns the number of responses with each status.
+        func askAtOnce(_ path: String, count: Int) async throws -> [String: Int] {
+            let entry = "url = \"http://127.0.0.1:\(port)/image/\(path)\"\noutput = \"/dev/null\"\n"
+            let list = try directory.write(Data(String(repeating: entry, count: count).utf8), to: "list")
+            let arguments = ["--silent", "--max-time", "60", "--parallel", "--parallel-immediate", "--parallel-max"]
+            let curl = try ProgramUnderTest(
+                program: "/usr/bin/curl",
+                arguments: arguments + ["\(count)", "--write-out", "%{http_code}\n", "--config", list]
+            )
+            let statuses = await curl.ending().output.split(separator: "\n").map(String.init)
+            return statuses.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+        }
+
+        func end() async {
+            process.send(SIGTERM)
+            let ending = await process.ending()
+            #expect(ending.code == 0, "\(ending.errors)")
+        }
+    }
+
+    /// The path with its signature, as another program computes it.
+    private static func signed(_ path: String) async throws -> String {
+        let script = """
+            printf 'hello%s' "$1" | openssl dgst -sha256 -mac HMAC -macopt hexkey:736563726574 -binary | base64 -w 0 \
+            | tr '+/' '-_' | tr -d '='
+            """
+        let program = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script, "sign", "/\(path)"])
+        let signature = await program.ending().output
+        try #require(signature.count == 43, "\(signature)")
+        return "\(signature)/\(path)"
+    }
+
+    private static func path(_ options: String, _ origin: OriginServer, _ name: String) -> String {
+        "\(options)/plain/\(origin.url(name).absoluteString)"
+    }
+
+    private static func field(_ name: String, of head: String) -> String? {
+        let line = head.components(separatedBy: "\r\n").first { $0.lowercased().hasPrefix(name.lowercased() + ":") }
+        return line.map { $0.dropFirst(name.count + 1).trimmingCharacters(in: .whitespaces) }
+    }
+
+    private func run(
+        _ arguments: [String] = [],
+        _ body: (Server, OriginServer, RedisServerProcess) async throws -> Void
+    ) async throws {
+        let image = TestImage.quarters(width: 256, height: 128)
+        let answer: @Sendable (String) -> OriginServer.Answer = { path in
+            if path == "/text.jpg" { return .image(Data("no image".utf8), headers: Self.headers) }
+            return path == "/none.jpg" ? .init(status: 404) : .image(image, headers: Self.headers)
+        }
+        try await OriginServer.run(answer: answer) { origin in
+            try await RedisServerProcess.run { (redis) async throws in
+                let server = try await Server(["--redis", redis.url, "--allow-private"] + arguments)
+                try await body(server, origin, redis)
+                await server.end()
+            }
+        }
+    }
+
+    // MARK: - Tests
+
+    @Test func aSignedURLIsAnImage() async throws {
+        try await run { (server, origin, _) async throws in
+            let path = try await Self.signed(Self.path("rs:fit:64:64", origin, "/a.png"))
+            let (head, file) = try await server.ask(path)
+            #expect(head.hasPrefix("HTTP/1.1 200") && Self.field("Content-Type", of: head) == "image/jpeg", "\(head)")
+            #expect(Self.field("Vary", of: head) == "Accept")
+            #expect(AssetType(try Data(contentsOf: URL(fileURLWithPath: file))) == .jpeg)
+            let pixels = try OutputPixels(contentsOf: file)
+            #expect(pixels.width == 64 && pixels.height == 32)
+            // The lifetime is that of the origin's response, as far as it is left.
+            let control = try #require(Self.field("Cache-Control", of: head))
+            let age = try #require(control.firstMatch(of: /max-age=(\d+)/).flatMap { Int($0.output.1) })
+            #expect((500...600).contains(age), "\(control)")
+
+            let tag = try #require(Self.field("ETag", of: head))
+            let known = try await server.ask(path, ["--header", "If-None-Match: \(tag)"])
+            #expect(known.head.hasPrefix("HTTP/1.1 304"), "\(known.head)")
+            let bare = try await server.ask(path, ["--head"])
+            let size = try Data(contentsOf: URL(fileURLWithPath: file)).count
+            #expect(Self.field("Content-Length", of: bare.head) == "\(size)", "\(bare.head)")
+            let part = try await server.ask(path, ["--header", "Range: bytes=0-2"])
+            #expect(part.head.hasPrefix("HTTP/1.1 206"), "\(part.head)")
+            #expect(try Data(contentsOf: URL(fileURLWithPath: part.file)) == Data([0xFF, 0xD8, 0xFF]))
+            let webp = try await server.ask(path, ["--header", "Accept: image/webp"])
+            #expect(Self.field("Content-Type", of: webp.head) == "image/webp", "\(webp.head)")
+
+            let altered = path.replacingOccurrences(of: "64:64", with: "65:65")
+            #expect(try await server.ask(altered).head.hasPrefix("HTTP/1.1 403"))
+            #expect(origin.count("/a.png") <= 2, "once for each format at most")
+        }
+    }
+
+    @Test func manyRequestsFetchOnce() async throws {
+        try await run { (server, origin, _) async throws in
+            // The server is connected after this one.
+            _ = try await server.ask(try await Self.signed(Self.path("rs:fit:8:8", origin, "/other.png")))
+            origin.hold()
+            let path = try await Self.signed(Self.path("rs:fit:64:64", origin, "/cold.png"))
+            async let statuses = server.askAtOnce(path, count: 50)
+            await origin.waitForRequests("/cold.png", count: 1)
+            origin.release()
+            let found = try await statuses
+            #expect(found == ["200": 50])
+            #expect(origin.count("/cold.png") == 1)
+        }
+    }
+
+    @Test func aRenditionOfAWorkerNeedsNoFetch() async throws {
+        try await run { (server, origin, redis) async throws in
+            let client = redis.client()
+            defer { client.close() }
+            let processes = [
+                try ProgramUnderTest.megaton(["coordinator", "--redis", redis.url]),
+                try ProgramUnderTest.megaton(["worker", "--allow-private", "--redis", redis.url]),
+            ]
+            let url = origin.url("/warm.png").absoluteString
+            let renditions = #"[{"name":"small","width":64,"height":64,"fit":"inside","format":"jpeg"}]"#
+            let job = #"{"id":"a","source":"\#(url)","renditions":\#(renditions)}"#
+            try await client.send(["LPUSH", "megaton:{default}:jobs", .string(job)])
+            try await redis.wait(forChangesOf: ["megaton:{default}:2:stat"]) { client in
+                try await client.send(["HGET", "megaton:{default}:2:stat", "done"]).int == 1
+            }
+            #expect(origin.count("/warm.png") == 1)
+            let answer = try await server.ask(try await Self.signed(Self.path("rs:fit:64:64", origin, "/warm.png")))
+            #expect(answer.head.hasPrefix("HTTP/1.1 200"), "\(answer.head)")
+            #expect(origin.count("/warm.png") == 1)
+            for process in processes { process.send(SIGTERM) }
+            for process in processes { _ = await process.ending() }
+        }
+    }
+
+    @Test func failuresHaveTheirStatus() async throws {
+        let directory = try TestDirectory()
+        defer { directory.remove() }
+        let presets = try directory.write(Data("small=rs:fit:32:32\n".utf8), to: "presets")
+        let arguments = ["--image-presets", presets, "--allowed-sizes", "32,64"]
+        try await run(arguments) { (server, origin, _) async throws in
+            for (options, name, status) in [
+                ("pr:small", "/a.png", 200), ("rs:fit:64:64", "/none.jpg", 404), ("rs:fit:64:64", "/text.jpg", 422),
+                ("rs:fit:65:65", "/a.png", 400), ("pr:large", "/a.png", 400),
+            ] {
+                let answer = try await server.ask(try await Self.signed(Self.path(options, origin, name)))
+                #expect(answer.head.hasPrefix("HTTP/1.1 \(status) "), "\(options) \(name): \(answer.head)")
+                guard status != 200 else { continue }
+                #expect(Self.field("Content-Type", of: answer.head) == "application/problem+json")
+            }
+            let closed = try await server.ask(try await Self.signed("rs:fit:64:64/plain/http://127.0.0.1:1/a.png"))
+            #expect(closed.head.hasPrefix("HTTP/1.1 502 "), "\(closed.head)")
+        }
+    }
+
+    @Test func aServerWithoutKeysHasNoRoute() async throws {
+        try await RedisServerProcess.run { (redis) async throws in
+            let server = try await Server(["--redis", redis.url], [:])
+            #expect(try await server.status(of: "/image/unsafe/w:1/plain/http://127.0.0.1:1/a.png") == 404)
+            await server.end()
+        }
+    }
+
+    @Test(
+        arguments: [
+            (["--unsigned-images", "--listen", "0.0.0.0:0", "--tokens", "a"], [:], "--unsigned-images lets"),
+            (["--open", "--unsigned-images"], secrets, "--unsigned-images"),
+            (["--open"], ["MEGATON_KEY": "736563726574"], "salt"), (["--open"], ["MEGATON_SALT": "6g"], "hex"),
+            (["--open", "--image-rate", "5"], [:], "--image-rate has an effect on images only"),
+            (["--open", "--presets-only"], secrets, "--image-presets FILE"),
+            (["--open", "--allowed-sizes", "0"], secrets, "--allowed-sizes must"),
+            (["--open", "--trusted-proxy", "10.0.0.1/8"], secrets, "--trusted-proxy must"),
+            (["--open", "--fallback-image", "/no/such.png"], secrets, "--fallback-image /no/such.png"),
+            (["--open", "--render", "elsewhere"], secrets, "--render must be local"),
+        ] as [([String], [String: String], String)]
+    )
+    func otherOptionsAreRefused(_ arguments: [String], _ secrets: [String: String], _ words: String) async throws {
+        let process = try ProgramUnderTest.megaton(
+            ["serve", "--redis", "redis://127.0.0.1:1"] + arguments,
+            environment: secrets
+        )
+        let ending = await process.ending()
+        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+        #expect(!ending.errors.contains("736563726574"))
+    }
+}
