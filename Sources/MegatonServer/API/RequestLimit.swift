@@ -1,3 +1,4 @@
+internal import MegatonCore
 import Synchronization
 
 /// Limits the number of requests of a kind that are served at a time, as each holds memory or asks Redis repeatedly.
