@@ -40,7 +40,7 @@ import Testing
             defer { client.close() }
             try await client.send(["LPUSH", "megaton:{default}:jobs", #"{"source":"https://example.org/a.jpg"}"#])
             let terminal = try PseudoTerminal(columns: 80)
-            // The interval does not end: whatever is drawn later is drawn for the window.
+            // The interval does not end: a second text is drawn for the window.
             let top = try start(terminal, redis, ["--interval", "3600"])
             let first = screen(terminal.read(until: { $0.contains(Self.clear) }))
             #expect(first.first == "queue default   every 3600 s, q ends", "\(first)")
