@@ -66,10 +66,10 @@ import Testing
             let top = try start(terminal, redis, ["--interval", "0.1"])
             terminal.read(until: { $0.components(separatedBy: Self.clear).count > 3 })
             try await client.send(["CLIENT", "PAUSE", "60000", "ALL"])
-            let start = ContinuousClock.now
+            let began = ContinuousClock.now
             if signal == 0 { terminal.type("q") } else { top.send(signal) }
             let ending = await top.ending()
-            #expect(ending.code == 0 && ContinuousClock.now - start < .seconds(10), "\(ending.errors)")
+            #expect(ending.code == 0 && ContinuousClock.now - began < .seconds(10), "\(ending.errors)")
         }
     }
 
