@@ -4,6 +4,9 @@ package import MegatonRedis
 extension Inspector {
     /// The jobs that died last, the newest first, of all shards that answer.
     ///
+    /// Letters are in the order of their deaths within a shard, so that the last ones of each shard suffice. One that
+    /// dies between the two commands is missing until the next call.
+    ///
     /// - Parameter limit: maximum number of jobs; a shard with very large ones may have fewer.
     /// - Throws: if no shard answers, or one refuses to.
     package func newestDeadJobs(limit: Int) async throws(RedisError) -> [DeadLetter] {
