@@ -32,7 +32,8 @@ struct MegatonCommand: AsyncParsableCommand {
             CommandGroup(
                 name: "Watch a Cluster",
                 subcommands: [
-                    StatusCommand.self, StatsCommand.self, DoctorCommand.self, ExplainCommand.self, ReportCommand.self,
+                    StatusCommand.self, TopCommand.self, StatsCommand.self, DoctorCommand.self, ExplainCommand.self,
+                    ReportCommand.self,
                 ]
             ),
             CommandGroup(

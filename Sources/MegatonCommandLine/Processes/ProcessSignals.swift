@@ -35,6 +35,20 @@ package enum ProcessSignals {
         }
     }
 
+    /// Runs the body, and calls `change` at each change of the window's size (SIGWINCH) meanwhile.
+    package static func followingWindow(
+        _ change: @escaping @Sendable () -> Void,
+        _ body: @Sendable () async -> Void
+    ) async {
+        // Trapped before the body begins: a change while it begins is not lost.
+        let signals = await UnixSignalsSequence(trapping: [.sigwinch])
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { for await _ in signals { change() } }
+            await body()
+            group.cancelAll()
+        }
+    }
+
     /// SIGHUP stays ignored if it was ignored at the start, as `nohup` requests.
     private static var trapped: [UnixSignal] {
         var action = sigaction()

@@ -106,7 +106,7 @@ package enum Terminal {
     /// Writes all of a text, also to a descriptor that does not block, e.g. one that another program has set so.
     ///
     /// - Returns: the error code of the kernel; 0 if all was written.
-    private static func write(_ text: String, to descriptor: Int32) -> Int32 {
+    static func write(_ text: String, to descriptor: Int32) -> Int32 {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Foundation.write(descriptor, $0.baseAddress, $0.count) }

@@ -92,10 +92,9 @@ import Testing
         #expect(ending.code == 64 && ending.errors.contains("MEGATON_CACHE_REDIS is set"), "\(ending.errors)")
     }
 
-    /// Both units restart without a limit, and give an intruder few rights.
-    @Test(arguments: ["megaton-coordinator.service", "megaton-worker@.service"]) func unitsAreHardened(_ unit: String)
-        async throws
-    {
+    /// The units restart without a limit, and give an intruder few rights.
+    @Test(arguments: ["megaton-coordinator.service", "megaton-serve.service", "megaton-worker@.service"])
+    func unitsAreHardened(_ unit: String) async throws {
         let directory = try TestDirectory()
         let text = try Repository.text("deploy/systemd/\(unit)")
         #expect(text.contains("\nStartLimitIntervalSec=0\n") && text.contains("\nRestart=always\n"))

@@ -2,7 +2,6 @@ import Foundation
 import MegatonCluster
 import MegatonRedis
 import MegatonTestSupport
-import Synchronization
 import Testing
 
 @testable import MegatonCLI
@@ -10,52 +9,6 @@ import Testing
 
 /// The progress line of a run, on terminals of any width.
 @Suite(.timeLimit(.minutes(3))) struct ProgressTests {
-    /// A pseudo-terminal, read while a program writes to it.
-    private final class PseudoTerminal: Sendable {
-        struct CannotOpen: Error {}
-
-        let path: String
-        private let master: Int32
-        private let received = Mutex("")
-
-        init(columns: UInt16) throws {
-            let master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)
-            var (lock, number): (Int32, Int32) = (0, 0)
-            // Does the same as unlockpt(3) and ptsname(3): TIOCSPTLCK and TIOCGPTN.
-            guard master >= 0, ioctl(master, 0x4004_5431, &lock) == 0, ioctl(master, 0x8004_5430, &number) == 0 else {
-                throw CannotOpen()
-            }
-            self.master = master
-            path = "/dev/pts/\(number)"
-            resize(columns)
-        }
-
-        deinit { close(master) }
-
-        func resize(_ columns: UInt16) {
-            var size = winsize(ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0)
-            _ = ioctl(master, UInt(TIOCSWINSZ), &size)
-        }
-
-        /// All output so far.
-        var text: String { received.withLock { $0 } }
-
-        /// Reads until the output since the call satisfies the condition, or the program has closed its side.
-        @discardableResult func read(until isEnough: @Sendable (String) -> Bool) -> String {
-            var (new, bytes) = ("", [UInt8](repeating: 0, count: 4096))
-            while !isEnough(new) {
-                var look = pollfd(fd: master, events: Int16(POLLIN), revents: 0)
-                guard poll(&look, 1, 20_000) > 0 else { break }
-                let count = Foundation.read(master, &bytes, bytes.count)
-                if count <= 0 { break }
-                new += String(decoding: bytes.prefix(count), as: UTF8.self)
-            }
-            let added = new
-            received.withLock { $0 += added }
-            return new
-        }
-    }
-
     /// The progress lines, each of which replaced the one before.
     private static func lines(_ text: String) -> [String] {
         text.components(separatedBy: "\r\u{1B}[2K").dropFirst().map { $0.components(separatedBy: "\r\n")[0] }
@@ -95,7 +48,7 @@ import Testing
         let wide = terminal.read(until: { $0.contains("of 3") })
         #expect(lines(wide).allSatisfy { $0.count <= 60 } && wide.contains("["), "\(wide)")
         for columns in [24, 9] {
-            terminal.resize(UInt16(columns))
+            terminal.resize(columns: UInt16(columns))
             let text = terminal.read(until: { lines($0).contains { $0.hasPrefix("0 of 3") && $0.count < columns } })
             #expect(lines(text).contains { $0.hasPrefix("0 of 3") && $0.count < columns }, "\(text)")
         }

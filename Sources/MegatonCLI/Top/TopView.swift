@@ -1,0 +1,190 @@
+import Foundation
+import MegatonCluster
+import MegatonCommandLine
+
+/// The text of `megaton top`: lines of at most 79 columns, if no name is longer than its column.
+struct TopView: Sendable {
+    let queue: String
+    var snapshot: TopSnapshot
+    /// The interval and the keys, on a terminal.
+    var hint: String?
+    /// Why the last reading failed, so that older numbers are shown.
+    var fault: String?
+
+    /// A list, of which a part is shown if there is no room for all.
+    private struct Section {
+        let title: String
+        let heading: String
+        /// Number of entries, also of those that have no row.
+        let count: Int
+        let rows: [String]
+    }
+
+    /// A list may have this many rows if nothing limits the height.
+    static let listRows = 20
+
+    private var status: ClusterStatus { snapshot.reading.status }
+
+    /// All lines, for a reader that is no terminal.
+    var text: String { lines().map(TextColumns.oneLine).joined(separator: "\n") }
+
+    /// - Parameter height: number of lines; nil for as many as are needed.
+    func lines(height: Int? = nil) -> [String] {
+        let top = heading + warnings + [""] + rates + [""] + states
+        let sections = self.sections.filter { $0.count > 0 }
+        // Each section has an empty line and its heading.
+        let room = height.map { max(0, $0 - top.count - 2 * sections.count) } ?? Int.max
+        let shares = Self.shares(of: room, among: sections.map { min($0.rows.count, Self.listRows) })
+        let lists = zip(sections, shares).flatMap { section, share -> [String] in
+            let part = share < section.count ? "\(share) of \(section.count)" : "\(section.count)"
+            return ["", Self.left("\(section.title) (\(part))", 41) + section.heading] + section.rows.prefix(share)
+        }
+        return top + lists
+    }
+
+    /// Divides rows among lists: one for each in turn, until all are shown or no row is left.
+    static func shares(of room: Int, among counts: [Int]) -> [Int] {
+        var (shares, left) = (counts.map { _ in 0 }, room)
+        while left > 0 {
+            let open = counts.indices.filter { shares[$0] < counts[$0] }
+            if open.isEmpty { break }
+            for index in open.prefix(left) { shares[index] += 1 }
+            left -= min(left, open.count)
+        }
+        return shares
+    }
+
+    // MARK: - The state
+
+    private var heading: [String] {
+        let silent = status.workers.count - status.livingWorkers.count
+        let workers = Counted.of(status.workers.count, "worker") + (silent > 0 ? " (\(silent) silent)" : "")
+        let coordinators = Counted.of(status.coordinators.count, "coordinator")
+        return [
+            "queue \(queue)" + (hint.map { "   \($0)" } ?? ""),
+            "\(workers), \(coordinators), leader \(status.leader ?? "none")",
+        ]
+    }
+
+    private var warnings: [String] {
+        var warnings: [String] = []
+        if let fault { warnings.append("! \(fault)") }
+        if !status.isKnown { warnings.append("! no process has used this queue; --queue names another one") }
+        if !status.pauses.isEmpty {
+            warnings.append("! \(status.pauses.joined(separator: ", ")); megaton queue resume ends this")
+        }
+        if let text = status.intakeWarning { warnings.append("! intakes: \(text)") }
+        let shards = (status.shards ?? []).filter { !$0.isReachable }
+        if !shards.isEmpty {
+            let names = shards.map { "\($0.number)" }.joined(separator: ", ")
+            warnings.append("! unreachable shards, which the numbers lack: \(names)")
+        }
+        for cache in snapshot.reading.caches where !cache.isReachable {
+            warnings.append("! cache unreachable: \(cache.address)")
+        }
+        if let damaged = status.damagedKeys, !damaged.isEmpty {
+            warnings.append("! the numbers are not complete; megaton doctor says which keys are damaged")
+        }
+        return warnings + status.versionWarnings.map { "! \($0)" }
+    }
+
+    private var rates: [String] {
+        let names = ["done/s", "failed/s", "retries/s", "fetches/s", "renders/s", "hits", "in/s", "out/s"]
+        func number(_ value: Double?) -> String { value.map { String(format: "%.1f", $0) } ?? "-" }
+        func bytes(_ value: Double?) -> String { value.map { Counted.bytes(Int($0)) } ?? "-" }
+        let rates = snapshot.rates
+        let ratio = rates?.cache.hitRatio.map { String(format: "%.1f %%", $0 * 100) }
+        let values = [
+            number(rates?.done), number(rates?.failed), number(rates?.retried), number(rates?.cache.originFetches),
+            number(rates?.cache.renders), ratio ?? "-", bytes(rates?.cache.bytesIn), bytes(rates?.cache.bytesOut),
+        ]
+        return [names, values].map(Self.row)
+    }
+
+    private var states: [String] {
+        let jobs = [
+            ("intake", status.intake), ("staged", status.staged), ("ready", status.ready),
+            ("running", status.running), ("delayed", status.delayed), ("held", status.held), ("dead", status.dead),
+        ]
+        let ready = snapshot.reading.ready
+        let priorities = Job.Priority.allCases.map { priority in
+            let age = ready.ages[priority].map { " (oldest \(BatchProgress.time($0)))" } ?? ""
+            return "\(priority.rawValue) \(ready.counts[priority] ?? 0)\(age)"
+        }
+        let ended =
+            "\(status.done) done, \(status.failed) failed, \(status.cancelled) cancelled, \(status.retried) retried, "
+            + "\(status.stalled) stalled"
+        return [
+            Self.row(jobs.map(\.0)), Self.row(jobs.map { "\($0.1)" }), "ready: \(priorities.joined(separator: ", "))",
+            "ended: \(ended)",
+        ]
+    }
+
+    // MARK: - The lists
+
+    private var sections: [Section] {
+        let reading = snapshot.reading
+        // Those that are busy, or silent, say most.
+        let workers = status.workers.sorted { ($1.running, $1.silent, $0.name) < ($0.running, $0.silent, $1.name) }
+        let restricted = reading.restricted.sorted { ($1.failures, $0.name) < ($0.failures, $1.name) }
+        return [
+            Section(
+                title: "last failures",
+                heading: "error                batch",
+                count: reading.failures.isEmpty ? 0 : status.dead,
+                rows: reading.failures.map { letter in
+                    Self.left(letter.source ?? letter.id, 41) + Self.left(letter.content.code, 21)
+                        + TextColumns.fitted(TextColumns.oneLine(letter.batch ?? ""), 17)
+                }
+            ),
+            Section(
+                title: "restricted hosts",
+                heading: "  failures  state",
+                count: restricted.count,
+                rows: restricted.prefix(Self.listRows).map { host in
+                    Self.left(host.name, 41) + Self.right("\(host.failures)", 10) + "  \(Self.state(of: host))"
+                }
+            ),
+            Section(
+                title: "hosts",
+                heading: " fetches/s   fetches",
+                count: snapshot.hosts.count,
+                rows: snapshot.hosts.prefix(Self.listRows).map { host in
+                    let rate = host.fetchesPerSecond.map { String(format: "%.1f", $0) } ?? "-"
+                    return Self.left(host.host.isEmpty ? "(no host)" : host.host, 41) + Self.right(rate, 10)
+                        + Self.right("\(host.fetches)", 10)
+                }
+            ),
+            Section(
+                title: "workers",
+                heading: "   running heartbeat  version",
+                count: workers.count,
+                rows: workers.prefix(Self.listRows).map { worker in
+                    Self.left(worker.name, 41) + Self.right("\(worker.running)", 10)
+                        + Self.right("\(Int(worker.silent)) s ago", 10)
+                        + "  \(TextColumns.fitted(TextColumns.oneLine(worker.version ?? ""), 16))"
+                }
+            ),
+        ]
+    }
+
+    private static func state(of host: HostState) -> String {
+        if host.isOpen { return "circuit open, \(BatchProgress.time(host.openFor))" }
+        if host.blockedFor > 0 { return "pauses for \(BatchProgress.time(host.blockedFor))" }
+        return String(format: "%.0f %% of its limits", host.factor * 100)
+    }
+
+    // MARK: - Columns
+
+    /// Cells of equal width, which are aligned at the right.
+    private static func row(_ cells: [String]) -> String { cells.map { right($0, 9) }.joined(separator: " ") }
+
+    private static func left(_ text: String, _ width: Int) -> String {
+        let cell = TextColumns.fitted(TextColumns.oneLine(text), width - 1)
+        return cell + String(repeating: " ", count: max(1, width - TextColumns.count(cell)))
+    }
+
+    private static func right(_ text: String, _ width: Int) -> String {
+        String(repeating: " ", count: max(0, width - TextColumns.count(text))) + text
+    }
+}
