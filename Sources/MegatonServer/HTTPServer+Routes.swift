@@ -14,6 +14,7 @@ extension HTTPServer {
                 ? Listener.text("ready\n")
                 : Listener.text("Redis does not answer\n", .serviceUnavailable)
         }
+        DashboardPage.add(to: router)
         router.group().add(middleware: AccessMiddleware(gate, needs: .read)).get("/metrics") { _, _ in
             Listener.text(PrometheusText.encode(await families()), type: PrometheusText.contentType)
         }
@@ -29,6 +30,7 @@ extension HTTPServer {
         HostRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         DeadRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         CacheRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
+        DashboardRoutes(cluster: cluster, logger: logger).add(to: read)
         // The router puts middlewares in front of what is added behind them: of all other paths, here. Without a token
         // the answer is the same for paths that exist and for others.
         router.add(middleware: AccessMiddleware(gate, needs: nil))
