@@ -292,7 +292,7 @@ function showHosts({ hosts }) {
 }
 
 const tiers = {
-    shared_cache: "Found in the shared cache", stale: "Of these, stale, as the origin allows",
+    shared_cache: "Found in the shared cache", stale: "A stale entry, as the origin allows",
     single_flight: "Waited for the same work of another job", remembered_failure: "Found a remembered failure",
     revalidated: "Confirmed by the origin", origin: "Requested from the origin",
 };
