@@ -17,8 +17,8 @@ struct ServeCommand: AsyncParsableCommand {
               megaton serve --listen 10.0.0.5:8080 --tokens tokens.json --metrics-listen 127.0.0.1:8092
               megaton serve --open
 
-            Clients send a token of the file in the header Authorization. GET /api/v1/openapi.json describes all \
-            requests. Several servers may run for a queue. The file is read again when it has changed, and at SIGHUP. \
+            Browsers show the dashboard at /, which asks for a token. Clients send a token of the file in the header \
+            Authorization. GET /api/v1/openapi.json describes all requests. Several servers may run for a queue. The file is read again when it has changed, and at SIGHUP. \
             After SIGTERM running requests have 25 s to end; a second SIGTERM ends them at once.
 
             \(RedisOptions.environmentHelp)
