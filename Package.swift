@@ -139,8 +139,8 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            // The description of the API.
-            resources: [.embedInCode("API/openapi.json")],
+            // The description of the API, and the dashboard.
+            resources: [.embedInCode("API/openapi.json"), .embedInCode("Dashboard/Page")],
             swiftSettings: settings
         ),
         // Options, processes, inputs and text that both programs need.

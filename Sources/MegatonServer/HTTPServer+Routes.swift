@@ -14,6 +14,7 @@ extension HTTPServer {
                 ? Listener.text("ready\n")
                 : Listener.text("Redis does not answer\n", .serviceUnavailable)
         }
+        DashboardPage.add(to: router)
         router.group().add(middleware: AccessMiddleware(gate, needs: .read)).get("/metrics") { _, _ in
             Listener.text(PrometheusText.encode(await families()), type: PrometheusText.contentType)
         }
@@ -31,6 +32,7 @@ extension HTTPServer {
         CacheRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         // Their signatures take the place of tokens.
         images?.routes.add(to: router)
+        DashboardRoutes(cluster: cluster, logger: logger).add(to: read)
         // The router puts middlewares in front of what is added behind them: of all other paths, here. Without a token
         // the answer is the same for paths that exist and for others.
         router.add(middleware: AccessMiddleware(gate, needs: nil))

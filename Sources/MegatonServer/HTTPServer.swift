@@ -9,7 +9,8 @@ internal import ServiceLifecycle
 
 /// The HTTP server of a cluster: the API of jobs, batches and operators, health checks and metrics.
 ///
-/// - `/live` and `/ready` are open to all; everything else needs a token with the scope of its route.
+/// - `/live` and `/ready` are open to all, and so are the files of the dashboard, which have no data; everything else
+///   needs a token with the scope of its route.
 /// - The metrics are also on a listener of their own, without a token, if it has an address.
 ///
 /// Limits keep clients from using up the process: ``maximumConnections``, ``firstRequestLimit``, ``idleTimeout``, and
@@ -41,7 +42,7 @@ package struct HTTPServer: Service {
     private let metrics: ClusterMetricsReader
     private let registry: PrometheusRegistry
     private let process: ProcessMetrics
-    private let logger: Logger
+    let logger: Logger
     let gate: AccessGate
     let cluster: ClusterConnection
     let readiness: ClusterReadiness

@@ -5,7 +5,7 @@ package import MegatonRedis
 /// Reads the state of a queue and its cache, and changes nothing.
 package struct Inspector: Sendable {
     let queue: ShardedQueue
-    private let caches: [RedisClient]
+    let caches: [RedisClient]
 
     /// Maximum number of workers in one status.
     private static let shown = 1000

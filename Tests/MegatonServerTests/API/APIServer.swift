@@ -68,7 +68,7 @@ struct APIServer: Sendable {
             let directory = try TestDirectory()
             let (started, start) = AsyncStream<Int>.makeStream()
             let application = Application(
-                router: router(cluster),
+                router: router(cluster, logger),
                 configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
                 onServerRunning: { start.yield($0.localAddress?.port ?? 0) },
                 logger: logger
@@ -105,7 +105,7 @@ struct APIServer: Sendable {
         (self.port, self.redis, self.directory, self.shutDown) = (port, redis, directory, shutDown)
     }
 
-    private static func router(_ cluster: ClusterConnection) -> Router<ServerContext> {
+    private static func router(_ cluster: ClusterConnection, _ logger: Logger) -> Router<ServerContext> {
         let router = Router(context: ServerContext.self)
         let groups = AccessScope.allCases.map { scope in
             router.group("/api/v1")
@@ -116,6 +116,7 @@ struct APIServer: Sendable {
         BatchRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         JobRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         OutcomeRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
+        DashboardRoutes(cluster: cluster, logger: logger).add(to: read)
         return router
     }
 

@@ -21,7 +21,7 @@ struct HostRoutes: Sendable {
     }
 
     /// A host that gets fewer requests than its limits allow, or probes only.
-    private struct Restricted: Encodable {
+    struct Restricted: Encodable {
         let host: String
         let isLimited: Bool
         let isOpen: Bool
@@ -48,7 +48,7 @@ struct HostRoutes: Sendable {
         }
     }
 
-    private struct Fetched: Encodable {
+    struct Fetched: Encodable {
         let host: String
         let fetches: Int
     }

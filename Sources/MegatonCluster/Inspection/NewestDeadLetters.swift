@@ -1,0 +1,27 @@
+package import MegatonRedis
+
+/// The newest dead letters of a queue, and the number of all.
+package struct NewestDeadLetters: Sendable, Equatable {
+    /// The newest first.
+    package var letters: [DeadLetter] = []
+    /// Number of all dead letters.
+    package var total = 0
+}
+
+extension Inspector {
+    /// The newest dead letters of all shards that answer, and the number of all.
+    ///
+    /// - Parameter limit: maximum number of letters. There are fewer if they have more than 8 MiB in a shard.
+    /// - Throws: if no shard answers, or one refuses to.
+    package func newestDeadLetters(limit: Int) async throws(RedisError) -> NewestDeadLetters {
+        var newest = try await sum(over: NewestDeadLetters()) {
+            (shard, all: inout NewestDeadLetters) async throws(RedisError) in
+            let count = try await shard.deadCount()
+            all.total += count
+            if count > 0 { all.letters += try await shard.deadLetters(offset: max(count - limit, 0), limit: limit) }
+        }
+        newest.letters.sort { ($0.died, $0.id) > ($1.died, $1.id) }
+        newest.letters = Array(newest.letters.prefix(limit))
+        return newest
+    }
+}

@@ -1,0 +1,128 @@
+internal import Foundation
+internal import MegatonCluster
+internal import MegatonCore
+internal import MegatonRedis
+
+/// Reads the state of the cluster for the dashboard: a few dozen short commands each time, and those that read more in
+/// one of several readings only. No key of the cache is scanned.
+actor DashboardReader {
+    /// One reading.
+    struct Reading: Sendable {
+        let snapshot: DashboardSnapshot
+        let status: ClusterStatus
+        /// The counters, if they were read this time.
+        let counters: DashboardCounters?
+    }
+
+    /// The parts that take longer to read, or change seldom.
+    private struct SlowPart: Sendable {
+        let hosts: DashboardSnapshot.Hosts
+        let failures: DashboardFailures
+        let statistics: CacheStatistics
+        let cache: DashboardSnapshot.CacheState
+        let at: ContinuousClock.Instant
+    }
+
+    private let cluster: ClusterConnection
+    private var slow: SlowPart?
+    private var paces = BatchPaces()
+
+    /// Maximum number of batches that are read, and shown: one that runs may be older than many that have ended.
+    private static let readBatches = 50
+    private static let shownBatches = 20
+    private static let shownWorkers = 100
+    /// Maximum number of jobs of a worker that are shown.
+    private static let shownJobs = 3
+    /// Maximum number of leases of a shard that are read.
+    private static let readLeases = 1_000
+    private static let shownHosts = 20
+    /// Interval of the slow part.
+    private static let slowInterval = DashboardHistory.interval
+
+    init(_ cluster: ClusterConnection) { self.cluster = cluster }
+
+    /// - Throws: if no shard of the queue answers, or one refuses to.
+    func read() async throws -> Reading {
+        let queue = try await cluster.queue()
+        let inspector = try await cluster.inspector()
+        let status = try await inspector.status(skipsDamage: true)
+        let ready = try await inspector.readyJobs()
+        let jobs = status.running > 0 ? try await inspector.leasedJobs(limit: Self.readLeases) : []
+        let batches = try await Self.batches(queue)
+        let now = ContinuousClock.now
+        var counters: DashboardCounters?
+        let part: SlowPart
+        if let slow, slow.at.duration(to: now) < Self.slowInterval {
+            part = slow
+        } else {
+            part = try await slowPart(inspector, at: now)
+            slow = part
+            counters = DashboardCounters(
+                done: status.done,
+                failed: status.failed,
+                retried: status.retried,
+                fetches: part.statistics.originFetches,
+                renders: part.statistics.renders
+            )
+        }
+        let snapshot = DashboardSnapshot(
+            time: Int(Date().timeIntervalSince1970),
+            queue: .init(status, ready),
+            batches: batches.map { show($0, at: now) },
+            batchCount: status.batches,
+            workers: Self.workers(status, jobs),
+            workerCount: status.workers.count,
+            livingWorkers: status.livingWorkers.count,
+            coordinators: status.coordinators.count,
+            hosts: part.hosts,
+            failures: part.failures,
+            cache: part.cache
+        )
+        return Reading(snapshot: snapshot, status: status, counters: counters)
+    }
+
+    /// The newest batches; nil if a shard does not answer, as their sums would be wrong.
+    private static func batches(_ queue: ShardedQueue) async throws(RedisError) -> [BatchSummary]? {
+        do throws(RedisError) {
+            return try await queue.batches(limit: readBatches)
+        } catch {
+            guard queue.isDivided, error.isTransient else { throw error }
+            return nil
+        }
+    }
+
+    private func show(_ summaries: [BatchSummary], at now: ContinuousClock.Instant) -> [DashboardBatch] {
+        paces.add(summaries.map { ($0.name, $0.counters.ended) }, at: now)
+        let all = summaries.map { DashboardBatch($0, speed: paces.speed(of: $0.name)) }
+        return Array((all.filter { !$0.isOver } + all.filter(\.isOver)).prefix(Self.shownBatches))
+    }
+
+    private static func workers(_ status: ClusterStatus, _ jobs: [LeasedJob]) -> [DashboardWorker] {
+        let byWorker = Dictionary(grouping: jobs, by: \.worker)
+        let sorted = status.workers.sorted { ($1.running, $0.name) < ($0.running, $1.name) }
+        return sorted.prefix(shownWorkers).map { worker in
+            let own = (byWorker[worker.name] ?? []).sorted { $0.key.text < $1.key.text }
+            return DashboardWorker(worker, Array(own.prefix(shownJobs)))
+        }
+    }
+
+    private func slowPart(_ inspector: Inspector, at now: ContinuousClock.Instant) async throws -> SlowPart {
+        let restricted = try await inspector.restrictedHosts()
+            .sorted { ($1.failures, $0.name) < ($0.failures, $1.name) }
+        let statistics = try await inspector.cacheCounters()
+        let fetches = statistics.originFetchesByHost.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        let dead = try await inspector.newestDeadLetters(limit: DashboardFailures.maximumExamined)
+        let memory = await inspector.cacheMemory()
+        return SlowPart(
+            hosts: DashboardSnapshot.Hosts(
+                restricted: restricted.prefix(Self.shownHosts).map(HostRoutes.Restricted.init),
+                restrictedCount: restricted.count,
+                mostFetched: fetches.prefix(Self.shownHosts).map { .init(host: $0.key, fetches: $0.value) }
+            ),
+            failures: DashboardFailures(dead),
+            statistics: statistics,
+            cache: DashboardSnapshot.CacheState(statistics, memory),
+            at: now
+        )
+    }
+}

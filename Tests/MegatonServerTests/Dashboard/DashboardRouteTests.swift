@@ -1,0 +1,79 @@
+import Foundation
+import Hummingbird
+import Testing
+
+@testable import MegatonCluster
+@testable import MegatonServer
+
+/// The files and the data of the dashboard.
+@Suite(.timeLimit(.minutes(2))) struct DashboardRouteTests {
+    @Test func theFilesMayLoadNothingFromElsewhere() throws {
+        #expect(DashboardPage.files.map(\.path) == ["/", "/dashboard.css", "/dashboard.js"])
+        for file in DashboardPage.files {
+            let headers = DashboardPage.response(file).headers
+            #expect(headers[.contentType] == file.type)
+            #expect(headers[.contentSecurityPolicy] == DashboardPage.policy)
+            #expect(headers[.xContentTypeOptions] == "nosniff")
+            let text = String(decoding: file.bytes, as: UTF8.self)
+            // Such a style or script would have no effect, and a text that is taken for HTML could be one.
+            for word in [" style=", "<style", " onclick=", "innerHTML", "outerHTML", "insertAdjacentHTML", "eval("] {
+                #expect(!text.contains(word), "\(file.path) has \(word)")
+            }
+            let links = text.matches(of: /https?:\/\/[^"' ]+/).map { String($0.output) }
+            #expect(links.allSatisfy { $0 == "http://www.w3.org/2000/svg" }, "\(file.path): \(links)")
+        }
+    }
+
+    @Test func oneStateHasAllParts() async throws {
+        try await APIServer.run { (server) async throws in
+            try await server.makeBatch("spring", outcomes: 3, isFinished: false)
+            let answer = try await server.ask("dashboard")
+            #expect(answer.status == 200 && answer.field("Cache-Control") == "no-store")
+            let object = try answer.object()
+            #expect(object["may_change"] as? Bool == true)
+            #expect((object["history"] as? [Any])?.count == 1)
+            let snapshot = try #require(object["snapshot"] as? [String: Any])
+            let batches = try #require(snapshot["batches"] as? [[String: Any]])
+            #expect(batches.first?["batch"] as? String == "spring" && batches.first?["submitted"] as? Int == 3)
+            let queue = try #require(snapshot["queue"] as? [String: Any])
+            #expect(queue["intake"] as? Int == 3 && queue["is_known"] as? Bool == true)
+            #expect(try await server.ask("dashboard?a=1").status == 400)
+        }
+    }
+
+    @Test func aStreamHasStatesUntilTheShutdown() async throws {
+        try await APIServer.run { (server) async throws in
+            try await server.makeBatch("spring", outcomes: 1, isFinished: false)
+            let stream = try server.start("dashboard/events")
+            let both = try server.start("dashboard/events")
+            for stream in [stream, both] {
+                try await stream.waitForOutput { $0.components(separatedBy: "event: snapshot\n").count > 2 }
+            }
+            await server.shutDown()
+            let ending = await stream.ending()
+            #expect(ending.code == 0, "the response is complete")
+            let answer = try APIServer.Answer(ending.output)
+            #expect(answer.status == 200 && answer.field("Content-Type") == "text/event-stream")
+            #expect(answer.body.hasPrefix("event: begin\ndata: {\"history\":[{"))
+            #expect(answer.body.contains(#""batch":"spring""#) && !answer.body.contains("event: unavailable"))
+            _ = await both.ending()
+        }
+    }
+
+    @Test func aRedisThatIsAwayHasASentence() async throws {
+        try await APIServer.run { (server) async throws in
+            _ = try await server.ask("dashboard")
+            let stream = try server.start("dashboard/events")
+            try await stream.waitForOutput { $0.contains("event: snapshot\n") }
+            await server.redis.crash()
+            try await stream.waitForOutput { $0.contains("event: unavailable\ndata: {\"detail\":\"The queue's Redis") }
+            let answer = try await server.ask("dashboard")
+            #expect(answer.status == 503)
+            #expect(try answer.detail().contains("The page goes on"))
+            try await server.redis.startAgain()
+            try await stream.waitForOutput { text in
+                text.components(separatedBy: "event: unavailable").last?.contains("event: snapshot\n") == true
+            }
+        }
+    }
+}
