@@ -19,7 +19,8 @@ struct ServeCommand: AsyncParsableCommand {
               megaton serve --tokens tokens.json --allowed-sizes 320,640,1280 --image-rate 20
 
             Browsers show the dashboard at /, which asks for a token. Clients send a token of the file in the header \
-            Authorization. GET /api/v1/openapi.json describes all requests. Several servers may run for a queue. The file is read again when it has changed, and at SIGHUP. \
+            Authorization. GET /api/v1/openapi.json describes all requests. Several servers may run for a queue. The \
+            file is read again when it has changed, and at SIGHUP. \
             After SIGTERM running requests have 25 s to end; a second SIGTERM ends them at once.
 
             With a key and a salt in hex in the variables MEGATON_KEY and MEGATON_SALT it serves images at \
