@@ -26,7 +26,7 @@ struct TopReading: Sendable {
         var failures = last?.failures ?? []
         // Their number alone may be the same after one was requeued and another one died.
         if last?.status.dead != status.dead || last?.status.failed != status.failed {
-            failures = try await inspector.newestDeadJobs(limit: failureLimit)
+            failures = try await inspector.newestDeadLetters(limit: failureLimit).letters
         }
         return TopReading(
             status: status,

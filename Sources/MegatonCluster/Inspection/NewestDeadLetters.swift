@@ -1,3 +1,4 @@
+internal import Foundation
 package import MegatonRedis
 
 /// The newest dead letters of a queue, and the number of all.
@@ -23,5 +24,17 @@ extension Inspector {
         newest.letters.sort { ($0.died, $0.id) > ($1.died, $1.id) }
         newest.letters = Array(newest.letters.prefix(limit))
         return newest
+    }
+}
+
+extension DeadLetter {
+    /// The one field of a job that a list of failures shows.
+    private struct Request: Decodable {
+        let source: String
+    }
+
+    /// The URL of the job's source; nil if the job could not be read.
+    package var source: String? {
+        (try? JSONDecoder().decode(Request.self, from: Data(content.job.utf8)))?.source
     }
 }
