@@ -38,6 +38,8 @@ struct BatchOptions: ParsableArguments {
 
     /// The further groups of a batch, which the commands declare and `take` sets: in debug builds, the parser examines
     /// a group within a group five times as often.
+    /// Whether the user has named the batch, with `--batch` of `submit`.
+    var isBatchNamed = false
     private(set) var lists = ListOptions()
     private(set) var renditions = RenditionOptions()
     private(set) var presets = PresetOptions()
