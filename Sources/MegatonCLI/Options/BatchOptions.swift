@@ -145,8 +145,8 @@ struct BatchOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "File for the ledger, a JSON line for each job; - is standard output. By default run writes "
-                + "megaton-ledger.jsonl in --output, or in the current directory if that is s3:, and for "
+            "File for the ledger, a JSON line for each job; missing directories are created, and - is standard output. "
+                + "By default run writes megaton-ledger.jsonl in --output, or in the current directory if that is s3:, and for "
                 + "--retry-failed a new file beside that ledger; submit writes none.",
             valueName: "file.jsonl"
         )
