@@ -68,7 +68,8 @@ struct RenditionOptions: ParsableArguments {
         let field = String(problem.path.prefix { $0 != "." })
         let isInArgument = Self.fields(of: text).contains { $0.hasPrefix("\(field)=") }
         if let flag = values.first(where: { $0.flag.option.name == field })?.flag.name, !isInArgument {
-            throw ValidationError("\(flag)\(problem.path.dropFirst(field.count)) \(problem.problem).")
+            let path = problem.path.dropFirst(field.count)
+            throw ValidationError(FieldProblem.sentence("\(flag)\(path) \(problem.problem)"))
         }
         throw ValidationError(FieldProblem.sentence("\(argument) \(text): \(problem)"))
     }
