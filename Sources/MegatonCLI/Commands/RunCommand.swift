@@ -373,7 +373,7 @@ struct RunCommand: AsyncParsableCommand {
     private func report(_ result: BatchRun.Result, _ orphans: OrphanDeletion.Counts?) async throws {
         var summary = result.summary
         if let orphans { summary.add(orphans) }
-        if !result.errors.isEmpty { Terminal.error("megaton: \(FailureCauses.title)\n\(result.errors)") }
+        FailureCauses.report(result.errors, isOfCluster: redis.namesRedis && options.workers == nil)
         result.leftOut.report(canAllowTypes: true)
         let lost = try batch.printSummary(summary)
         if !batch.json {

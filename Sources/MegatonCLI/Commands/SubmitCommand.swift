@@ -171,7 +171,7 @@ struct SubmitCommand: AsyncParsableCommand {
             }
             let result = try await ProcessSignals.forwarded(to: shutdown) { try await run.run() }
             let summary = result.summary
-            if !result.errors.isEmpty { Terminal.error("megaton: \(FailureCauses.title)\n\(result.errors)") }
+            FailureCauses.report(result.errors, isOfCluster: true)
             result.leftOut.report(canAllowTypes: false)
             let lost = try options.printSummary(summary)
             if !options.json { Terminal.note("megaton: \(summary.line)") }
