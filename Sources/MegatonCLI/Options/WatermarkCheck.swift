@@ -50,12 +50,16 @@ enum WatermarkCheck {
                 fields[fields.count - 1].value += ",\(part)"
             }
         }
-        let members = try fields.map { "\"\($0.name)\":\(try json(of: $0.value, in: $0.name))" }
+        let members = try fields.map { field in
+            let value = try json(of: field.value, in: field.name)
+            return "\"\(field.name)\":\(value)"
+        }
         let hasContent = fields.contains { ["text", "image"].contains($0.name) }
         let object = ((hasContent ? [] : [#""text":"© Me""#]) + members).joined(separator: ",")
+        let drawn = try JSONText.line(text)
         throw ValidationError(
             "\(argument): the watermark \(FieldProblem.quoted(text)) would be drawn as a text, and it looks like "
-                + "fields of a watermark. Give these as JSON: {\(object)}; {\"text\":\(try JSONText.line(text))} draws "
+                + "fields of a watermark. Give these as JSON: {\(object)}; {\"text\":\(drawn)} draws "
                 + "the text."
         )
     }
