@@ -45,9 +45,9 @@ enum BatchFailure {
     ///   - isCancelled: whether the batch is known to be cancelled.
     static func interrupted(
         _ batch: String,
+        _ repetition: RepeatAdvice = RepeatAdvice(),
         wasTried: Bool,
-        isCancelled: Bool,
-        repetition: RepeatAdvice = RepeatAdvice()
+        isCancelled: Bool
     ) -> CLIError {
         let rest =
             if !wasTried {

@@ -266,8 +266,7 @@ final class BatchRun: Sendable {
         // several shards the batch exists before its first job; after the second signal Redis is not waited for.
         let isKnown = now.hasBegun || !now.wasTried || queue.isDivided && shutdown.level < .abort
         let isCancelled = isKnown ? await giveUp() : false
-        let (wasTried, advice) = (now.wasTried, options.repetition)
-        throw BatchFailure.interrupted(batch, wasTried: wasTried, isCancelled: isCancelled, repetition: advice)
+        throw BatchFailure.interrupted(batch, options.repetition, wasTried: now.wasTried, isCancelled: isCancelled)
     }
 
     // MARK: - In

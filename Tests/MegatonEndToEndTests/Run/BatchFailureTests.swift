@@ -73,7 +73,7 @@ import Testing
         let forced = BatchFailure.progress(3, of: 16, RepeatAdvice(makesAll: true))
         #expect(forced.hasSuffix(" The same command again makes all of them again, because of --force."), "\(forced)")
         for (wasTried, rest) in [(true, "under another --batch submits all."), (false, "again submits all.")] {
-            let failure = BatchFailure.interrupted("b", wasTried: wasTried, isCancelled: true, repetition: named)
+            let failure = BatchFailure.interrupted("b", named, wasTried: wasTried, isCancelled: true)
             #expect(failure.message.hasSuffix(" The same command \(rest)"), "\(failure.message)")
         }
     }
