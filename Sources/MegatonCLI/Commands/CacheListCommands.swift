@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import Logging
 import MegatonCluster
 import MegatonCommandLine
 
@@ -33,11 +34,19 @@ struct CacheShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            try await InspectorSession.connected(redis, needsCache: true) { _, caches in
+            try await InspectorSession.connected(redis, needsCache: true) { queue, caches in
                 let selection = CacheSelection(urls: [url].compactMap { URL(string: $0) }, renditions: rendition)
                 // One more than is shown: then there are others.
                 let entries = try await CacheRanking(caches: caches).first(Self.limit + 1, by: .bytes, of: selection)
-                if entries.isEmpty { throw CLIError.notFound("the cache has no entry of \(url).") }
+                if entries.isEmpty {
+                    var failure: Explanation.Failure?
+                    if let request = Job(source: url).sourceRequest {
+                        let logger = LogOptions.logger("megaton", level: .error)
+                        failure = try await Explanation.read(request, [], queue: queue, caches: caches, logger: logger)
+                            .original.failure
+                    }
+                    throw CLIError.notFound(Self.lack(of: url, failure))
+                }
                 try CacheEntryText.print(Array(entries.prefix(Self.limit)), asJSON: json)
                 if entries.count > Self.limit {
                     Terminal.note(
@@ -47,6 +56,15 @@ struct CacheShowCommand: AsyncParsableCommand {
                 }
             }
         }
+    }
+
+    /// The message about a source without entries.
+    ///
+    /// - Parameter failure: a failure of the source that the cache remembers.
+    static func lack(of url: String, _ failure: Explanation.Failure?) -> String {
+        guard let failure else { return "the cache has no entry of \(url)." }
+        return "the cache has no entry of \(url); it remembers the failure \(failure.code) for another "
+            + "\(CacheEntryText.time(failure.left)): jobs fail so, without asking the origin. megaton explain shows it."
     }
 }
 

@@ -48,8 +48,22 @@ struct JobCommand: AsyncParsableCommand {
             unread == 0
             ? "nor does any job wait to be read"
             : "\(Counted.jobs(unread)) \(unread == 1 ? "waits" : "wait") to be read, and it may be among them"
-        let scope = batch.map { $0.isEmpty ? "" : " of the batch \"\($0)\"" } ?? ""
-        return CLIError.notFound("no job\(scope) has the id \"\(id)\" now, \(waiting). \(outcomePlaces)")
+        return CLIError.notFound("\(Self.lack(of: id, in: batch)), \(waiting). \(outcomePlaces)")
+    }
+
+    /// The beginning of the message about an id that no job has.
+    ///
+    /// - Parameter batch: nil without `--batch`, empty for jobs without a batch.
+    static func lack(of id: String, in batch: String?) -> String {
+        guard let batch else {
+            // Ids that a submission makes are the name of the batch and a number.
+            let parts = id.split(separator: ".", omittingEmptySubsequences: false)
+            let isMade = parts.count > 1 && parts.last.map { !$0.isEmpty && $0.allSatisfy(\.isNumber) } == true
+            let name = parts.dropLast().joined(separator: ".")
+            return "give --batch \(isMade && Job.isName(name) ? name : "NAME") if the job has a batch: no job without "
+                + "one has the id \"\(id)\" now"
+        }
+        return "no job\(batch.isEmpty ? "" : " of the batch \"\(batch)\"") has the id \"\(id)\" now"
     }
 
     /// The places of the outcomes of jobs that have ended, and how to get that of the next one.
@@ -62,7 +76,6 @@ struct JobCommand: AsyncParsableCommand {
         return "A job without a batch that has ended is known by its id only if it is dead. Its outcome is in the list "
             + "or at the webhook that its \"reply\" names, and nowhere without one: push the next job with \"reply\": "
             + "{\"list\": \"KEY\"}, and read its outcome with BLPOP KEY 60."
-            + (batch == nil ? " Give --batch NAME if the job has a batch." : "")
     }
 
     private static func text(_ state: JobState) -> String {

@@ -373,7 +373,7 @@ struct RunCommand: AsyncParsableCommand {
     private func report(_ result: BatchRun.Result, _ orphans: OrphanDeletion.Counts?) async throws {
         var summary = result.summary
         if let orphans { summary.add(orphans) }
-        if !result.errors.isEmpty { Terminal.error("megaton: \(FailureCauses.title)\n\(result.errors)") }
+        FailureCauses.report(result.errors, isOfCluster: redis.namesRedis && options.workers == nil)
         result.leftOut.report(canAllowTypes: true)
         let lost = try batch.printSummary(summary)
         if !batch.json {
@@ -382,20 +382,20 @@ struct RunCommand: AsyncParsableCommand {
                 Terminal.note("megaton: \(ledger)")
             }
         }
-        for remark in result.remarks { Terminal.error("megaton: \(remark)") }
+        for remark in result.remarks(batch.repetition) { Terminal.error("megaton: \(remark)") }
         if summary.jobs == 0 && !result.wasInterrupted && result.notRetried.isEmpty && !result.hasOtherSamples {
             Terminal.note("megaton: \(batch.nothingToDo)")
         }
         if result.ranOutOfTime {
             Terminal.error(
                 "megaton: the time of --timeout, \((batch.timeout ?? 0).formatted()) s, is over; the remaining jobs "
-                    + "were cancelled. The same command again makes the missing ones."
+                    + "were cancelled. \(RepeatAdvice.sentence(batch.repetition.clause))"
             )
         } else if result.wasInterrupted {
-            Terminal.error("megaton: the run was interrupted; the same command again makes the missing outputs.")
+            Terminal.error("megaton: the run was interrupted; \(batch.repetition.clause).")
         }
         result.notRetried.report()
-        result.missing?.report()
+        result.missing?.report(batch.repetition)
         if batch.report, let ledger = summary.ledger, summary.jobs > 0 || result.hasOtherSamples {
             try await ReportCommand.write(ledger)
         }

@@ -53,7 +53,8 @@ struct RunOptions: ParsableArguments {
         name: .customLong("delete-orphans"),
         help: ArgumentHelp(
             "At the end, delete the outputs beneath --output that only an earlier run has made, as its inputs or "
-                + "renditions are no longer those of this run. Files that were changed since stay."
+                + "renditions are no longer those of this run. Files that were changed since stay. A run without it "
+                + "starts its ledger anew and forgets these outputs: no later run finds them."
         )
     )
     var deleteOrphans = false

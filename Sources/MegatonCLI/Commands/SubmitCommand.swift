@@ -59,6 +59,7 @@ struct SubmitCommand: AsyncParsableCommand {
 
     mutating func validate() throws {
         try options.take(lists, renditions, presets)
+        options.isBatchNamed = batch != nil
         if let batch, !Job.isName(batch) {
             throw ValidationError("--batch must be a name of 1 to 128 letters, digits and . : - _, not \"\(batch)\".")
         }
@@ -170,11 +171,11 @@ struct SubmitCommand: AsyncParsableCommand {
             }
             let result = try await ProcessSignals.forwarded(to: shutdown) { try await run.run() }
             let summary = result.summary
-            if !result.errors.isEmpty { Terminal.error("megaton: \(FailureCauses.title)\n\(result.errors)") }
+            FailureCauses.report(result.errors, isOfCluster: true)
             result.leftOut.report(canAllowTypes: false)
             let lost = try options.printSummary(summary)
             if !options.json { Terminal.note("megaton: \(summary.line)") }
-            for remark in result.remarks { Terminal.error("megaton: \(remark)") }
+            for remark in result.remarks(options.repetition) { Terminal.error("megaton: \(remark)") }
             if summary.jobs == 0 && !result.wasInterrupted && result.notRetried.isEmpty && !result.hasOtherSamples {
                 Terminal.note("megaton: \(options.nothingToDo)")
             }
@@ -185,7 +186,7 @@ struct SubmitCommand: AsyncParsableCommand {
                 )
             }
             result.notRetried.report()
-            result.missing?.report()
+            result.missing?.report(options.repetition)
             if options.report, let path, summary.jobs > 0 || result.hasOtherSamples {
                 try await ReportCommand.write(path)
             }

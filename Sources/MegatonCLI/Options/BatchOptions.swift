@@ -38,6 +38,8 @@ struct BatchOptions: ParsableArguments {
 
     /// The further groups of a batch, which the commands declare and `take` sets: in debug builds, the parser examines
     /// a group within a group five times as often.
+    /// Whether the user has named the batch, with `--batch` of `submit`.
+    var isBatchNamed = false
     private(set) var lists = ListOptions()
     private(set) var renditions = RenditionOptions()
     private(set) var presets = PresetOptions()
@@ -143,7 +145,8 @@ struct BatchOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "File for the ledger, a JSON line for each job; - is standard output. By default run writes "
+            "File for the ledger, a JSON line for each job; missing directories are created, and - is standard "
+                + "output. By default run writes "
                 + "megaton-ledger.jsonl in --output, or in the current directory if that is s3:, and for "
                 + "--retry-failed a new file beside that ledger; submit writes none.",
             valueName: "file.jsonl"
@@ -353,6 +356,11 @@ enum LedgerPath {
     static func absolute(_ text: String) -> String {
         if ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].contains(text) { return standardOutput }
         return FileNames.absolutePath(text)
+    }
+
+    /// The subject of messages about a ledger.
+    static func name(_ path: String) -> String {
+        path == standardOutput ? "the ledger on standard output" : "the ledger \(path)"
     }
 
     /// The open descriptor that a path stands for, if any. To open a file by such a name would write from its start.

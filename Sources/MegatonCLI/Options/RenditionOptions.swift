@@ -1,5 +1,6 @@
 import ArgumentParser
 import MegatonCluster
+import MegatonCore
 import MegatonPipeline
 
 /// Renditions of each image. `--size` combines with the flags of the other options, and `--rendition` starts from them.
@@ -67,7 +68,8 @@ struct RenditionOptions: ParsableArguments {
         let field = String(problem.path.prefix { $0 != "." })
         let isInArgument = Self.fields(of: text).contains { $0.hasPrefix("\(field)=") }
         if let flag = values.first(where: { $0.flag.option.name == field })?.flag.name, !isInArgument {
-            throw ValidationError("\(flag)\(problem.path.dropFirst(field.count)) \(problem.problem).")
+            let path = problem.path.dropFirst(field.count)
+            throw ValidationError(FieldProblem.sentence("\(flag)\(path) \(problem.problem)"))
         }
         throw ValidationError(FieldProblem.sentence("\(argument) \(text): \(problem)"))
     }
@@ -95,7 +97,10 @@ struct RenditionOptions: ParsableArguments {
         to text: String,
         in rendition: inout Rendition
     ) throws {
-        if option.name == "watermark" { try WatermarkCheck.refuseFileName(argument, text) }
+        if option.name == "watermark" {
+            try WatermarkCheck.refuseFields(argument, text)
+            try WatermarkCheck.refuseFileName(argument, text)
+        }
         do throws(RenditionOption.InvalidText) {
             try option.set(text, in: &rendition)
         } catch {
@@ -132,8 +137,10 @@ struct RenditionOptions: ParsableArguments {
                 throw ValidationError("--rendition \(text): \(pair[0]) is given twice.")
             }
             guard let option = RenditionOption.all.first(where: { $0.name == pair[0] }) else {
-                let names = RenditionOption.all.map(\.name).joined(separator: ", ")
-                throw ValidationError("--rendition has no field \"\(pair[0])\"; its fields are \(names).")
+                let names = RenditionOption.names.joined(separator: ", ")
+                let nearest = Spelling.nearest(to: pair[0], among: RenditionOption.names)
+                let near = nearest.map { " Did you mean \($0)?" } ?? ""
+                throw ValidationError("--rendition has no field \"\(pair[0])\"; its fields are \(names).\(near)")
             }
             try set(option, of: "--rendition", to: pair[1], in: &rendition)
         }

@@ -8,8 +8,8 @@ struct SourceLimitOptions: ParsableArguments {
     @Option(
         name: .customLong("max-pixels"),
         help: ArgumentHelp(
-            "Fail sources with more megapixels than this, over all frames that are read. A phone's image of 108 "
-                + "megapixels needs 120.",
+            "Fail sources with more megapixels than this, over all frames that are read; 0.001 to 10000. A phone's "
+                + "image of 108 megapixels needs 120.",
             valueName: "megapixels"
         )
     )

@@ -30,6 +30,52 @@ enum WatermarkCheck {
         )
     }
 
+    /// Refuses fields in the syntax of `--rendition`, as they would be drawn on all images.
+    ///
+    /// - Parameters:
+    ///   - argument: the command-line option that has the text, for the message.
+    ///   - text: the value of the watermark.
+    /// - Throws: `ValidationError` with the JSON of the same fields if the text begins with a field's name and "=".
+    static func refuseFields(_ argument: String, _ text: String) throws {
+        var fields: [(name: String, value: String)] = []
+        for part in text.split(separator: ",", omittingEmptySubsequences: false) {
+            let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let name = pair[0].trimmingCharacters(in: .whitespaces)
+            if pair.count == 2, Rendition.Watermark.fieldNames.contains(name) {
+                fields.append((name, pair[1].trimmingCharacters(in: .whitespaces)))
+            } else if fields.isEmpty {
+                return
+            } else {
+                // A comma within the value.
+                fields[fields.count - 1].value += ",\(part)"
+            }
+        }
+        let members = try fields.map { field in
+            let value = try json(of: field.value, in: field.name)
+            return "\"\(field.name)\":\(value)"
+        }
+        let hasContent = fields.contains { ["text", "image"].contains($0.name) }
+        let object = ((hasContent ? [] : [#""text":"© Me""#]) + members).joined(separator: ",")
+        let drawn = try JSONText.line(text)
+        throw ValidationError(
+            "\(argument): the watermark \(FieldProblem.quoted(text)) would be drawn as a text, and it looks like "
+                + "fields of a watermark. Give these as JSON: {\(object)}; {\"text\":\(drawn)} draws "
+                + "the text."
+        )
+    }
+
+    /// The value of a field as JSON. An image is a name without directories.
+    private static func json(of value: String, in field: String) throws -> String {
+        switch field {
+        case "text", "position": return try JSONText.line(value)
+        case "image": return try JSONText.line(value.split(separator: "/").last.map(String.init) ?? value)
+        default: break
+        }
+        if let number = Int(value) { return "\(number)" }
+        if let number = Double(value), number.isFinite { return "\(number)" }
+        return try JSONText.line(value)
+    }
+
     /// - Parameter path: the directory of `--watermarks`.
     /// - Throws: `CLIError` if it does not exist or is not a directory.
     static func requireDirectory(_ path: String) throws(CLIError) {

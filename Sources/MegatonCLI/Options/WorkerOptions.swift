@@ -252,6 +252,29 @@ struct WorkerOptions: ParsableArguments {
         allowType.reduce(InputReader.defaultFileExtensions) { $0.union(Self.switches[$1]?.fileExtensions ?? []) }
     }
 
+    /// The options in the place of the library's settings, as `Worker.Configuration.optionNames` has them.
+    static let optionNames = [
+        // For a source, the option that allows reading only.
+        "add one to the roots of Configuration.fileAccess": "give its directory with --allow-read",
+        "add one to the output roots of Configuration.fileAccess": "give its directory with --allow-root",
+        ObjectOutput.remedy: "allow the bucket, or a prefix of its keys, with --allow-bucket",
+        "Set Configuration.renderEngine to .vips": "Give --engine vips",
+        "set Rendition.failOn to .nothing": "give --fail-on none",
+        "the directory of Configuration.watermarks, and start the process again":
+            "the directory of --watermarks, and start the workers again",
+        "the limit of a fetch": "the limit of a fetch (--fetch-timeout)",
+        "the limit of a stall": "the limit of a stall (--stall-timeout)",
+        "the limit of a connection": "the limit of a connection (--connect-timeout)",
+        "the maximum wait of the retry policy": "the maximum wait of the retry policy (--max-wait)",
+        // The workers of a run share it.
+        "the memory of this process for renders":
+            "the memory for renders (--memory, divided by --workers in a run)",
+        "VipsRuntime.allow([.jxl])": "--allow-type jxl", "VipsRuntime.allow([.svg])": "--allow-type svg",
+        "VipsRuntime.allow([.tiff])": "--allow-type tiff",
+        "is a directory, not a file": "is a directory, not a file; name it as an input on the command line",
+    ].merging(SourceAccessOptions.optionNames) { option, _ in option }
+        .merging(SourceLimitOptions.optionNames) { option, _ in option }
+
     /// Applies the options to a worker's configuration. Image types are enabled for the whole process, and logged here.
     /// The worker's pipeline logs other settings that are less strict than the defaults.
     ///
@@ -260,27 +283,7 @@ struct WorkerOptions: ParsableArguments {
         configuration.roots = roots
         configuration.readRoots = allowRead.map(FileNames.absolutePath)
         configuration.outputBuckets = allowBucket
-        configuration.optionNames = [
-            // For a source, the option that allows reading only.
-            "add one to the roots of Configuration.fileAccess": "give its directory with --allow-read",
-            "add one to the output roots of Configuration.fileAccess": "give its directory with --allow-root",
-            ObjectOutput.remedy: "allow the bucket, or a prefix of its keys, with --allow-bucket",
-            "Set Configuration.renderEngine to .vips": "Give --engine vips",
-            "set Rendition.failOn to .nothing": "give --fail-on none",
-            "the directory of Configuration.watermarks, and start the process again":
-                "the directory of --watermarks, and start the workers again",
-            "the limit of a fetch": "the limit of a fetch (--fetch-timeout)",
-            "the limit of a stall": "the limit of a stall (--stall-timeout)",
-            "the limit of a connection": "the limit of a connection (--connect-timeout)",
-            "the maximum wait of the retry policy": "the maximum wait of the retry policy (--max-wait)",
-            // The workers of a run share it.
-            "the memory of this process for renders":
-                "the memory for renders (--memory, divided by --workers in a run)",
-            "VipsRuntime.allow([.jxl])": "--allow-type jxl", "VipsRuntime.allow([.svg])": "--allow-type svg",
-            "VipsRuntime.allow([.tiff])": "--allow-type tiff",
-            "is a directory, not a file": "is a directory, not a file; name it as an input on the command line",
-        ].merging(SourceAccessOptions.optionNames) { option, _ in option }
-            .merging(SourceLimitOptions.optionNames) { option, _ in option }
+        configuration.optionNames = Self.optionNames
         limits.apply(to: &configuration)
         configuration.addressPolicy = access.addressPolicy
         configuration.cachePolicy = policy

@@ -14,7 +14,8 @@ enum BatchFailure {
         ended: Int,
         submitted: Int,
         isComplete: Bool,
-        pause: String?
+        pause: String?,
+        repetition: RepeatAdvice = RepeatAdvice()
     ) -> CLIError {
         let count =
             "\(ended) of \(Counted.jobs(submitted)) \(submitted == 1 ? "has" : "have") ended after "
@@ -25,16 +26,16 @@ enum BatchFailure {
             ? "\(count); the others \(wait). megaton batch wait \(batch) waits for them, megaton batch results "
                 + "\(batch) --follow --ledger FILE writes a ledger, megaton batch cancel \(batch) ends them."
             : "\(count), and not all were submitted; the submitted ones \(wait). megaton batch cancel \(batch) ends "
-                + "them, and the same command again submits all."
+                + "them, and \(repetition.command()) submits all."
         return CLIError(code: 75, message: message)
     }
 
     /// An error ended the command before the batch ended.
     ///
-    /// - Parameter hasRemedy: false if the error itself says what to do.
-    static func progress(_ ended: Int, of submitted: Int, hasRemedy: Bool = true) -> String {
+    /// - Parameter repetition: nil if the error itself says what to do.
+    static func progress(_ ended: Int, of submitted: Int, _ repetition: RepeatAdvice?) -> String {
         "\(ended) of \(Counted.jobs(submitted)) had ended."
-            + (hasRemedy ? " The same command again makes the missing ones." : "")
+            + (repetition.map { " " + RepeatAdvice.sentence($0.clause) } ?? "")
     }
 
     /// A signal ended the submission.
@@ -42,7 +43,12 @@ enum BatchFailure {
     /// - Parameters:
     ///   - wasTried: whether jobs may have been pushed.
     ///   - isCancelled: whether the batch is known to be cancelled.
-    static func interrupted(_ batch: String, wasTried: Bool, isCancelled: Bool) -> CLIError {
+    static func interrupted(
+        _ batch: String,
+        _ repetition: RepeatAdvice = RepeatAdvice(),
+        wasTried: Bool,
+        isCancelled: Bool
+    ) -> CLIError {
         let rest =
             if !wasTried {
                 "none was submitted."
@@ -53,8 +59,8 @@ enum BatchFailure {
             }
         return CLIError(
             code: 130,
-            message: "interrupted before all jobs of the batch \(batch) were submitted; \(rest) The same command again "
-                + "submits all."
+            message: "interrupted before all jobs of the batch \(batch) were submitted; \(rest) "
+                + RepeatAdvice.sentence("\(repetition.command(exists: wasTried)) submits all")
         )
     }
 

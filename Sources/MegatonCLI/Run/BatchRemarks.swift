@@ -4,12 +4,12 @@ import MegatonCommandLine
 
 extension BatchRun.Result {
     /// Sentences about jobs that the summary does not explain: jobs without an end, and inputs that were not read.
-    var remarks: [String] {
+    func remarks(_ repetition: RepeatAdvice) -> [String] {
         var remarks: [String] = []
         if openJobs > 0 {
             let line = summary.ledger == nil ? "" : " and \(openJobs == 1 ? "has" : "have") no line in the ledger"
             remarks.append(
-                "\(Counted.jobs(openJobs)) did not end\(line); the same command again makes the missing ones."
+                "\(Counted.jobs(openJobs)) did not end\(line); \(repetition.clause)."
             )
         }
         if !isReadWhole && summary.jobs > 0 {
@@ -34,9 +34,9 @@ extension BatchOptions {
 /// Remarks about a ledger.
 enum LedgerRemark {
     /// Cancelled jobs that have no outcome, because they had not been admitted.
-    static func unwritten(_ count: Int) -> String {
+    static func unwritten(_ count: Int, _ repetition: RepeatAdvice) -> String {
         "\(count) of the cancelled jobs had not been admitted yet and \(count == 1 ? "has" : "have") no line in the "
-            + "ledger; the same command again makes the missing ones."
+            + "ledger; \(repetition.clause)."
     }
 
     /// Jobs that end without an outcome here, because only workers end ready jobs.

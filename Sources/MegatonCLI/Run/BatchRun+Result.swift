@@ -82,7 +82,9 @@ extension BatchRun {
     /// - Returns: the number of these jobs.
     func reportUnwritten(_ counters: BatchCounters, _ tally: BatchTally) -> Int {
         let unwritten = max(counters["cancelled"] - tally.cancelled, 0)
-        if keepsLedger && unwritten > 0 { Terminal.error("megaton: \(LedgerRemark.unwritten(unwritten))") }
+        if keepsLedger && unwritten > 0 {
+            Terminal.error("megaton: \(LedgerRemark.unwritten(unwritten, options.repetition))")
+        }
         return unwritten
     }
 
@@ -98,7 +100,8 @@ extension BatchRun {
             ended: now.ended,
             submitted: now.submitted,
             isComplete: now.isComplete,
-            pause: status.flatMap(QueueObstacle.pause)
+            pause: status.flatMap(QueueObstacle.pause),
+            repetition: options.repetition
         )
     }
 }

@@ -162,10 +162,11 @@ final class BatchRun: Sendable {
         // Their messages have remedies of their own.
         let isRemedyKnown = code.map { [.jobsLost, .batchClosed, .otherReader].contains($0) } ?? false
         if now.ended > 0 {
-            Terminal.error("megaton: \(BatchFailure.progress(now.ended, of: now.submitted, hasRemedy: !isRemedyKnown))")
+            let advice = isRemedyKnown ? nil : options.repetition
+            Terminal.error("megaton: \(BatchFailure.progress(now.ended, of: now.submitted, advice))")
         }
         let missing = MissingOutcomes(now.submitted - now.ended, .none, ids.withLock { $0 }, now.history)
-        if code == .jobsLost { missing?.report() }
+        if code == .jobsLost { missing?.report(options.repetition) }
         guard let error = error as? RedisError, error.code == .outOfMemory else { return error }
         let controls = queue.shards.map(\.redis.configuration)
         return BatchFailure.isFull(error, controls, batch, submitted: now.submitted, isCancelled: isCancelled)
@@ -265,7 +266,7 @@ final class BatchRun: Sendable {
         // several shards the batch exists before its first job; after the second signal Redis is not waited for.
         let isKnown = now.hasBegun || !now.wasTried || queue.isDivided && shutdown.level < .abort
         let isCancelled = isKnown ? await giveUp() : false
-        throw BatchFailure.interrupted(batch, wasTried: now.wasTried, isCancelled: isCancelled)
+        throw BatchFailure.interrupted(batch, options.repetition, wasTried: now.wasTried, isCancelled: isCancelled)
     }
 
     // MARK: - In

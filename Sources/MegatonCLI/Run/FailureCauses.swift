@@ -15,7 +15,7 @@ struct FailureCauses {
     /// Failures of causes beyond the limit, by code.
     private var others: [String: Int] = [:]
 
-    static let title = "failures by code and cause, each with its first message:"
+    private static let title = "failures by code and cause, each with its first message:"
 
     /// Maximum number of causes that are counted separately.
     private static let limit = 500
@@ -103,6 +103,33 @@ struct FailureCauses {
         let rest = sorted.dropFirst(Self.shown).reduce(0) { $0 + $1.count } + others.values.reduce(0, +)
         if rest > 0 { rows.append("  \(Counted.of(rest, "more failure")), of other causes; the ledger has them") }
         return rows
+    }
+
+    /// Reports the rows of failures, if there are any.
+    ///
+    /// - Parameter isOfCluster: whether only workers of a cluster did the jobs, which have options of their own.
+    static func report(_ rows: String, isOfCluster: Bool) {
+        if rows.isEmpty { return }
+        Terminal.error("megaton: \(title)\n\(rows)")
+        if isOfCluster, let remark = workerOptions(in: rows) { Terminal.error("megaton: \(remark)") }
+    }
+
+    /// A sentence on the options that messages of workers name, as the command itself may lack them; nil if there are
+    /// none.
+    static func workerOptions(in rows: String) -> String? {
+        let found = Set(options(in: rows)).intersection(namesOfWorkers).sorted()
+        if found.isEmpty { return nil }
+        let (are, them) = found.count == 1 ? ("is an option", "it") : ("are options", "them")
+        return "\(found.joined(separator: ", ")) \(are) of megaton worker: start the workers of the cluster with "
+            + "\(them)."
+    }
+
+    /// The options in the messages of workers, without those of jobs.
+    private static let namesOfWorkers = Set(WorkerOptions.optionNames.values.flatMap { options(in: $0) })
+        .subtracting(RenditionOptions.names.map { "--\($0)" } + ["--workers"])
+
+    private static func options(in text: String) -> [String] {
+        text.split { !$0.isLetter && !$0.isNumber && $0 != "-" }.map(String.init).filter { $0.hasPrefix("--") }
     }
 
     private static func shortened(_ message: String) -> String {

@@ -49,7 +49,7 @@ final class Ledger: Sendable {
         if let descriptor = LedgerPath.descriptor(of: path) {
             guard StandardStreams.isWritable(descriptor) else {
                 let name = descriptor == STDOUT_FILENO ? "standard output" : "the descriptor \(descriptor)"
-                throw CLIError.output("the ledger \(path) cannot be written: \(name) is closed. Nothing was begun.")
+                throw CLIError.output("the ledger cannot be written: \(name) is closed. Nothing was begun.")
             }
             return Ledger(path, try check(dup(descriptor), path), isFile: false, isAborted)
         }
@@ -99,7 +99,7 @@ final class Ledger: Sendable {
 
     private static func check(_ descriptor: Int32, _ path: String) throws -> Int32 {
         guard descriptor >= 0 else {
-            throw CLIError.output("the ledger \(path) cannot be written: \(String(cString: strerror(errno))).")
+            throw CLIError.output("\(LedgerPath.name(path)) cannot be written: \(String(cString: strerror(errno))).")
         }
         return descriptor
     }
@@ -148,7 +148,7 @@ final class Ledger: Sendable {
         guard let path, isFile, !isContinued else { return }
         let code = try await thread.run { [descriptor] in ftruncate(descriptor, 0) == 0 ? 0 : errno }
         guard code == 0 else {
-            throw CLIError.output("the ledger \(path) cannot be written: \(String(cString: strerror(code))).")
+            throw CLIError.output("\(LedgerPath.name(path)) cannot be written: \(String(cString: strerror(code))).")
         }
     }
 
@@ -223,7 +223,7 @@ final class Ledger: Sendable {
                 orphans?.note(outcomes: lines)
             }
         } catch let error as WriteFailure {
-            throw CLIError.output("the ledger \(path) cannot be written: \(error)")
+            throw CLIError.output("\(LedgerPath.name(path)) cannot be written: \(error)")
         }
     }
 

@@ -60,7 +60,7 @@ struct MissingOutcomes: Sendable, Equatable {
         self.ids = ids.count <= count ? Array(ids.prefix(Self.named)) : []
     }
 
-    func report() {
+    func report(_ repetition: RepeatAdvice) {
         var reasons: [String] = []
         if deleted > 0 {
             reasons.append(
@@ -80,7 +80,10 @@ struct MissingOutcomes: Sendable, Equatable {
             let rest = count - ids.count
             text += "Missing: \(ids.joined(separator: ", "))\(rest > 0 ? " and \(rest) more" : ""). "
         }
-        Terminal.error(text + "The same command again makes what is missing: finished work is in the cache.")
+        let advice =
+            repetition.makesAll
+            ? repetition.clause : "\(repetition.command()) makes what is missing: finished work is in the cache"
+        Terminal.error(text + RepeatAdvice.sentence(advice))
     }
 }
 

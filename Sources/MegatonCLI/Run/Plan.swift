@@ -62,6 +62,8 @@ struct Plan: Codable, Sendable {
     var jobs = 0
     /// Each job with a preset that only the coordinator knows counts as one.
     var outputs = 0
+    /// Outputs that an earlier job of the plan makes too, which the other numbers leave out.
+    var repeated = 0
     /// Jobs with a preset that only the coordinator knows.
     var presets = 0
     /// Outputs whose path has a file now.
@@ -126,6 +128,7 @@ struct Plan: Codable, Sendable {
             replacedBecause[reason.rawValue].map { "\($0) as \(reason.words)" }
         }
         lines.append(row("replaced", replaced) + (reasons.isEmpty ? "" : ": " + reasons.joined(separator: ", ")))
+        if repeated > 0 { lines.append(row("repeated", repeated) + ": an earlier job makes each of them too") }
         if blocked > 0 { lines.append(row("blocked", blocked) + ": an input of the run is in the place of the output") }
         if unknown > 0 {
             let reason =
@@ -153,7 +156,12 @@ struct Plan: Codable, Sendable {
 
     private var orphanLine: String {
         guard let orphaned else {
-            let reason = ledger == nil ? "no earlier ledger is compared" : "the names of all outputs are not known"
+            let isEmpty = jobs == 0 && invalid == 0
+            if isEmpty && ledger == nil { return "  \("orphaned".padded) none" }
+            let reason =
+                ledger == nil
+                ? "no earlier ledger is compared"
+                : isEmpty ? "no image was found in the inputs" : "the names of all outputs are not known"
             return "  \("orphaned".padded) not known, as \(reason)"
         }
         let others = changed.map { $0 > 0 ? "; \($0) more were changed since, and stay" : "" } ?? ""

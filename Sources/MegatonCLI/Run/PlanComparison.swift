@@ -13,6 +13,9 @@ struct PlanComparison: Sendable {
     /// Nil if the outputs are no shards.
     private let shards: ShardSurvey?
     private var index = OutputIndex()
+    /// Hashes of the paths of outputs so far. Beyond the limit, repeated ones count again.
+    private var paths: Set<UInt64> = []
+    private static let pathLimit = 1_000_000
     private var figures = LedgerFigures()
     /// When the last line of the ledger was written.
     private var ledgerTime = 0.0
@@ -74,6 +77,10 @@ struct PlanComparison: Sendable {
         if let file { mark(file) }
         var isMade = false
         for output in outputs {
+            if case .file(let path, _) = output, isRepeated(path) {
+                plan.repeated += 1
+                continue
+            }
             plan.outputs += 1
             var info = stat()
             // No file is at the URL of an object.
@@ -89,6 +96,13 @@ struct PlanComparison: Sendable {
         }
         if isMade { addCost(of: job.source, hasSource ? Int(source.st_size) : nil) }
         return true
+    }
+
+    /// Whether an earlier job of the plan makes the output too: a row that is there twice, or two jobs with one name.
+    private mutating func isRepeated(_ path: String) -> Bool {
+        let hash = OutcomeHistory.identity(of: Data(path.utf8)).low
+        guard paths.count < Self.pathLimit else { return paths.contains(hash) }
+        return !paths.insert(hash).inserted
     }
 
     @discardableResult

@@ -110,6 +110,9 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     public var attempts: Int
     /// Duration of the last attempt, from claim to end.
     public var seconds: Double
+    /// When the job ended, seconds since 1970, in the outcomes of a batch: for a job that took no time, as no worker
+    /// attempted it. Nil for any other.
+    public var endedAt: Double?
     /// The duration by stage; nil if no worker attempted the job.
     public var times: Times?
     /// Remarks about the result: damage despite which an image was rendered, a color profile that does not fit. Nil if
@@ -157,7 +160,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
 
     /// The same line for a usual outcome, encoded faster; nil if the outcome needs the general encoder.
     var plainJSON: Data? {
-        guard error == nil, job == nil, labels == nil else { return nil }
+        guard error == nil, job == nil, labels == nil, endedAt == nil else { return nil }
         var json = PlainJSON(capacity: 512)
         json.open("{")
         json.field("attempts", attempts)

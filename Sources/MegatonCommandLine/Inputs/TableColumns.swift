@@ -95,6 +95,12 @@ struct TableColumns: Equatable {
             if let name = options.urlColumn { return try column(name, "--url-column") }
             let known = header.indices.filter { TableColumns.knownNames.contains(header[$0].lowercased()) }
             if let first = known.first, known.count == 1 { return first }
+            if header.count == 1, header[0].contains("\t") {
+                throw CLIError.usage(
+                    "\(description), and its fields are separated by tabs. Give --input-format tsv, or a name that "
+                        + "ends in .tsv."
+                )
+            }
             throw CLIError.usage(
                 "\(description): name the one with the URLs with --url-column, or give its number if the first line "
                     + "is not a header."

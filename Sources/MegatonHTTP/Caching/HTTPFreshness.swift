@@ -11,6 +11,9 @@ package struct HTTPFreshness: Equatable {
     package let staleIfError: Double?
     /// Age on arrival, seconds (RFC 9111 section 4.2.3).
     package let age: Double
+    /// Why the response must not be stored or would be of no use, as a clause; nil if it is stored, or if only its
+    /// status forbids that.
+    package let obstacle: String?
 
     /// Default lifetime, in seconds, of a response with neither an explicit lifetime nor `Last-Modified`; a
     /// configuration may set another. Section 4.2.2 leaves the heuristic to the cache.
@@ -59,6 +62,8 @@ package struct HTTPFreshness: Equatable {
         let isOfUse = fresh > 0 || hasValidator || whileRevalidating != nil || ifError != nil
         let isKept = isOfUse && Self.mayKeep(headers, status: status, isAuthorized: isAuthorized)
         self.age = age
+        let useless = "it is stale at once, and has no ETag or Last-Modified by which it could be revalidated"
+        obstacle = isKept ? nil : Self.prohibition(headers, isAuthorized: isAuthorized) ?? (isOfUse ? nil : useless)
         lifetime = isKept ? fresh : nil
         staleWhileRevalidate = isKept ? whileRevalidating : nil
         staleIfError = isKept ? ifError : nil
@@ -68,13 +73,20 @@ package struct HTTPFreshness: Equatable {
     ///
     /// - Parameter headers: names in lower case.
     static func mayKeep(_ headers: [String: String], status: Int, isAuthorized: Bool) -> Bool {
+        keptStatuses.contains(status) && prohibition(headers, isAuthorized: isAuthorized) == nil
+    }
+
+    /// Why a shared cache must not store a response of any status, as a clause; nil if it may.
+    private static func prohibition(_ headers: [String: String], isAuthorized: Bool) -> String? {
         let control = CacheControl(headers["cache-control"])
         // Section 5.2.2.3: with `must-understand`, `no-store` is for caches that do not know the status; this one does.
-        let isForbidden = control.contains("no-store") && !control.contains("must-understand")
-        let mayShare =
-            !isAuthorized || ["public", "s-maxage", "must-revalidate"].contains(where: control.contains)
-        return keptStatuses.contains(status) && !isForbidden && control.scope("private") != .everything && mayShare
-            && VaryKey.names(headers) != .all
+        if control.contains("no-store") && !control.contains("must-understand") {
+            return "the origin forbids it (Cache-Control: no-store)"
+        }
+        if control.scope("private") == .everything { return "the origin forbids it (Cache-Control: private)" }
+        if VaryKey.names(headers) == .all { return "the origin forbids it (Vary: *, or names that cannot be compared)" }
+        if !isAuthorized || ["public", "s-maxage", "must-revalidate"].contains(where: control.contains) { return nil }
+        return "the request has a credential, and the origin does not allow it (Cache-Control: public)"
     }
 
     /// Freshness lifetime in seconds since the origin created the response; 0 if a directive is malformed (section

@@ -158,6 +158,16 @@ extension OriginalLoader {
                 heuristic: heuristic,
                 requested: requested
             )
+            if metadata == nil, allowsStorage {
+                let freshness = HTTPFreshness(
+                    headers: headers,
+                    status: status,
+                    isAuthorized: unkeyed.isAuthorized,
+                    heuristic: heuristic,
+                    requested: requested
+                )
+                load.metrics.add(notes: freshness.obstacle.map { ["not stored in the cache: \($0)"] } ?? [])
+            }
             return original(exchange.data, allowsStorage ? metadata : nil, response, leader, load)
         case (304, let stale?):
             load.metrics.update { $0.revalidations += 1 }

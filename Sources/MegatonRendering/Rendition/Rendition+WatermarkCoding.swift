@@ -39,6 +39,9 @@ extension Rendition.Watermark: Codable {
         if margin != usual.margin { try fields.encode(margin, forKey: .margin) }
     }
 
+    /// Names of the fields of the JSON, in the order of messages.
+    package static let fieldNames = CodingKeys.allCases.map(\.rawValue)
+
     static let allowedImages =
         "are names of files in the directory of watermarks: 1 to 128 letters, digits, '.', '_' and '-', the first is "
         + "not '.'"

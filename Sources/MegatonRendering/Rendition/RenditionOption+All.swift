@@ -223,7 +223,7 @@ extension RenditionOption {
     ]
 
     /// Fields of the JSON.
-    static let names = all.map(\.name)
+    package static let names = all.map(\.name)
 
     /// Options in the order of `Rendition.identity`: those of encoders come last.
     static let identifying =

@@ -3,6 +3,7 @@ internal import Hummingbird
 internal import HummingbirdCore
 internal import Logging
 internal import MegatonCluster
+internal import MegatonCore
 internal import MegatonRedis
 internal import NIOCore
 internal import ServiceLifecycle
@@ -117,10 +118,11 @@ struct BatchUpload: Sendable {
     }
 
     private func invalid(_ line: JobLines.Line, _ problem: String) -> APIError {
-        APIError(
+        let sentence = FieldProblem.sentence("Line \(line.number) is no job: \(problem)")
+        return APIError(
             .badRequest,
-            "Line \(line.number) is no job: \(problem). The batch \(name) was cancelled; correct the line and submit "
-                + "all jobs again under another name."
+            "\(sentence) The batch \(name) was cancelled; correct the line and submit all jobs again under another "
+                + "name."
         )
     }
 

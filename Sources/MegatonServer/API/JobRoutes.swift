@@ -2,6 +2,7 @@ internal import Foundation
 internal import Hummingbird
 internal import HummingbirdCore
 internal import MegatonCluster
+internal import MegatonCore
 
 /// Routes of single jobs.
 struct JobRoutes: Sendable {
@@ -47,7 +48,7 @@ struct JobRoutes: Sendable {
             if job.id == nil { job.id = UUID().uuidString.lowercased() }
             return job
         } catch {
-            throw APIError(.badRequest, "The body is no job: \(error.message).")
+            throw APIError(.badRequest, FieldProblem.sentence("The body is no job: \(error.message)"))
         }
     }
 

@@ -1,5 +1,7 @@
 /// The answer to a question that many clients ask, and that costs Redis something: asked at most once in a time,
-/// however many ask.
+/// however many ask. A failure is an answer too, which holds as long.
+///
+/// Clients wait for the question that is asked now, also those that come after its beginning.
 actor RecentAnswer<Value: Sendable> {
     private let interval: Duration
     private let question: @Sendable () async -> Value

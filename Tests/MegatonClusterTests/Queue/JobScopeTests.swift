@@ -127,6 +127,9 @@ import Testing
             let counters = try await fixture.batch("b")
             #expect(counters["total"] == 2 && counters["failed"] == 2 && counters.isFinished)
             let line = try #require(try await ledger("b", fixture).first { $0.error?.code == "id_conflict" })
+            #expect(line.error?.message.contains("; that job came first and stays, and this one is refused;") == true)
+            // Fault: digits of the time of the refusal were in the seconds.
+            #expect(line.seconds == 0 && (line.endedAt ?? 0) > 1_700_000_000, "\(line)")
             #expect(line.id == "a" && line.status == .failed && line.labels == ["n": .bool(true)])
             #expect(line.job?.source == "https://h/other", "a repetition can submit it under another id")
             #expect(line.source == "https://h/other" && line.error?.message.contains("batch \"b\"") == true)

@@ -3,8 +3,20 @@ import MegatonRedis
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCLI
+@testable import MegatonCluster
+
 /// `megaton cache` on a cache that a worker has filled.
 @Suite(.timeLimit(.minutes(3))) struct CacheCommandTests {
+    /// Fault: `explain` had a remembered failure, of which `cache show` said nothing.
+    @Test func aSourceWithoutEntriesHasItsFailure() {
+        let url = "https://example.org/a.png"
+        #expect(CacheShowCommand.lack(of: url, nil) == "the cache has no entry of \(url).")
+        let failure = Explanation.Failure(code: "not_found", message: "404", left: 90, isBinding: false)
+        let text = CacheShowCommand.lack(of: url, failure)
+        #expect(text.contains("the failure not_found for another 1 min") && text.hasSuffix("megaton explain shows it."))
+    }
+
     /// Two sources with two renditions each, and their cache.
     private struct Fixture {
         let server: RedisServerProcess

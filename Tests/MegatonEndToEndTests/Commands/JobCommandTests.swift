@@ -5,6 +5,8 @@ import MegatonTestSupport
 import NIOCore
 import Testing
 
+@testable import MegatonCLI
+
 /// `megaton job`: one job through its states.
 @Suite(.timeLimit(.minutes(3))) struct JobCommandTests {
     private func job(_ arguments: [String], _ cluster: FaultCluster) async throws -> ProgramUnderTest.Ending {
@@ -15,10 +17,20 @@ import Testing
         try await cluster.client.send(["LPUSH", "megaton:{default}:jobs", .string(json)])
     }
 
+    /// Fault: the advice to name the batch was the last sentence of a long message.
+    @Test func aMissingJobBeginsWithItsBatch() {
+        for (id, name) in [("spring.3", "spring"), ("a.b.12", "a.b"), ("a", "NAME"), ("a.b", "NAME"), (".3", "NAME")] {
+            let message = JobCommand.lack(of: id, in: nil)
+            #expect(message.hasPrefix("give --batch \(name) if the job has a batch: no job"), "\(message)")
+        }
+        #expect(JobCommand.lack(of: "a", in: "") == "no job has the id \"a\" now")
+        #expect(JobCommand.lack(of: "a", in: "b") == "no job of the batch \"b\" has the id \"a\" now")
+    }
+
     @Test func aJobIsShownInEachState() async throws {
         try await FaultCluster.run { (cluster) async throws in
             let none = try await job(["a"], cluster)
-            #expect(none.code == 1 && none.errors.contains("no job has the id \"a\""), "\(none.errors)")
+            #expect(none.code == 1 && none.errors.contains("no job without one has the id \"a\""), "\(none.errors)")
             try await push(#"{"id":"a","source":"https://example.org/a.jpg","priority":"high"}"#, cluster)
             let unread = try await job(["a"], cluster)
             #expect(unread.code == 1 && unread.errors.contains("1 job waits to be read"), "\(unread.errors)")

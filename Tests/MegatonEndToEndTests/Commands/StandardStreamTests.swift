@@ -32,7 +32,7 @@ import Testing
 
     /// Fault: an internal descriptor had the number 1 and received the lines: the run never ended.
     @Test(arguments: [
-        (["--ledger", "-"], "the ledger - cannot be written: standard output is closed"),
+        (["--ledger", "-"], "the ledger cannot be written: standard output is closed"),
         (["--ledger", "/dev/stdout"], "standard output is closed"),
         (["--json"], "standard output is closed, so that the object of --json cannot be written; nothing was begun"),
         (["--dry-run"], "standard output is closed, so that the list of --dry-run cannot be written"),

@@ -103,6 +103,7 @@ import Testing
     /// Name and content of a list, options, and a part of the message.
     private static let faults: [(String, String, [String], String)] = [
         ("list.csv", "a,b,c\n1,2,3\n", [], "list.csv is a CSV with the columns a, b, c: name the one with the URLs"),
+        ("list.csv", "url\tx\na\tb\n", [], "separated by tabs. Give --input-format tsv"),
         ("list.csv", "url,image\n1,2\n", [], "a CSV with the columns url, image: name the one"),
         ("list.tsv", "a\tb\n1\t2\n", ["--url-column", "urll"], "a TSV with the columns a, b: --url-column"),
         ("list.csv", "url,name\n", ["--id-column", "nam"], "\"nam\" is none of them. Did you mean \"name\"?"),

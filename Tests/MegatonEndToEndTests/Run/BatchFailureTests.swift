@@ -32,9 +32,9 @@ import Testing
 
     /// Fault: an error that ended a run, such as a full disk, came without a count and a remedy.
     @Test func anErrorIsReportedWithTheJobsThatHaveEnded() {
-        let text = BatchFailure.progress(3, of: 16)
+        let text = BatchFailure.progress(3, of: 16, RepeatAdvice())
         #expect(text == "3 of 16 jobs had ended. The same command again makes the missing ones.")
-        #expect(BatchFailure.progress(1, of: 1, hasRemedy: false) == "1 of 1 job had ended.")
+        #expect(BatchFailure.progress(1, of: 1, nil) == "1 of 1 job had ended.")
     }
 
     /// The words of our scripts are no message for people.
@@ -64,6 +64,18 @@ import Testing
         #expect(cancelled.contains("; the submitted jobs were cancelled. The same command"), "\(cancelled)")
         let other = BatchFailure.interrupted("b", wasTried: true, isCancelled: false).message
         #expect(other.contains("; megaton batch cancel b ends the jobs that were submitted. The same"), "\(other)")
+    }
+
+    /// Fault: the same command again was advised although a batch of its name existed, or it would make all again.
+    @Test func theAdviceHeedsTheNameOfTheBatchAndForce() {
+        let named = RepeatAdvice(isNamed: true)
+        #expect(BatchFailure.progress(3, of: 16, named).hasSuffix("under another --batch makes the missing ones."))
+        let forced = BatchFailure.progress(3, of: 16, RepeatAdvice(makesAll: true))
+        #expect(forced.hasSuffix(" The same command again makes all of them again, because of --force."), "\(forced)")
+        for (wasTried, rest) in [(true, "under another --batch submits all."), (false, "again submits all.")] {
+            let failure = BatchFailure.interrupted("b", named, wasTried: wasTried, isCancelled: true)
+            #expect(failure.message.hasSuffix(" The same command \(rest)"), "\(failure.message)")
+        }
     }
 
     @Test func aPausedBatchIsNotSaidToContinue() {

@@ -42,9 +42,11 @@ import Testing
         )
         let remark =
             "60 jobs did not end and have no line in the ledger; the same command again makes the missing ones."
-        #expect(interrupted.remarks == [remark])
+        #expect(interrupted.remarks(RepeatAdvice()) == [remark])
+        let named = interrupted.remarks(RepeatAdvice(isNamed: true))
+        #expect(named == [remark.replacingOccurrences(of: "command again", with: "command under another --batch")])
         let whole = result(["submitted": "60", "done": "50", "failed": "3", "cancelled": "5", "deduplicated": "2"])
-        #expect(whole.remarks.isEmpty && !whole.summary.line.contains("not ended"))
+        #expect(whole.remarks(RepeatAdvice()).isEmpty && !whole.summary.line.contains("not ended"))
     }
 
     /// Fault: the exit code was 0 although jobs had not ended.
@@ -58,7 +60,7 @@ import Testing
     /// Fault: an interrupted run of a long list showed the number of jobs read so far as the number of all.
     @Test func inputsThatWereNotReadAreMentioned() {
         let counters = ["submitted": "32500", "done": "12917", "cancelled": "19583"]
-        let remarks = result(counters, isReadWhole: false).remarks
+        let remarks = result(counters, isReadWhole: false).remarks(RepeatAdvice())
         #expect(remarks == ["the inputs were not read to their end: 32500 jobs had been submitted."])
     }
 

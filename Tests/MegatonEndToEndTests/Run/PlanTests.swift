@@ -1,7 +1,10 @@
 import Foundation
 import MegatonCluster
+import MegatonPipeline
 import MegatonTestSupport
 import Testing
+
+@testable import MegatonCLI
 
 /// `megaton plan` as a user calls it.
 @Suite(.timeLimit(.minutes(3))) struct PlanTests {
@@ -29,6 +32,33 @@ import Testing
         #expect(text.code == 0 && text.output.hasPrefix("2 jobs, 2 outputs beneath \(home.output)\n"), "\(text.output)")
         #expect(text.output.contains("no earlier ledger, no estimate"), "\(text.output)")
         #expect(home.directory.files == before, "neither the output directory nor a cache was made")
+    }
+
+    /// Fault: rows that occur twice counted as two new outputs, and were listed twice.
+    @Test func anOutputOfTwoJobsCountsOnce() throws {
+        var comparison = PlanComparison(nil, output: "/no/such")
+        let output = "file:///no/such/a-{name}.{ext}"
+        let job = Job(id: "a", source: "https://h/a.png", renditions: [Rendition(width: 8)], output: output)
+        var shown = 0
+        for _ in 0..<2 {
+            let goesOn = try comparison.add(job) { _, _, _ in
+                shown += 1
+                return true
+            }
+            #expect(goesOn)
+        }
+        let plan = comparison.plan
+        #expect((plan.jobs, plan.outputs, plan.new, plan.repeated, shown) == (2, 1, 1, 1, 1))
+        #expect(plan.lines("/no/such").contains { $0.hasPrefix("  repeated  1 output:") })
+    }
+
+    @Test func anEmptyListHasNoOrphans() {
+        var plan = Plan()
+        #expect(plan.lines(nil).contains("  orphaned  none"))
+        plan.ledger = "/l.jsonl"
+        #expect(plan.lines(nil).contains("  orphaned  not known, as no image was found in the inputs"))
+        (plan.jobs, plan.ledger) = (1, nil)
+        #expect(plan.lines(nil).contains("  orphaned  not known, as no earlier ledger is compared"))
     }
 
     /// Fault: a ledger of failed jobs counted as none.

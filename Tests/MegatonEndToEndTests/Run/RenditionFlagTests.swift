@@ -136,11 +136,29 @@ import Testing
         #expect(message("--max-bytes", "5", "--format", "png").contains("--max-bytes is for jpeg and webp and avif"))
     }
 
+    /// Fault: fields in the syntax of `--rendition` were drawn as a text on each image.
+    @Test func fieldsOfAWatermarkAreNoText() throws {
+        for (text, json) in [
+            ("image=marks/logo.png,opacity=0.5", #"{"image":"logo.png","opacity":0.5}"#),
+            ("text=a, b,margin=10", #"{"text":"a, b","margin":10}"#),
+            (" scale = .2", #"{"text":"© Me","scale":0.2}"#),
+        ] {
+            let refused = message("--watermark", text)
+            #expect(refused.contains("Give these as JSON: \(json); {\"text\":"), "\(refused)")
+        }
+        let field = message("--rendition", "width=5,watermark=image=logo.png")
+        #expect(field.contains(#"--rendition: the watermark"#) && field.contains(#"{"image":"logo.png"}"#), "\(field)")
+        for text in ["a=b", "© Me, scale=2", #"{"text":"image=logo.png"}"#] {
+            #expect(try renditions("--watermark", text).count == 1)
+        }
+    }
+
     @Test func messagesNameTheFlagOrTheField() {
         #expect(message("--gravity", "nrth").contains("--gravity: gravity must be one of center (also centre), north"))
         #expect(message("--gravity", "nrth").contains("(did you mean north?), not \"nrth\""))
         #expect(message("--rendition", "width=5,effort=x").contains("--rendition: effort must be a number, not \"x\""))
         #expect(message("--rendition", "heigth=1").contains("no field \"heigth\"; its fields are name, width, height"))
+        #expect(message("--rendition", "wdth=1").contains(" Did you mean width?"))
         #expect(message("--rendition", "width=5,background=red").contains("background must look like #ffffff"))
         #expect(message("--background", "red").contains("--background: background must look like #ffffff, not \"red\""))
         #expect(message("--quality", "abc").contains("'abc' is invalid for '--quality <quality>'"))

@@ -224,6 +224,18 @@ import Testing
         #expect(causes.rows.count == 1 && causes.rows[0].contains("2  unsupported_format"), "\(causes.rows)")
     }
 
+    /// Fault: messages of workers named options that `submit` does not have.
+    @Test func optionsOfWorkersAreCalledSo() {
+        let rows = "  1  image_too_large  the limit is 50 megapixels (--max-pixels). Give --fail-on none, --overwrite"
+        #expect(
+            FailureCauses.workerOptions(in: rows)
+                == "--max-pixels is an option of megaton worker: start the workers of the cluster with it."
+        )
+        let several = FailureCauses.workerOptions(in: rows + " --allow-private")
+        #expect(several?.hasPrefix("--allow-private, --max-pixels are options of megaton worker") == true)
+        #expect(FailureCauses.workerOptions(in: "  1  not_found  the origin answered 404") == nil)
+    }
+
     @Test func causesAreMessagesWithoutTheirNames() {
         var causes = FailureCauses()
         func add(_ code: String, _ message: String, _ source: String = "") {

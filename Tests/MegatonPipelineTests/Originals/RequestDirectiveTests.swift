@@ -51,6 +51,19 @@ import Testing
 
     // MARK: - Originals
 
+    /// Fault: nothing said why a source was fetched for each job.
+    @Test func aResponseThatIsNotStoredHasANote() async throws {
+        for (control, count) in [("no-store", 1), ("max-age=60", 0)] {
+            try await run(control) { (site) async throws in
+                let metrics = PipelineMetrics()
+                let pipeline = PipelineProbe().pipeline
+                _ = try await pipeline.renditions([small], for: site.request(), metrics: metrics)
+                let notes = metrics.notes.filter { $0.hasPrefix("not stored in the cache: the origin forbids it") }
+                #expect(notes.count == count, "\(control): \(metrics.notes)")
+            }
+        }
+    }
+
     @Test(arguments: ["no-cache", "max-age=0", "max-age=x", "min-fresh=7200"])
     func anEntryThatARequestRefusesIsRevalidatedAndStaysForOthers(_ control: String) async throws {
         try await run { (site) async throws in

@@ -35,13 +35,16 @@ import Testing
     }
 
     @Test(arguments: [
-        (#"{"source":""}"#, "The body is no job: source is empty"), ("{", "The body is no job: "),
+        (#"{"source":""}"#, "The body is no job: source is empty"),
+        (#"{"sorce":"a"}"#, "The body is no job: "), ("{", "The body is no job: "),
         (#"{"sources":["data:,a"]}"#, "The body is a pack"),
     ]) func anInvalidJobIsRefused(_ body: String, _ beginning: String) async throws {
         try await APIServer.run { (server) async throws in
             let answer = try await server.ask("jobs", Self.options(body))
             #expect(answer.status == 400)
             #expect(try answer.detail().hasPrefix(beginning), "\(answer.body)")
+            // A suggestion ends the sentence.
+            #expect(try !answer.detail().contains("?."), "\(answer.body)")
         }
     }
 

@@ -179,7 +179,8 @@ end
 local function conflict(batch, id, json, labels, i)
   local message = 'id is "' .. submittedId(id) .. '", the id of another job ' ..
     (batch and 'of the batch "' .. batch.name .. '"' or 'that has not ended') ..
-    ' with another source, renditions, output, credential or labels; give each job an id of its own'
+    ' with another source, renditions, output, credential or labels; that job came first and stays, and this one is ' ..
+    'refused; give each job an id of its own'
   local letter = {attempts = 0, code = 'id_conflict', message = message, job = json, batch = batch and batch.name}
   letter = cjson.encode(letter)
   if labels ~= '' then letter = string.sub(letter, 1, -2) .. ',"labels":' .. labels .. '}' end

@@ -641,9 +641,8 @@ end
 
 -- Appends outcomes to the ledger of a batch, numbered without a gap: `outcomes` is the number of the last. Each differs
 -- from the outcome that had its number before Redis returned to an earlier state: if no worker needed a time of its own
--- for the job, by the time of this call, in digits that are too small to count. Beyond 1,000,000 outcomes or 1 GiB
--- that no reader has received, or beyond the limit that the leader has set for all batches together, outcomes are
--- dropped and counted.
+-- for the job, by its field `endedAt`, the time of this call. Beyond 1,000,000 outcomes or 1 GiB that no reader has
+-- received, or beyond the limit that the leader has set for all batches together, outcomes are dropped and counted.
 local function keepOutcomes(statKey, batchKey, resultsKey, outcomes)
   local length, bytes, noted = storedOutcomes(batchKey, resultsKey)
   local v = redis.call('HMGET', batchKey, 'outcomes', 'read')
@@ -651,11 +650,11 @@ local function keepOutcomes(statKey, batchKey, resultsKey, outcomes)
   local others = math.max((tonumber(limits[1]) or 0) - noted, 0)
   local limit = math.min(1073741824, (tonumber(limits[2]) or 1073741824) - others)
   local kept = {}
-  local stamp = string.format('"seconds":0.000000000%.0f', now())
+  local stamp = string.format(',"endedAt":%.3f', now() / 1000)
   for _, outcome in ipairs(outcomes) do
-    if string.find(outcome, '"seconds":0[,}]') then
-      -- The last one is the outcome's own: others may be in its labels.
-      outcome = string.gsub(outcome, '^(.*)"seconds":0([,}])', '%1' .. stamp .. '%2')
+    -- The last one is the outcome's own: others may be in its labels.
+    if string.match(outcome, '^.*"seconds":([^,}]*)') == '0' then
+      outcome = string.gsub(outcome, '^(.*"seconds":0)', '%1' .. stamp)
     end
     if length + #kept < 1000000 and bytes + #outcome <= limit then
       kept[#kept + 1] = outcome

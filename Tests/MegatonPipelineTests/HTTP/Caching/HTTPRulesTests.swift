@@ -31,7 +31,22 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
         ] as [([String: String], Double?)]
     )
     func computesTheLifetimeOfAResponse(_ headers: [String: String], _ lifetime: Double?) {
-        #expect(HTTPFreshness(headers: headers).lifetime == lifetime)
+        let freshness = HTTPFreshness(headers: headers)
+        #expect(freshness.lifetime == lifetime)
+        #expect((freshness.obstacle == nil) == (lifetime != nil))
+    }
+
+    /// Fault: nothing said why a source was fetched for each job.
+    @Test(arguments: [
+        (["cache-control": "max-age=60, no-store"], "forbids it (Cache-Control: no-store)"),
+        (["cache-control": "private"], "forbids it (Cache-Control: private)"), (["vary": "*"], "forbids it (Vary: *"),
+        (["cache-control": "max-age=0"], "it is stale at once, and has no ETag or Last-Modified"),
+    ])
+    func aResponseThatIsNotStoredHasAReason(_ headers: [String: String], _ reason: String) throws {
+        let obstacle = try #require(HTTPFreshness(headers: headers).obstacle)
+        #expect(obstacle.contains(reason), "\(obstacle)")
+        let forbidden = HTTPFreshness(headers: ["cache-control": "max-age=60"], isAuthorized: true).obstacle
+        #expect(forbidden?.contains("the request has a credential") == true)
     }
 
     /// Cache-Control with further header fields; expected lifetime, stale-while-revalidate, stale-if-error.
