@@ -1,5 +1,5 @@
 internal import MegatonCore
-package import MegatonRedis
+internal import MegatonRedis
 
 /// The memory of a server of the shared cache.
 package struct CacheMemory: Sendable, Equatable {
