@@ -1,5 +1,6 @@
 import Foundation
 import Hummingbird
+import MegatonTestSupport
 import Testing
 
 @testable import MegatonCluster
