@@ -106,4 +106,23 @@ import Testing
         let job = try #require(try home.ledger().first?.job)
         #expect(job.output == "file://\(home.output)/xn--bcher-kva.example/a-{name}.{ext}")
     }
+
+    /// Fault: a check before the work opened the pipe and closed it again. Its writer had a reader for a moment, and
+    /// SIGPIPE ended it.
+    @Test func aCheckDoesNotOpenAPipe() async throws {
+        let directory = try TestDirectory()
+        let pipe = directory.path + "/jobs"
+        try #require(mkfifo(pipe, 0o600) == 0)
+        let writer = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", "echo line > '\(pipe)'"])
+        var selection = InputSelection(arguments: [])
+        selection.jobLists = [pipe]
+        // Long enough for the writer to begin: it waits for a reader, as long as there is none.
+        for _ in 1...20 {
+            try InputCheck(selection).run()
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        var reader = try InputReader.lines(of: pipe)
+        if case .line = try reader.next(waiting: 10_000) {} else { Issue.record("the pipe has lost its writer") }
+        #expect(await writer.ending().code == 0)
+    }
 }
