@@ -43,7 +43,6 @@ package struct InputCheck {
         if stat(path, &info) == 0 && info.st_mode & S_IFMT != S_IFREG { return nil }
         let descriptor = try InputReader.descriptor(of: path)
         defer { close(descriptor) }
-        guard fstat(descriptor, &info) == 0, info.st_mode & S_IFMT == S_IFREG else { return nil }
         var bytes = [UInt8](repeating: 0, count: FileKind.examined)
         let count = read(descriptor, &bytes, bytes.count)
         guard count >= 0 else {
