@@ -40,29 +40,35 @@ import Testing
         return clients
     }
 
-    /// Fault: a server that was cancelled beside a new connection ended the whole process.
-    @Test func aServerWithoutRedisEndsBesideNewConnections() async throws {
+    /// Runs servers whose clients connect all the time.
+    ///
+    /// - Parameter end: ends the server, whose task it receives.
+    private func repeatedly(
+        redisLimit: Duration,
+        _ end: (Task<Void, any Error>) async throws -> Void
+    ) async throws {
         for _ in 1...3 {
             let address = try await freeAddress()
-            let server = try server(address, redisLimit: .milliseconds(300))
-            let end = Task { try await server.run() }
+            let server = try server(address, redisLimit: redisLimit)
+            let task = Task { try await server.run() }
             let clients = try await clients(of: address.port)
-            await #expect(throws: RedisError.self) { try await end.value }
+            try await end(task)
             clients.send(SIGKILL)
             _ = await clients.ending()
         }
     }
 
+    /// Fault: a server that was cancelled beside a new connection ended the whole process.
+    @Test func aServerWithoutRedisEndsBesideNewConnections() async throws {
+        try await repeatedly(redisLimit: .milliseconds(300)) { (server) async throws in
+            await #expect(throws: RedisError.self) { try await server.value }
+        }
+    }
+
     @Test func aCancelledServerEndsBesideNewConnections() async throws {
-        for _ in 1...3 {
-            let address = try await freeAddress()
-            let server = try server(address, redisLimit: .seconds(50))
-            let end = Task { try await server.run() }
-            let clients = try await clients(of: address.port)
-            end.cancel()
-            try await end.value
-            clients.send(SIGKILL)
-            _ = await clients.ending()
+        try await repeatedly(redisLimit: .seconds(50)) { (server) async throws in
+            server.cancel()
+            try await server.value
         }
     }
 

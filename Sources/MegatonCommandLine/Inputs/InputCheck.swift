@@ -36,12 +36,13 @@ package struct InputCheck {
         try reader.requireLabels(selection.requiredLabels)
     }
 
-    /// Nil for a file that is not a regular one.
+    /// Nil for a file that is not a regular one, which is not even opened: the writer of a named pipe would begin, and
+    /// lose its reader a moment later.
     private static func firstBytes(of path: String) throws -> [UInt8]? {
+        var info = stat()
+        if stat(path, &info) == 0 && info.st_mode & S_IFMT != S_IFREG { return nil }
         let descriptor = try InputReader.descriptor(of: path)
         defer { close(descriptor) }
-        var info = stat()
-        guard fstat(descriptor, &info) == 0, info.st_mode & S_IFMT == S_IFREG else { return nil }
         var bytes = [UInt8](repeating: 0, count: FileKind.examined)
         let count = read(descriptor, &bytes, bytes.count)
         guard count >= 0 else {

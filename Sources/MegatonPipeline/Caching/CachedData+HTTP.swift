@@ -45,6 +45,17 @@ extension CachedData.Metadata {
             requested: requested,
             received: received
         )
+        self.init(freshness, headers: headers, request: request, status: status, requested: requested)
+    }
+
+    /// As above, for a response whose freshness is known. The dates are those that it was made of.
+    init?(
+        _ freshness: HTTPFreshness,
+        headers: [String: String],
+        request: [String: String],
+        status: Int,
+        requested: Date?
+    ) {
         guard let lifetime = freshness.lifetime else { return nil }
         // RFC 9111 section 5.2.2.7: fields named by `private` belong to one user; the others may be shared.
         let control = CacheControl(headers["cache-control"])

@@ -150,23 +150,22 @@ extension OriginalLoader {
             guard !exchange.data.isEmpty else {
                 throw Error(.dataIsEmpty, "\(url) returned an empty body.").with(http)
             }
-            let metadata = CachedData.Metadata(
+            let freshness = HTTPFreshness(
                 headers: headers,
-                request: asked,
                 status: status,
                 isAuthorized: unkeyed.isAuthorized,
                 heuristic: heuristic,
                 requested: requested
             )
-            if metadata == nil, allowsStorage {
-                let freshness = HTTPFreshness(
-                    headers: headers,
-                    status: status,
-                    isAuthorized: unkeyed.isAuthorized,
-                    heuristic: heuristic,
-                    requested: requested
-                )
-                load.metrics.add(notes: freshness.obstacle.map { ["not stored in the cache: \($0)"] } ?? [])
+            let metadata = CachedData.Metadata(
+                freshness,
+                headers: headers,
+                request: asked,
+                status: status,
+                requested: requested
+            )
+            if allowsStorage, let obstacle = freshness.obstacle {
+                load.metrics.add(notes: ["not stored in the cache: \(obstacle)"])
             }
             return original(exchange.data, allowsStorage ? metadata : nil, response, leader, load)
         case (304, let stale?):

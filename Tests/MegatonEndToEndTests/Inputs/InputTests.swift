@@ -106,4 +106,23 @@ import Testing
         let job = try #require(try home.ledger().first?.job)
         #expect(job.output == "file://\(home.output)/xn--bcher-kva.example/a-{name}.{ext}")
     }
+
+    /// Fault: a check before the work opened the pipe and closed it again. Its writer had a reader for a moment, and
+    /// SIGPIPE ended it.
+    @Test func aCheckDoesNotOpenAPipe() throws {
+        let directory = try TestDirectory()
+        let pipe = directory.path + "/jobs"
+        try #require(mkfifo(pipe, 0o600) == 0)
+        let watch = inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK))
+        defer { close(watch) }
+        try #require(inotify_add_watch(watch, pipe, UInt32(IN_OPEN)) >= 0)
+        var selection = InputSelection(arguments: [])
+        selection.jobLists = [pipe]
+        try InputCheck(selection).run()
+        var events = [UInt8](repeating: 0, count: 4096)
+        #expect(read(watch, &events, events.count) == -1 && errno == EAGAIN)
+        // The watch reports what the check must not do.
+        close(try InputReader.descriptor(of: pipe))
+        #expect(read(watch, &events, events.count) > 0)
+    }
 }
