@@ -13,9 +13,9 @@ internal import ServiceLifecycle
 ///   needs a token with the scope of its route.
 /// - The metrics are also on a listener of their own, without a token, if it has an address.
 ///
-/// Limits keep clients from using up the process: ``maximumConnections``, ``firstRequestLimit``, ``idleTimeout``, and
-/// the size of each body. At a graceful shutdown running requests may end within ``Configuration/drainLimit``; no new
-/// connection is accepted meanwhile.
+/// Limits keep clients from using up the process: ``maximumConnections``, ``firstRequestLimit``, ``idleTimeout``,
+/// ``stalledWriteLimit``, and the size of each body. At a graceful shutdown running requests may end within
+/// ``Configuration/drainLimit``; no new connection is accepted meanwhile.
 package struct HTTPServer: Service {
     package struct Configuration: Sendable {
         /// The address of the API.
@@ -37,6 +37,8 @@ package struct HTTPServer: Service {
     static let firstRequestLimit: Duration = .seconds(10)
     /// Time for which a connection may send nothing between two requests, or in the middle of one.
     static let idleTimeout: Duration = .seconds(60)
+    /// Time for which a client may leave bytes of a response unread.
+    static let stalledWriteLimit: Duration = .seconds(60)
 
     private let configuration: Configuration
     private let metrics: ClusterMetricsReader
@@ -167,6 +169,18 @@ package struct HTTPServer: Service {
         return logger
     }
 
+    /// HTTP/1.1 with the limits of each connection.
+    static func connections(stalledWriteLimit: Duration = Self.stalledWriteLimit) -> HTTPServerBuilder {
+        .http1(
+            configuration: .init(
+                additionalChannelHandlers: [
+                    FirstRequestLimit(Self.firstRequestLimit), StalledWriteLimit(stalledWriteLimit),
+                ],
+                idleTimeout: TimeAmount(Self.idleTimeout)
+            )
+        )
+    }
+
     private func application(didStart: @escaping @Sendable (Int) -> Void) -> any Service {
         let address = configuration.address
         let connections = OpenFiles.connections(atMost: Self.maximumConnections)
@@ -178,12 +192,7 @@ package struct HTTPServer: Service {
         }
         return Application(
             router: router,
-            server: .http1(
-                configuration: .init(
-                    additionalChannelHandlers: [FirstRequestLimit(Self.firstRequestLimit)],
-                    idleTimeout: TimeAmount(Self.idleTimeout)
-                )
-            ),
+            server: Self.connections(),
             configuration: ApplicationConfiguration(
                 address: .hostname(address.host, port: address.port),
                 availableConnectionsDelegate: .maximum(connections, logger: quiet)

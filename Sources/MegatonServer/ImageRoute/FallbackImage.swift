@@ -2,7 +2,6 @@ package import Foundation
 internal import Hummingbird
 internal import HummingbirdCore
 internal import MegatonPipeline
-internal import NIOCore
 
 /// The image that is sent in the place of one that could not be loaded or read.
 package struct FallbackImage: Sendable, Equatable {
@@ -34,7 +33,7 @@ package struct FallbackImage: Sendable, Equatable {
             headers: [
                 .contentType: mediaType, .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
             ],
-            body: ResponseBody(byteBuffer: ByteBuffer(bytes: data))
+            body: ImageSender.body(of: data)
         )
     }
 }

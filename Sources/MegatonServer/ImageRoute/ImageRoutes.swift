@@ -15,6 +15,7 @@ struct ImageRoutes: Sendable {
 
     private let configuration: ImageServer.Configuration
     private let limit: RequestLimit
+    private let sender: ImageSender
     private let addresses: ForwardedAddress
     private let isReady: @Sendable () -> Bool
     private let render: @Sendable (Rendition, URL) async throws(ImagePipeline.Error) -> RenderedImage
@@ -32,6 +33,7 @@ struct ImageRoutes: Sendable {
     ) {
         self.configuration = configuration
         limit = RequestLimit(configuration.limit, of: "requests for images")
+        sender = ImageSender(maximum: configuration.sendingLimit)
         addresses = ForwardedAddress(proxies: configuration.proxies)
         self.isReady = isReady
         self.now = now
@@ -57,20 +59,32 @@ struct ImageRoutes: Sendable {
         // Until the image is there: a client that reads slowly keeps no other one waiting.
         let place = try limit.enter()
         if !isReady() { throw APIError.unavailable("The server is not connected to Redis yet; try again later.") }
+        let image: RenderedImage
         do throws(ImagePipeline.Error) {
-            let image = try await render(rendition, source)
-            withExtendedLifetime(place) {}
-            return image.response(to: request, url.options, at: now(), maximumAge: configuration.maximumAge)
+            image = try await render(rendition, source)
         } catch {
-            let failure = ImageFailure(error)
-            // Many are faults of origins, and a client can cause any number of them.
-            context.logger.info(
-                "an image could not be made",
-                metadata: ["status": "\(failure.status.code)", "error": "\(error)", "source": "\(source.redacted)"]
-            )
-            if failure.isOfSource, let fallback = configuration.fallback { return fallback.response(to: failure) }
-            return try failure.response()
+            return try response(to: error, of: source, context.logger)
         }
+        withExtendedLifetime(place) {}
+        return try image.response(
+            to: request,
+            url.options,
+            at: now(),
+            maximumAge: configuration.maximumAge,
+            by: sender
+        )
+    }
+
+    private func response(to error: ImagePipeline.Error, of source: URL, _ logger: Logger) throws -> Response {
+        let failure = ImageFailure(error)
+        logger.log(
+            // Most are faults of origins, and a client can cause any number of them.
+            level: failure.status == .internalServerError ? .warning : .info,
+            "an image could not be made",
+            metadata: ["status": "\(failure.status.code)", "error": "\(error)", "source": "\(source.redacted)"]
+        )
+        if failure.isOfSource, let fallback = configuration.fallback { return fallback.response(to: failure) }
+        return try failure.response()
     }
 
     /// A server without signatures is for this machine: a page of another site must not use it through a name that

@@ -10,6 +10,8 @@ package struct ImageServer: Sendable {
         package var maximumAge = 3600
         /// Requests that load, render or wait at a time; further ones are refused at once.
         package var limit = 256
+        /// Bytes of the images that are sent at a time; further ones are refused.
+        package var sendingLimit = 512 << 20
         /// Limits the requests of each client; nil for no limit.
         package var rate: ClientRate?
         /// Proxies whose `X-Forwarded-For` names the client.

@@ -3,7 +3,6 @@ internal import Hummingbird
 internal import HummingbirdCore
 internal import MegatonCluster
 internal import MegatonPipeline
-internal import NIOCore
 
 /// An image that was made or found, and its response.
 struct RenderedImage: Sendable {
@@ -44,7 +43,16 @@ struct RenderedImage: Sendable {
     ///   - options: those of the URL.
     ///   - now: seconds since 1970.
     ///   - maximumAge: seconds for which caches use an image whose origin states no lifetime.
-    func response(to request: Request, _ options: ImageOptions, at now: Int, maximumAge: Int) -> Response {
+    ///   - sender: makes the body.
+    /// - Throws: an error with the status 416 if the range has no byte of the image, or 503 if there is no memory to
+    ///   send it.
+    func response(
+        to request: Request,
+        _ options: ImageOptions,
+        at now: Int,
+        maximumAge: Int,
+        by sender: ImageSender
+    ) throws(APIError) -> Response {
         var headers: HTTPFields = [
             .eTag: entityTag, .cacheControl: cacheControl(options, at: now, maximumAge: maximumAge),
             .xContentTypeOptions: "nosniff",
@@ -56,19 +64,18 @@ struct RenderedImage: Sendable {
         if let disposition = ContentDisposition(options).value { headers[.contentDisposition] = disposition }
         switch range(of: request) {
         case .whole:
-            return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: data)))
+            // HEAD needs the length only.
+            let body = try request.method == .get ? sender.body(data) : ImageSender.body(of: data)
+            return Response(status: .ok, headers: headers, body: body)
         case .part(let part):
             headers[.contentRange] = "bytes \(part.lowerBound)-\(part.upperBound - 1)/\(data.count)"
             let bytes = data.dropFirst(part.lowerBound).prefix(part.count)
-            return Response(
-                status: .partialContent,
-                headers: headers,
-                body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes))
-            )
+            return Response(status: .partialContent, headers: headers, body: try sender.body(bytes))
         case .unsatisfiable:
-            return Response(
-                status: .rangeNotSatisfiable,
-                headers: [.contentRange: "bytes */\(data.count)", .cacheControl: "no-store"]
+            throw APIError(
+                .rangeNotSatisfiable,
+                "No byte of the image is in the range: the image has \(data.count) bytes.",
+                headers: [.contentRange: "bytes */\(data.count)"]
             )
         }
     }

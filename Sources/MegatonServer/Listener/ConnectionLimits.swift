@@ -36,6 +36,38 @@ final class FirstRequestLimit: ChannelInboundHandler, RemovableChannelHandler {
     }
 }
 
+/// Closes a connection whose client does not read: the bytes that wait for it stay above the low-water mark of the
+/// channel for a time limit. The framework closes no connection in the middle of a response.
+final class StalledWriteLimit: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = Never
+
+    private let limit: TimeAmount
+    private var timer: Scheduled<Void>?
+
+    init(_ limit: Duration) { self.limit = TimeAmount(limit) }
+
+    func handlerRemoved(context: ChannelHandlerContext) { stop() }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        stop()
+        let channel = context.channel
+        if !channel.isWritable {
+            timer = context.eventLoop.scheduleTask(in: limit) { channel.close(mode: .all, promise: nil) }
+        }
+        context.fireChannelWritabilityChanged()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        stop()
+        context.fireChannelInactive()
+    }
+
+    private func stop() {
+        timer?.cancel()
+        timer = nil
+    }
+}
+
 /// The descriptors of this process, which its connections share with everything else.
 enum OpenFiles {
     /// Descriptors that are left for connections to Redis, files and the event loops.

@@ -23,16 +23,19 @@ import Testing
     private final class Renderer: Sendable {
         private let requested = Mutex<[Rendition]>([])
         let result: Result<RenditionFreshness?, ImagePipeline.Error>
+        let data: Data
 
-        init(_ result: Result<RenditionFreshness?, ImagePipeline.Error> = .success(ImageRouteTests.freshness)) {
-            self.result = result
+        init(
+            _ result: Result<RenditionFreshness?, ImagePipeline.Error> = .success(ImageRouteTests.freshness),
+            data: Data = Data(ImageRouteTests.bytes.utf8)
+        ) {
+            (self.result, self.data) = (result, data)
         }
 
         var renditions: [Rendition] { requested.withLock { $0 } }
 
         func render(_ rendition: Rendition, _ url: URL) throws(ImagePipeline.Error) -> RenderedImage {
             requested.withLock { $0.append(rendition) }
-            let data = Data(ImageRouteTests.bytes.utf8)
             return RenderedImage(data: data, format: rendition.format, freshness: try result.get())
         }
     }
@@ -42,6 +45,7 @@ import Testing
         _ configuration: ImageServer.Configuration,
         _ renderer: Renderer = Renderer(),
         isReady: Bool = true,
+        stallLimit: Duration = HTTPServer.stalledWriteLimit,
         while body: @escaping @Sendable (_ port: Int) async throws -> Void
     ) async throws {
         let (started, start) = AsyncStream<Int>.makeStream()
@@ -60,6 +64,7 @@ import Testing
         logger.logLevel = .critical
         let application = Application(
             router: router,
+            server: HTTPServer.connections(stalledWriteLimit: stallLimit),
             configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
             onServerRunning: { start.yield($0.localAddress?.port ?? 0) },
             logger: logger
@@ -173,6 +178,57 @@ import Testing
             #expect(head.status == 200 && head.body.isEmpty && head.field("Content-Length") == "10")
             #expect(head.field("ETag") == tag && head.field("Content-Type") == "image/jpeg")
         }
+    }
+
+    /// More than a piece, in which large images are sent.
+    @Test func largeImagesArriveWhole() async throws {
+        let text = String(repeating: Self.bytes, count: 20_000)
+        let renderer = Renderer(data: Data(text.utf8))
+        try await serve(try Self.unsignedConfiguration(), renderer) { (port) async throws in
+            let whole = try await Self.ask(port, Self.unsigned)
+            #expect(whole.status == 200 && whole.field("Content-Length") == "200000" && whole.body == text)
+            let part = try await Self.ask(port, Self.unsigned, Self.header("Range: bytes=5-150004"))
+            #expect(part.status == 206 && part.body == String(text.dropFirst(5).prefix(150_000)))
+            let head = try await Self.ask(port, Self.unsigned, ["--head"])
+            #expect(head.status == 200 && head.body.isEmpty && head.field("Content-Length") == "200000")
+        }
+    }
+
+    /// A client that does not read holds the memory of its image, but not for long.
+    @Test func aClientThatDoesNotReadIsCutOff() async throws {
+        // More than the system buffers for a connection.
+        let renderer = Renderer(data: Data(repeating: UInt8(ascii: "a"), count: 32 << 20))
+        var configuration = try Self.unsignedConfiguration()
+        configuration.sendingLimit = 1
+        let limited = configuration
+        try await serve(limited, renderer, stallLimit: .seconds(1)) { (port) async throws in
+            let request = "GET /image/\(Self.unsigned) HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n"
+            let script =
+                "exec 3<>/dev/tcp/127.0.0.1/\(port); printf '\(request)' >&3; "
+                + "read -r line <&3; echo \"$line\"; exec sleep 100"
+            let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
+            try await client.waitForOutput { $0.contains("HTTP/1.1 200") }
+            // Each question takes a process, so this is no busy loop; the suite's time limit bounds it.
+            let part = Self.header("Range: bytes=0-99999")
+            while try await Self.ask(port, Self.unsigned, part).status == 503 { try Task.checkCancellation() }
+            let answer = try await Self.ask(port, Self.unsigned, part)
+            #expect(answer.status == 206 && answer.body.utf8.count == 100_000)
+            client.send(SIGKILL)
+            _ = await client.ending()
+        }
+    }
+
+    @Test func theMemoryOfImagesIsLimited() throws {
+        let sender = ImageSender(maximum: 150_000)
+        let data = Data(count: 100_000)
+        var first: ResponseBody? = try sender.body(data)
+        #expect(first != nil)
+        #expect(throws: APIError.self) { try sender.body(data) }
+        // Small images are not counted.
+        _ = try sender.body(Data(count: 1_000))
+        first = nil
+        _ = try sender.body(Data(count: 200_000))
+        _ = try sender.body(data)
     }
 
     @Test(
