@@ -266,6 +266,11 @@ struct ImageRouteOptions: ParsableArguments {
 
     // MARK: - Pipeline
 
+    /// The options in the place of the library's settings, as `Worker.Configuration.optionNames` has them.
+    private static let optionNames = ["the memory of this process for renders": "the memory for renders (--memory)"]
+        .merging(SourceAccessOptions.optionNames) { option, _ in option }
+        .merging(SourceLimitOptions.optionNames) { option, _ in option }
+
     /// The pipeline's configuration, in the form of a worker's.
     private func worker(
         _ redis: RedisOptions,
@@ -278,6 +283,7 @@ struct ImageRouteOptions: ParsableArguments {
         configuration.furtherControls = Array(controls.dropFirst())
         configuration.caches = try redis.caches()
         configuration.keys = redis.keys
+        configuration.optionNames = Self.optionNames
         configuration.concurrency = min(limit, Self.maximumLoads)
         limits.apply(to: &configuration)
         configuration.addressPolicy = access.addressPolicy

@@ -89,8 +89,25 @@ package final class RenditionService: Sendable {
         rendition.failOn = rendition.failOn ?? configuration.failOn
         let metrics = PipelineMetrics()
         defer { statistics.add(metrics.counts, of: url) }
+        do throws(ImagePipeline.Error) {
+            let responses = try await responses(rendition, of: url, metrics)
+            if let response = responses.first { return response }
+        } catch {
+            var error = error
+            error.message = JobRunner.naming(configuration.optionNames, in: error.message)
+            throw error
+        }
+        throw ImagePipeline.Error(.renderFailed, "The pipeline returned no rendition of \(url.redacted).")
+    }
+
+    /// The response of the pipeline, which is asked again while the host of the source takes no request.
+    private func responses(
+        _ rendition: Rendition,
+        of url: URL,
+        _ metrics: PipelineMetrics
+    ) async throws(ImagePipeline.Error) -> [RenditionResponse] {
         let end = ContinuousClock.now + Self.patience
-        let responses = try await retrying(
+        return try await retrying(
             cancellation: ImagePipeline.Error(.cancelled, "The request for \(url.redacted) was cancelled.")
         ) { () async throws(ImagePipeline.Error) -> [RenditionResponse] in
             try await pipeline.renditions([rendition], for: ImageRequest(url: url), metrics: metrics)
@@ -99,10 +116,6 @@ package final class RenditionService: Sendable {
             let pause = max(Self.shortestPause, .seconds(error.hostTurn?.wait ?? error.retryAfter ?? 1))
             return ContinuousClock.now + pause < end ? pause : nil
         }
-        guard let response = responses.first else {
-            throw ImagePipeline.Error(.renderFailed, "The pipeline returned no rendition of \(url.redacted).")
-        }
-        return response
     }
 
     // MARK: - Background tasks
@@ -135,6 +148,7 @@ package final class RenditionService: Sendable {
 
     /// Uses the limits of hosts on all shards of the queue, also after their number has changed.
     private func followShards() async {
+        var isReported = false
         await repeating {
             do throws(RedisError) {
                 try await first.redis.connect()
@@ -146,9 +160,17 @@ package final class RenditionService: Sendable {
                     group: group,
                     logger: logger
                 )
+                isReported = false
                 await use(queue)
             } catch {
-                logger.debug("cannot connect to the queue for images", metadata: [LogKey.error: "\(error)"])
+                // Until the first connection the server reports that it waits, and makes no images.
+                let isLoss = isConnected && !isReported && !Task.isCancelled
+                isReported = isReported || isLoss
+                logger.log(
+                    level: isLoss ? .warning : .debug,
+                    "the shards of the queue cannot be read; hosts are not limited for images meanwhile",
+                    metadata: [LogKey.error: "\(error)"]
+                )
             }
             return Self.retryInterval
         }

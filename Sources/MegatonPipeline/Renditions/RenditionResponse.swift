@@ -70,8 +70,9 @@ package struct RenditionFreshness: Sendable, Equatable {
             lifetime: metadata.lifetime,
             clientLifetime: clientLifetime,
             staleWhileRevalidate: metadata.staleWhileRevalidate,
-            isStated: ["s-maxage", "max-age", "no-cache"].contains(where: control.contains)
-                || metadata.headers?["expires"] != nil
+            // `no-cache` for some fields only says nothing about the rest.
+            isStated: ["s-maxage", "max-age"].contains(where: control.contains)
+                || control.scope("no-cache") == .everything || metadata.headers?["expires"] != nil
         )
     }
 }

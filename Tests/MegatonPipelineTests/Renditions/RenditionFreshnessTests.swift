@@ -15,6 +15,7 @@ import Testing
     @Test func theOriginStatesALifetimeOrNot() {
         #expect(freshness("max-age=60")?.isStated == true)
         #expect(freshness("no-cache")?.isStated == true)
+        #expect(freshness("no-cache=\"set-cookie\"")?.isStated == false)
         #expect(freshness("public")?.isStated == false)
         #expect(freshness(nil)?.isStated == false)
         #expect(freshness("max-age=60")?.lifetime == 50)
