@@ -54,7 +54,8 @@ struct ImageRouteOptions: ParsableArguments {
     @Option(
         name: .customLong("image-limit"),
         help: ArgumentHelp(
-            "Requests for images that load, render or wait at a time; further ones are answered with 503.",
+            "Images that are loaded or rendered at a time; requests for further ones, and more than four times as many "
+                + "requests, are answered with 503.",
             valueName: "number"
         )
     )

@@ -168,7 +168,7 @@ package final class RenditionService: Sendable {
                 isReported = isReported || isLoss
                 logger.log(
                     level: isLoss ? .warning : .debug,
-                    "the shards of the queue cannot be read; hosts are not limited for images meanwhile",
+                    "the shards of the queue cannot be read; limits of hosts may be off for images",
                     metadata: [LogKey.error: "\(error)"]
                 )
             }

@@ -14,7 +14,7 @@ struct ImageRoutes: Sendable {
     static let prefix = "/image"
 
     private let configuration: ImageServer.Configuration
-    private let limit: RequestLimit
+    private let places: ImagePlaces
     private let sender: ImageSender
     private let addresses: ForwardedAddress
     private let isReady: @Sendable () -> Bool
@@ -32,7 +32,7 @@ struct ImageRoutes: Sendable {
         render: @escaping @Sendable (Rendition, URL) async throws(ImagePipeline.Error) -> RenderedImage
     ) {
         self.configuration = configuration
-        limit = RequestLimit(configuration.limit, of: "requests for images")
+        places = ImagePlaces(configuration.limit)
         sender = ImageSender(maximum: configuration.sendingLimit)
         addresses = ForwardedAddress(proxies: configuration.proxies)
         self.isReady = isReady
@@ -57,7 +57,7 @@ struct ImageRoutes: Sendable {
             try url.options.rendition(defaultFormat: accepted.best(among: settings.formats), settings: settings)
         }
         // Until the image is there: a client that reads slowly keeps no other one waiting.
-        let place = try limit.enter()
+        let place = try places.enter(ImagePlaces.Key(rendition: rendition, source: source))
         if !isReady() { throw APIError.unavailable("The server is not connected to Redis yet; try again later.") }
         let image: RenderedImage
         do throws(ImagePipeline.Error) {

@@ -8,7 +8,7 @@ package struct ImageServer: Sendable {
         package var settings: ImageURLSettings
         /// Seconds for which caches use an image whose origin states no lifetime.
         package var maximumAge = 3600
-        /// Requests that load, render or wait at a time; further ones are refused at once.
+        /// Images that are loaded or rendered at a time; requests for further ones are refused at once.
         package var limit = 256
         /// Bytes of the images that are sent at a time; further ones are refused.
         package var sendingLimit = 512 << 20

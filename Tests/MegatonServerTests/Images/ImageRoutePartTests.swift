@@ -101,6 +101,23 @@ import Testing
         }
     }
 
+    @Test func requestsForOneImageShareAPlace() throws {
+        let places = ImagePlaces(1)
+        let source = try #require(URL(string: PublishedExample.source))
+        let image = ImagePlaces.Key(rendition: Rendition(width: 8), source: source)
+        let other = ImagePlaces.Key(rendition: Rendition(width: 16), source: source)
+        var held: [ImagePlaces.Place] = []
+        for _ in 0..<ImagePlaces.requestsPerImage { held.append(try places.enter(image)) }
+        #expect(throws: APIError.self) { try places.enter(image) }
+        held.removeLast()
+        #expect(throws: APIError.self) { try places.enter(other) }
+        #expect(!held.isEmpty)
+        held.removeAll()
+        let place = try places.enter(other)
+        #expect(throws: APIError.self) { try places.enter(image) }
+        withExtendedLifetime(place) {}
+    }
+
     // MARK: - Failures
 
     @Test(
