@@ -47,13 +47,19 @@ final class ImagePlaces: Sendable {
     /// - Throws: an error with the status 503 if there is none.
     func enter(_ key: Key) throws(APIError) -> Place {
         let request = try requests.enter()
-        try current.withLock { (current) throws(APIError) in
-            if current[key] == nil {
-                current[key] = Image(place: try images.enter())
-            } else {
+        let refusal = current.withLock { current -> APIError? in
+            if current[key] != nil {
                 current[key]?.requests += 1
+                return nil
+            }
+            do throws(APIError) {
+                current[key] = Image(place: try images.enter())
+                return nil
+            } catch {
+                return error
             }
         }
+        if let refusal { throw refusal }
         return Place(self, key, request)
     }
 
