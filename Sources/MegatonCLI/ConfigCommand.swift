@@ -69,8 +69,8 @@ struct ConfigCheckCommand: AsyncParsableCommand {
         abstract: "Check a file: its names, and each value as its command checks it. Exits 78 if it is invalid.",
         discussion: """
             It also reads the files of --credentials, --fallback-image, --image-presets, --presets, --tokens and \
-            --webhook-key and the images of --watermarks, as the user that runs it, and reports each that a command could not use. Relative paths \
-            begin at the current directory. Pipes and devices are not read.
+            --webhook-key and the images of --watermarks, as the user that runs it, and reports each that a command \
+            could not use. Relative paths begin at the current directory. Pipes and devices are not read.
             """
     )
 

@@ -43,7 +43,18 @@ struct ImageRoutes: Sendable {
     /// - Parameter router: generates the route for HEAD from that for GET.
     func add(to router: Router<ServerContext>) {
         router.get(RouterPath(Self.prefix + "/**")) { (request, context) async throws -> Response in
-            try await answer(request, context)
+            do {
+                return try await answer(request, context)
+            } catch let error as APIError {
+                // The middleware would log the path of a refusal such as 503: the source in it may have secrets.
+                if error.status.code >= 500 {
+                    context.logger.info(
+                        "a request for an image was refused",
+                        metadata: ["status": "\(error.status.code)", "reason": "\(error.detail)"]
+                    )
+                }
+                return try error.response()
+            }
         }
     }
 
