@@ -122,6 +122,8 @@ struct ImageRouteOptions: ParsableArguments {
     static let secretVariables: Set<String> = [keyVariable, saltVariable]
     /// Maximum size of a file of presets, bytes.
     private static let maximumPresets = 1 << 20
+    /// Images that are being sent may have as much memory as renders, divided by this.
+    private static let sendingShare = 4
     /// Maximum number of images that are loaded at a time.
     private static let maximumLoads = 256
 
@@ -186,11 +188,9 @@ struct ImageRouteOptions: ParsableArguments {
         configuration.rate = rate.map { ClientRate(rate: $0) }
         configuration.proxies = trustedProxy.compactMap(AddressRange.init)
         if let fallback { configuration.fallback = try Self.fallback(in: fallback) }
-        let renditions = try RenditionService(
-            worker(redis, access, limits, logger: logger),
-            logger: logger,
-            onHungRender: { _exit(70) }
-        )
+        let worker = try worker(redis, access, limits, logger: logger)
+        configuration.sendingLimit = worker.memory.bytes / Self.sendingShare
+        let renditions = try RenditionService(worker, logger: logger, onHungRender: { _exit(70) })
         return ImageServer(configuration, renditions: renditions)
     }
 

@@ -105,8 +105,8 @@ struct ImageRoutes: Sendable {
         if LoopbackRule.isLocal(authority: request.head.authority, origin: nil) { return }
         throw APIError(
             .forbidden,
-            "This server accepts image URLs without a signature, and so refuses requests whose Host is not localhost or "
-                + "a loopback address."
+            "This server accepts image URLs without a signature, and so refuses requests whose Host is not localhost "
+                + "or a loopback address."
         )
     }
 

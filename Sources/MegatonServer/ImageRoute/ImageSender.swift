@@ -5,8 +5,9 @@ import Synchronization
 
 /// Makes the bodies of images, and limits the memory of those that clients have not received yet.
 ///
-/// Large images are sent in pieces: a response that is one buffer has ended for the framework as soon as it is buffered,
-/// so that its connection would count as idle while the client still reads, and a shutdown would close it at once.
+/// Large images are sent in pieces: a response that is one buffer has ended for the framework as soon as it is
+/// buffered, so that its connection would count as idle while the client still reads, and a shutdown would close it at
+/// once.
 final class ImageSender: Sendable {
     /// Memory of an image, which is free again when its last reference has gone: also if the image was never sent.
     private final class Share: Sendable {
