@@ -46,17 +46,21 @@ package struct RenditionFreshness: Sendable, Equatable {
     package let staleWhileRevalidate: Double?
     /// Whether the origin has stated a lifetime; otherwise `lifetime` is a guess.
     package let isStated: Bool
+    /// Whether the origin leaves it to caches to use a stale rendition.
+    package let mayBeStale: Bool
 
     package init(
         lifetime: Double,
         clientLifetime: Double? = nil,
         staleWhileRevalidate: Double? = nil,
-        isStated: Bool = true
+        isStated: Bool = true,
+        mayBeStale: Bool = true
     ) {
         self.lifetime = lifetime
         self.clientLifetime = clientLifetime
         self.staleWhileRevalidate = staleWhileRevalidate
         self.isStated = isStated
+        self.mayBeStale = mayBeStale
     }
 
     /// - Parameter metadata: as a cache has returned it, with the remaining lifetime.
@@ -72,7 +76,8 @@ package struct RenditionFreshness: Sendable, Equatable {
             staleWhileRevalidate: metadata.staleWhileRevalidate,
             // `no-cache` for some fields only says nothing about the rest.
             isStated: ["s-maxage", "max-age"].contains(where: control.contains)
-                || control.scope("no-cache") == .everything || metadata.headers?["expires"] != nil
+                || control.scope("no-cache") == .everything || metadata.headers?["expires"] != nil,
+            mayBeStale: !["must-revalidate", "proxy-revalidate"].contains(where: control.contains)
         )
     }
 }

@@ -104,7 +104,8 @@ struct RenderedImage: Sendable {
             // The origin states nothing, so that the operator's default applies to staleness, too.
             let age = seconds(Double(maximumAge))
             let rest = Int(limit) - age
-            return "public, max-age=\(age)" + Self.window(min(Double(age), Double(rest)))
+            let window = freshness.mayBeStale ? min(Double(age), Double(rest)) : 0
+            return "public, max-age=\(age)" + Self.window(window)
         }
         let age = seconds(freshness.lifetime)
         var text = "public, max-age=\(min(age, freshness.clientLifetime.map(seconds) ?? age))"

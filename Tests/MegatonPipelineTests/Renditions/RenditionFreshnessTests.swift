@@ -19,6 +19,8 @@ import Testing
         #expect(freshness("public")?.isStated == false)
         #expect(freshness(nil)?.isStated == false)
         #expect(freshness("max-age=60")?.lifetime == 50)
+        #expect(freshness("max-age=60")?.mayBeStale == true)
+        #expect(freshness("must-revalidate")?.mayBeStale == false)
     }
 
     @Test func clientsMayHaveAShorterLifetime() {

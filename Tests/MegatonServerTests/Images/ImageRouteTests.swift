@@ -240,6 +240,7 @@ import Testing
             ),
             (RenditionFreshness(lifetime: 600, clientLifetime: 60), "public, max-age=60, s-maxage=600"),
             (RenditionFreshness(lifetime: 5, isStated: false), "public, max-age=3600, stale-while-revalidate=3600"),
+            (RenditionFreshness(lifetime: 5, isStated: false, mayBeStale: false), "public, max-age=3600"),
         ] as [(RenditionFreshness?, String)]
     )
     func clientsMayUseAnImageForAsLongAsTheOriginAllows(_ freshness: RenditionFreshness?, _ text: String) async throws {
