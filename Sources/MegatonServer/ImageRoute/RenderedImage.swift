@@ -69,7 +69,8 @@ struct RenderedImage: Sendable {
             return Response(status: .ok, headers: headers, body: body)
         case .part(let part):
             headers[.contentRange] = "bytes \(part.lowerBound)-\(part.upperBound - 1)/\(data.count)"
-            let bytes = data.dropFirst(part.lowerBound).prefix(part.count)
+            // A copy: a slice would keep the whole image in memory while it is sent.
+            let bytes = Data(data.dropFirst(part.lowerBound).prefix(part.count))
             return Response(status: .partialContent, headers: headers, body: try sender.body(bytes))
         case .unsatisfiable:
             throw APIError(
