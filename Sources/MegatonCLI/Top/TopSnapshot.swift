@@ -102,6 +102,7 @@ extension TopSnapshot: Encodable {
     private struct Failure: Encodable {
         let id: String
         let batch: String?
+        /// Without its secrets.
         let source: String?
         let code: String
         let message: String
@@ -109,7 +110,7 @@ extension TopSnapshot: Encodable {
         let died: Double
 
         init(_ letter: DeadLetter) {
-            (id, batch, source, died) = (letter.id, letter.batch, letter.source, letter.died)
+            (id, batch, source, died) = (letter.id, letter.batch, letter.shownSource, letter.died)
             (code, message) = (letter.content.code, letter.content.message)
         }
     }

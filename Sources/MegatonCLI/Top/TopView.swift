@@ -133,7 +133,7 @@ struct TopView: Sendable {
                 heading: "error                batch",
                 count: reading.failures.isEmpty ? 0 : status.dead,
                 rows: reading.failures.map { letter in
-                    Self.left(letter.source ?? letter.id, 41) + Self.left(letter.content.code, 21)
+                    Self.left(letter.shownSource ?? letter.id, 41) + Self.left(letter.content.code, 21)
                         + TextColumns.fitted(TextColumns.oneLine(letter.batch ?? ""), 17)
                 }
             ),

@@ -1,6 +1,4 @@
-internal import Foundation
 internal import MegatonCluster
-internal import MegatonCore
 
 /// The newest dead jobs by the code of their error, with the images that they concern.
 struct DashboardFailures: Encodable, Sendable, Equatable {
@@ -19,7 +17,7 @@ struct DashboardFailures: Encodable, Sendable, Equatable {
         let id: String
         /// Empty for a job without one.
         let batch: String
-        /// The URL of the image without its secrets; nil if the job cannot be read.
+        /// The URL of the image without its secrets; nil if another text was pushed, as the message then says.
         let source: String?
         let message: String
         let attempts: Int
@@ -42,8 +40,6 @@ struct DashboardFailures: Encodable, Sendable, Equatable {
     private static let maximumImages = 10
     /// Characters of a source, and of a message.
     private static let maximumText = 300
-    /// Bytes of a job above which its source is not looked for.
-    private static let maximumJob = 64 * 1024
 
     init(_ newest: NewestDeadLetters) {
         var causes: [String: Cause] = [:]
@@ -66,25 +62,11 @@ struct DashboardFailures: Encodable, Sendable, Equatable {
         FailedImage(
             id: letter.id,
             batch: letter.batch ?? "",
-            source: source(of: letter.content.job),
+            source: letter.shownSource.map(shortened),
             message: shortened(letter.content.message),
             attempts: letter.content.attempts,
             died: Int(min(max(letter.died, 0), 1e12))
         )
-    }
-
-    private struct Source: Decodable {
-        let source: String
-    }
-
-    /// The source of a job; nil if another text was pushed, as the letter then says.
-    private static func source(of job: String) -> String? {
-        guard job.utf8.count <= maximumJob,
-            let source = try? JSONDecoder().decode(Source.self, from: Data(job.utf8)).source
-        else { return nil }
-        // The image itself would follow.
-        if source.prefix(5).lowercased() == "data:" { return "data:…" }
-        return shortened(Redaction.text(String(source.prefix(2 * maximumText))))
     }
 
     private static func shortened(_ text: String) -> String {
