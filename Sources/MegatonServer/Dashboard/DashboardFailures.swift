@@ -29,13 +29,15 @@ struct DashboardFailures: Encodable, Sendable, Equatable {
     let total: Int
     /// Number of those that were examined, the newest.
     let examined: Int
-    /// The most frequent first.
+    /// Poison first, then the most frequent.
     let causes: [Cause]
     /// Number of examined jobs whose codes are not listed.
     let others: Int
 
     /// Maximum number of dead jobs that are read.
     static let maximumExamined = 100
+    /// The code of a job that killed processes of workers: one harms more than many that fail.
+    private static let poison = "poison"
     private static let maximumCauses = 10
     private static let maximumImages = 10
     /// Characters of a source, and of a message.
@@ -52,7 +54,8 @@ struct DashboardFailures: Encodable, Sendable, Equatable {
             if cause.jobs.count < Self.maximumImages { cause.jobs.append(Self.image(letter)) }
             causes[code] = cause
         }
-        let sorted = causes.values.sorted { ($1.count, $0.code) < ($0.count, $1.code) }
+        func rank(_ cause: Cause) -> Int { cause.code == Self.poison ? .max : cause.count }
+        let sorted = causes.values.sorted { (rank($1), $0.code) < (rank($0), $1.code) }
         self.causes = Array(sorted.prefix(Self.maximumCauses))
         (total, examined) = (newest.total, newest.letters.count)
         others = sorted.dropFirst(Self.maximumCauses).reduce(0) { $0 + $1.count }

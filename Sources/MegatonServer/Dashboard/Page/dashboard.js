@@ -1,7 +1,7 @@
 // The dashboard of megaton serve: the token, the stream of states, and failed jobs, which can be requeued. It reads
 // GET /api/v1/dashboard/events by fetch(), which can send a token, as EventSource cannot.
-import { $, clock, count, counted, date, element, notice, reconcile, say, sayState, table, write }
-    from "./elements.js";
+import { $, clock, count, counted, date, element, notice, noticeCount, reconcile, removeNotices, say, sayState, table,
+    write } from "./elements.js";
 import { showHistory, showSections } from "./sections.js";
 
 const api = "/api/v1/";
@@ -12,8 +12,11 @@ const maximumEvent = 4 * 1024 * 1024;
 const shortestDelay = 1000, longestDelay = 30000;
 // The server sends an event every 2 s, and gives up a reading after 5 s.
 const silenceLimit = 20000;
+// Time for which the result of a button is shown, ms.
+const resultTime = 60000;
 
-const state = { mayChange: false, stream: null, timer: null, delay: shortestDelay, ended: false, token: null };
+const state = { mayChange: false, stream: null, timer: null, delay: shortestDelay, ended: false, token: null,
+    result: null };
 
 // MARK: The token
 
@@ -40,6 +43,9 @@ const nameOf = job => job.batch ? `${job.batch}/${job.id}` : job.id;
 
 function showFailures({ failures }) {
     const { total, examined, causes, others } = failures;
+    const poison = causes.find(cause => cause.code === "poison");
+    notice("poison", !poison ? null : `${counted(poison.count, "dead job")} killed the processes of workers: `
+        + "see the cause poison, and do not requeue their images unchanged.", "bad");
     const right = state.mayChange ? "" : " A token with the scope admin can requeue them here.";
     write($("failures-text"), total === 0 ? "No job is dead." :
         (total > examined ? `${counted(total, "job")} failed for good; the newest ${examined} are shown by cause.`
@@ -106,6 +112,8 @@ async function requeue(button, choice, name) {
     }
     button.disabled = false;
     notice("requeue", text, kind);
+    clearTimeout(state.result);
+    state.result = setTimeout(() => notice("requeue", null), resultTime);
     say(text);
 }
 
@@ -114,20 +122,26 @@ async function requeue(button, choice, name) {
 const handlers = {
     begin({ may_change: mayChange, history }) {
         state.mayChange = mayChange;
+        notice("connection", null);
+        // The focus would be lost with the form.
+        if ($("access").contains(document.activeElement)) $("main").focus();
+        $("access").hidden = true;
+        $("forget").hidden = !readToken();
         showHistory(history);
     },
     snapshot(snapshot) {
-        $("access").hidden = true;
         $("content").hidden = false;
-        $("forget").hidden = !readToken();
         notice("unavailable", null);
         write($("connection"), "Live");
         showSections(snapshot);
         showFailures(snapshot);
         write($("updated"), `State of ${clock(snapshot.time)}, by the clock of the server.`);
         const { pauses } = snapshot.queue;
-        sayState(pauses.length === 0 ? "Connected."
-            : `Connected. The queue ${pauses.includes("paused") ? "is paused" : "drains"}.`);
+        // The result of a button was announced by itself.
+        const all = noticeCount("requeue");
+        sayState("Connected."
+            + (pauses.length ? ` The queue ${pauses.includes("paused") ? "is paused" : "drains"}.` : "")
+            + (all ? ` ${counted(all, "notice")} at the top of the page.` : ""));
     },
     unavailable({ detail }) {
         write($("connection"), "Redis does not answer");
@@ -162,6 +176,8 @@ function ask(status, detail) {
     if (status === 401) keepToken(null);
     state.ended = true;
     $("content").hidden = true;
+    removeNotices();
+    write($("updated"), "");
     $("access").hidden = false;
     $("forget").hidden = true;
     write($("connection"), "Not connected");
@@ -199,7 +215,6 @@ async function connect() {
             alive();
             text = handle(text + value);
             state.delay = shortestDelay;
-            notice("connection", null);
         }
         failed = null;
     } catch (error) {

@@ -43,9 +43,14 @@ export function element(name, properties = {}, ...children) {
     return made;
 }
 
+// Characters that would reverse or hide the text that follows them; line breaks are spaces in HTML.
+const steering = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const visible = text => text.replace(steering, character =>
+    `\\u{${character.codePointAt(0).toString(16).toUpperCase()}}`);
+
 // Sets a text only if it has changed, so that selections and screen readers are left alone.
 export function write(target, text) {
-    const string = String(text);
+    const string = visible(String(text));
     if (target.textContent !== string) target.textContent = string;
 }
 
@@ -102,6 +107,8 @@ export function sayState(text) {
 }
 
 const notices = new Map();
+// Number of notices, without the one of this name.
+export const noticeCount = except => notices.size - (notices.has(except) ? 1 : 0);
 
 // Shows a sentence at the top of the page; a null removes it.
 export function notice(name, text, kind = "") {
@@ -110,4 +117,8 @@ export function notice(name, text, kind = "") {
         row.className = `notice ${item.kind}`;
         write(row, item.text);
     });
+}
+
+export function removeNotices() {
+    for (const name of [...notices.keys()]) notice(name, null);
 }

@@ -20,6 +20,7 @@ const charts = [
         ["delayed", "delayed or held", "amber"]] },
     { title: "Work, a second", lines: [["fetches", "requests to origins", "blue"],
         ["renders", "renditions made", "amber"]] },
+    { title: "Workers that run", lines: [["workers", "workers", "blue"]] },
 ];
 
 function chart(figure, { title, lines }) {
@@ -134,11 +135,16 @@ function doingOf(worker) {
 
 function showWorkers({ workers, worker_count: all, living_workers: living, coordinators, queue }) {
     const waits = queue.ready + queue.intake + queue.staged > 0;
+    const silent = workers.filter(worker => !worker.is_living).map(worker => worker.name);
+    notice("silent", all === living ? null : `${counted(all - living, "worker")} sent no heartbeat lately: `
+        + `${listed(silent, all - living)}. ${all - living === 1 ? "It" : "Each"} has died or hangs, or its machine or `
+        + "network is away; its jobs go to others when their leases end.", "bad");
     write($("workers-text"), all === 0
         ? `No worker has signed on${waits ? ", so that jobs wait" : ""}. Start one with megaton worker.`
         : `${counted(living, "worker")} and ${counted(coordinators, "coordinator")} run.`);
-    table($("workers"), all > workers.length ? `${workers.length} of ${count(all)} workers, the busiest first`
-        : "All workers, the busiest first", [
+    const order = "silent ones first, then the busiest";
+    table($("workers"), all > workers.length ? `${workers.length} of ${count(all)} workers, ${order}`
+        : `All workers, ${order}`, [
         ["Worker", "", worker => worker.name],
         ["Version", "", worker => worker.version ?? "not known"],
         ["Jobs", "number", worker => count(worker.running)],
@@ -149,12 +155,22 @@ function showWorkers({ workers, worker_count: all, living_workers: living, coord
     ], workers, worker => worker.name);
 }
 
+// The first names, and the number of the others.
+function listed(names, all) {
+    const shown = names.slice(0, 3), rest = all - shown.length;
+    return shown.join(", ") + (rest > 0 ? ` and ${counted(rest, "more", "more")}` : "");
+}
+
 function circuitOf(host) {
     if (host.open) return `open; a probe in ${time(host.open_seconds)}`;
     return host.blocked_seconds > 0 ? `closed; the host asked for a pause of ${time(host.blocked_seconds)}` : "closed";
 }
 
 function showHosts({ hosts }) {
+    const open = hosts.restricted.filter(host => host.open).map(host => host.host);
+    notice("open", hosts.open_count === 0 ? null : `${counted(hosts.open_count, "host")} failed too often and `
+        + `${hosts.open_count === 1 ? "gets" : "get"} probes only: ${listed(open, hosts.open_count)}. `
+        + "Jobs from there wait until a probe succeeds.");
     write($("hosts-text"), hosts.restricted_count === 0 ? "No host is limited, and no circuit breaker is open." : "");
     table($("hosts"), hosts.restricted_count > hosts.restricted.length
         ? `${hosts.restricted.length} of ${count(hosts.restricted_count)} restricted hosts, most failures first`
@@ -187,12 +203,21 @@ function showCache({ cache }) {
         ["Tier", "", tier => tiers[tier.name] ?? tier.name],
         ["Answers", "number", tier => count(tier.count)],
     ], cache.tiers, tier => tier.name);
+    const refusing = cache.servers.filter(server => server.is_full && !server.evicts);
+    notice("full", refusing.length === 0 ? null : "The shared cache is full and refuses new entries: "
+        + `${listed(refusing.map(server => server.address), refusing.length)}. Raise maxmemory, or set `
+        + "maxmemory-policy to allkeys-lfu if no queue is on that Redis.", "bad");
+    const silent = cache.servers.filter(server => !server.answers).map(server => server.address);
+    notice("cache", silent.length === 0 ? null : "The shared cache does not answer, so that images are fetched and "
+        + `made anew: ${listed(silent, silent.length)}.`, "bad");
     table($("servers"), "Servers of the shared cache", [
         ["Server", "", server => server.address],
         ["Memory", "", (server, cell) => {
-            cell.classList.toggle("bad-text", server.used == null);
+            cell.classList.toggle("bad-text", server.used == null || server.is_full && !server.evicts);
             if (server.used == null) return `not known: ${server.problem ?? "it does not answer"}`;
-            return size(server.used) + (server.limit ? ` of ${size(server.limit)}` : ", without a limit");
+            return size(server.used) + (server.limit ? ` of ${size(server.limit)}` : ", without a limit")
+                + (!server.is_full ? "" : server.evicts ? "; full: entries are evicted for new ones"
+                    : "; full: it refuses new entries");
         }],
         ["Evicted keys", "number", server => server.used == null ? "" : count(server.evictions)],
     ], cache.servers, server => server.address);
