@@ -45,11 +45,13 @@ import Testing
     }
 
     /// Lists of failures show sources to readers that may not have their secrets, and on terminals.
-    @Test(arguments: [
-        (#"{"source":"https://user:word@h.test/a.jpg?sig=1"}"#, "https://h.test/a.jpg?…"),
-        (#"{"source":"DATA:image/png;base64,AAAA"}"#, "data:…"), ("no job", nil), (#"{"sources":[]}"#, nil),
-        (#"{"source":"https://\#(String(repeating: "u", count: 70_000)):word@h.test/a.jpg"}"#, "https:…"),
-    ] as [(String, String?)])
+    @Test(
+        arguments: [
+            (#"{"source":"https://user:word@h.test/a.jpg?sig=1"}"#, "https://h.test/a.jpg?…"),
+            (#"{"source":"DATA:image/png;base64,AAAA"}"#, "data:…"), ("no job", nil), (#"{"sources":[]}"#, nil),
+            (#"{"source":"https://\#(String(repeating: "u", count: 70_000)):word@h.test/a.jpg"}"#, "https:…"),
+        ] as [(String, String?)]
+    )
     func aShownSourceHasNoSecret(_ job: String, _ shown: String?) throws {
         let json = try JSONEncoder().encode(DeadLetter.Content(code: "x", message: "", job: job))
         let letter = DeadLetter(key: "1", died: 1, json: .bulk(ByteBuffer(bytes: json)))
