@@ -11,8 +11,8 @@ struct TopWatch: Sendable {
     /// Seconds between two readings.
     let interval: Double
 
-    /// Ctrl-C and Ctrl-D come as bytes if another program has changed the terminal so.
-    private static let endingKeys = Set("qQ\u{3}\u{4}".utf8)
+    /// Ctrl-\ is a key on this screen. Ctrl-C and Ctrl-D come as bytes if another program has changed the terminal so.
+    private static let endingKeys = Set("qQ\u{3}\u{4}\u{1C}".utf8)
 
     /// Returns as soon as a key or a signal asks for it, or the terminal is gone.
     ///
@@ -45,7 +45,9 @@ struct TopWatch: Sendable {
         var last = first
         var due = ContinuousClock.now + .seconds(interval)
         while !Task.isCancelled {
-            guard screen.show(view.lines(height: Screen.size.rows)) else { return }
+            let (rows, columns) = Screen.size
+            // The screen leaves the last column free.
+            guard screen.show(view.lines(height: rows, width: columns - 1)) else { return }
             let isResized = await TimeLimit.wait(atMost: ContinuousClock.now.duration(to: due)) { () async -> Bool? in
                 await resizes.wait()
                 return Task.isCancelled ? nil : true
