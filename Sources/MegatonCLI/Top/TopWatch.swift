@@ -19,10 +19,12 @@ struct TopWatch: Sendable {
     /// - Parameter first: shown at once.
     func run(after first: TopReading) async throws {
         let shutdown = ShutdownSignal()
-        let screen = Screen()
-        defer { screen.end() }
-        screen.readKeys { if Self.endingKeys.contains($0) { shutdown.raise(to: .drain) } }
         try await ProcessSignals.forwarded(to: shutdown) {
+            // Begins after signals are trapped, and ends before they are not: one that ends the process would leave the
+            // terminal as it is.
+            let screen = Screen()
+            defer { screen.end() }
+            screen.readKeys { if Self.endingKeys.contains($0) { shutdown.raise(to: .drain) } }
             let resizes = AsyncSignal()
             await ProcessSignals.followingWindow({ resizes.signal() }) {
                 // Unstructured, because a call of Redis does not end with its task, and a key must end the command at
