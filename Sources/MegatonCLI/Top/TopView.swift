@@ -184,6 +184,7 @@ struct TopView: Sendable {
     }
 
     private static func state(of host: HostState) -> String {
+        if host.isProbed { return "circuit open, probed" }
         if host.isOpen { return "circuit open, \(BatchProgress.time(host.openFor))" }
         if host.blockedFor > 0 { return "pauses for \(BatchProgress.time(host.blockedFor))" }
         return String(format: "%.0f %% of its limits", host.factor * 100)

@@ -162,7 +162,7 @@ function listed(names, all) {
 }
 
 function circuitOf(host) {
-    if (host.open) return `open; a probe in ${time(host.open_seconds)}`;
+    if (host.open) return host.open_seconds > 0 ? `open; a probe in ${time(host.open_seconds)}` : "open; it is probed";
     return host.blocked_seconds > 0 ? `closed; the host asked for a pause of ${time(host.blocked_seconds)}` : "closed";
 }
 
