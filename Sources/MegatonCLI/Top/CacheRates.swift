@@ -21,7 +21,7 @@ struct CacheRates: Sendable, Codable, Equatable {
     init(from first: CacheStatistics, to second: CacheStatistics, seconds: Double) {
         // Counters that an operator has deleted begin again at zero.
         func rate(_ path: KeyPath<CacheStatistics, Int>) -> Double {
-            Double(max(0, second[keyPath: path] - first[keyPath: path])) / seconds
+            max(0, Double(second[keyPath: path]) - Double(first[keyPath: path])) / seconds
         }
         self.seconds = seconds
         hits = rate(\.hits)

@@ -19,7 +19,7 @@ struct TopRates: Sendable, Encodable, Equatable {
     init(from first: TopReading, to second: TopReading, seconds: Double) {
         // Those of a shard that does not answer are missing meanwhile.
         func rate(_ path: KeyPath<ClusterStatus, Int>) -> Double {
-            Double(max(0, second.status[keyPath: path] - first.status[keyPath: path])) / seconds
+            max(0, Double(second.status[keyPath: path]) - Double(first.status[keyPath: path])) / seconds
         }
         done = rate(\.done)
         failed = rate(\.failed)
@@ -69,7 +69,7 @@ struct TopSnapshot: Sendable {
         }
         let before = last?.counters.originFetchesByHost
         let hosts = reading.counters.originFetchesByHost.map { name, count in
-            let rate = seconds.map { Double(max(0, count - (before?[name] ?? 0))) / $0 }
+            let rate = seconds.map { max(0, Double(count) - Double(before?[name] ?? 0)) / $0 }
             return Host(host: name, fetchesPerSecond: rate, fetches: count)
         }
         let sorted = hosts.sorted { first, second in
@@ -102,6 +102,7 @@ extension TopSnapshot: Encodable {
     private struct Failure: Encodable {
         let id: String
         let batch: String?
+        /// Without its secrets.
         let source: String?
         let code: String
         let message: String
@@ -109,7 +110,7 @@ extension TopSnapshot: Encodable {
         let died: Double
 
         init(_ letter: DeadLetter) {
-            (id, batch, source, died) = (letter.id, letter.batch, letter.source, letter.died)
+            (id, batch, source, died) = (letter.id, letter.batch, letter.shownSource, letter.died)
             (code, message) = (letter.content.code, letter.content.message)
         }
     }

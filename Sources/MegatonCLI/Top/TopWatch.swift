@@ -11,18 +11,20 @@ struct TopWatch: Sendable {
     /// Seconds between two readings.
     let interval: Double
 
-    /// Ctrl-C and Ctrl-D come as bytes if another program has changed the terminal so.
-    private static let endingKeys = Set("qQ\u{3}\u{4}".utf8)
+    /// Ctrl-\ is a key on this screen. Ctrl-C and Ctrl-D come as bytes if another program has changed the terminal so.
+    private static let endingKeys = Set("qQ\u{3}\u{4}\u{1C}".utf8)
 
     /// Returns as soon as a key or a signal asks for it, or the terminal is gone.
     ///
     /// - Parameter first: shown at once.
     func run(after first: TopReading) async throws {
         let shutdown = ShutdownSignal()
-        let screen = Screen()
-        defer { screen.end() }
-        screen.readKeys { if Self.endingKeys.contains($0) { shutdown.raise(to: .drain) } }
         try await ProcessSignals.forwarded(to: shutdown) {
+            // Begins after signals are trapped, and ends before they are not: one that ends the process would leave the
+            // terminal as it is.
+            let screen = Screen()
+            defer { screen.end() }
+            screen.readKeys { if Self.endingKeys.contains($0) { shutdown.raise(to: .drain) } }
             let resizes = AsyncSignal()
             await ProcessSignals.followingWindow({ resizes.signal() }) {
                 // Unstructured, because a call of Redis does not end with its task, and a key must end the command at
@@ -45,7 +47,9 @@ struct TopWatch: Sendable {
         var last = first
         var due = ContinuousClock.now + .seconds(interval)
         while !Task.isCancelled {
-            guard screen.show(view.lines(height: Screen.size.rows)) else { return }
+            let (rows, columns) = Screen.size
+            // The screen leaves the last column free.
+            guard screen.show(view.lines(height: rows, width: columns - 1)) else { return }
             let isResized = await TimeLimit.wait(atMost: ContinuousClock.now.duration(to: due)) { () async -> Bool? in
                 await resizes.wait()
                 return Task.isCancelled ? nil : true

@@ -78,6 +78,9 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
             case name, running, silent, renewal, version
             case protocolVersion = "protocol"
         }
+
+        /// Whether it has missed at most two heartbeats. Otherwise it died or hangs.
+        package var isLiving: Bool { silent <= 3 * renewal }
     }
 
     /// One coordinator.
@@ -104,7 +107,7 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     }
 
     /// Workers that have missed at most two heartbeats. The others died or hang.
-    public var livingWorkers: [Worker] { workers.filter { $0.silent <= 3 * $0.renewal } }
+    public var livingWorkers: [Worker] { workers.filter(\.isLiving) }
 
     /// The versions of living processes, and the number of processes of each: `0.3.0, protocol 2`.
     package var versions: [String: Int] {

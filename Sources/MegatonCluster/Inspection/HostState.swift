@@ -12,6 +12,11 @@ package struct HostState: Sendable, Equatable {
     package let failures: Int
     /// Seconds until the next probe of an open circuit breaker; 0 if it is closed.
     package let openFor: Double
+    /// Whether a probe of an open circuit breaker is due or under way, so that its outcome is not known yet.
+    package let isProbed: Bool
+
+    /// Milliseconds after which a probe has an outcome: later, no job asks for the host.
+    private static let probeTime: Double = 60_000
 
     /// - Parameters:
     ///   - text: the numbers of `hostPrelude`.
@@ -27,12 +32,13 @@ package struct HostState: Sendable, Equatable {
         blockedFor = max(0, numbers[3] - now) / 1000
         self.failures = failures
         openFor = max(0, numbers[5] - now) / 1000
+        isProbed = numbers[1] > 0 && numbers[5] <= now && now - numbers[5] < Self.probeTime
     }
 
     /// Whether the host gets fewer requests than its limits allow.
     package var isLimited: Bool { factor < 1 || blockedFor > 0 }
     /// Whether the circuit breaker is open: the host gets probes only.
-    package var isOpen: Bool { openFor > 0 }
+    package var isOpen: Bool { openFor > 0 || isProbed }
 }
 
 extension Inspector {

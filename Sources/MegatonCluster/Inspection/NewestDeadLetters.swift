@@ -1,4 +1,5 @@
 internal import Foundation
+internal import MegatonCore
 package import MegatonRedis
 
 /// The newest dead letters of a queue, and the number of all.
@@ -33,8 +34,15 @@ extension DeadLetter {
         let source: String
     }
 
-    /// The URL of the job's source; nil if the job could not be read.
-    package var source: String? {
-        (try? JSONDecoder().decode(Request.self, from: Data(content.job.utf8)))?.source
+    /// Bytes of a source above which only its scheme is shown.
+    private static let longestSource = 64 * 1024
+
+    /// The URL of the job's source without its secrets; nil if the job cannot be read.
+    package var shownSource: String? {
+        guard let source = (try? JSONDecoder().decode(Request.self, from: Data(content.job.utf8)))?.source else {
+            return nil
+        }
+        if source.utf8.count > Self.longestSource { return "\(source.prefix(20).prefix { $0 != ":" }):…" }
+        return Redaction.url(source)
     }
 }

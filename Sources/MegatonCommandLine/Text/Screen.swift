@@ -34,8 +34,8 @@ package final class Screen: Sendable {
         _ = Terminal.write(Self.entering, to: STDOUT_FILENO)
     }
 
-    /// Lets each key be read at once and unseen. Ctrl-Z is a key like others, as the shell would get the screen, and so
-    /// are Ctrl-S and Ctrl-Q, as output would wait for the second of them. Ctrl-C stays a signal.
+    /// Lets each key be read at once and unseen. Ctrl-Z and Ctrl-\ are keys like others, as the shell would get the
+    /// screen, and so are Ctrl-S and Ctrl-Q, as output would wait for the second of them. Ctrl-C stays a signal.
     ///
     /// - Returns: the settings from before.
     private static func silenceKeyboard() -> termios? {
@@ -46,7 +46,7 @@ package final class Screen: Sendable {
         settings.c_iflag &= ~tcflag_t(IXON)
         // A line break begins a line, whatever another program has left.
         settings.c_oflag |= tcflag_t(OPOST | ONLCR)
-        withUnsafeMutableBytes(of: &settings.c_cc) { $0[Int(VSUSP)] = 0 }
+        withUnsafeMutableBytes(of: &settings.c_cc) { ($0[Int(VSUSP)], $0[Int(VQUIT)]) = (0, 0) }
         return tcsetattr(STDIN_FILENO, TCSANOW, &settings) == 0 ? former : nil
     }
 

@@ -17,6 +17,26 @@ package enum TextColumns {
         return columns > 0 ? result + "…" : ""
     }
 
+    /// The text in lines of at most so many columns, which are broken at spaces; a longer word keeps its own line.
+    ///
+    /// - Parameter indent: number of spaces in front of each line but the first.
+    package static func wrapped(_ text: String, _ columns: Int, indent: Int) -> [String] {
+        if count(text) <= columns { return [text] }
+        let space = String(repeating: " ", count: indent)
+        var (lines, width): ([String], Int) = ([], 0)
+        for word in text.split(separator: " ", omittingEmptySubsequences: false).map(String.init) {
+            let own = count(word)
+            if !lines.isEmpty, width + 1 + own <= columns {
+                lines[lines.count - 1] += " " + word
+                width += 1 + own
+            } else {
+                lines.append(lines.isEmpty ? word : space + word)
+                width = own + (lines.count > 1 ? indent : 0)
+            }
+        }
+        return lines
+    }
+
     /// The text with every character escaped that would begin a new line or move the cursor.
     package static func oneLine(_ text: String) -> String {
         Terminal.escaped(text) { $0.properties.generalCategory == .control }

@@ -9,7 +9,7 @@ package enum Redaction {
     static let maximumURL = 2048
 
     /// Redacts a text that is a single URL. Idempotent.
-    static func url(_ text: String) -> String {
+    package static func url(_ text: String) -> String {
         // The image itself would follow.
         if text.prefix(5).lowercased() == "data:" { return "data:…" }
         let end = text.utf8.firstIndex { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") } ?? text.endIndex

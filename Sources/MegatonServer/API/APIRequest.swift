@@ -10,10 +10,13 @@ package struct ServerContext: AccessRequestContext {
     package var coreContext: CoreRequestContextStorage
     package var identity: AccessIdentity?
     package let remoteAddress: SocketAddress?
+    /// The connection of the request.
+    let channel: any Channel
 
     package init(source: ApplicationRequestContextSource) {
         coreContext = CoreRequestContextStorage(source: source)
-        remoteAddress = source.channel.remoteAddress
+        channel = source.channel
+        remoteAddress = channel.remoteAddress
     }
 
     /// Metadata of a line about a change. The name of the token is in the line itself: the log leaves no such line out.

@@ -1,6 +1,4 @@
-internal import Foundation
 internal import MegatonCluster
-internal import MegatonCore
 
 /// The newest dead jobs by the code of their error, with the images that they concern.
 struct DashboardFailures: Encodable, Sendable, Equatable {
@@ -19,7 +17,7 @@ struct DashboardFailures: Encodable, Sendable, Equatable {
         let id: String
         /// Empty for a job without one.
         let batch: String
-        /// The URL of the image without its secrets; nil if the job cannot be read.
+        /// The URL of the image without its secrets; nil if another text was pushed, as the message then says.
         let source: String?
         let message: String
         let attempts: Int
@@ -31,19 +29,19 @@ struct DashboardFailures: Encodable, Sendable, Equatable {
     let total: Int
     /// Number of those that were examined, the newest.
     let examined: Int
-    /// The most frequent first.
+    /// Poison first, then the most frequent.
     let causes: [Cause]
     /// Number of examined jobs whose codes are not listed.
     let others: Int
 
     /// Maximum number of dead jobs that are read.
     static let maximumExamined = 100
+    /// The code of a job that killed processes of workers: one harms more than many that fail.
+    private static let poison = "poison"
     private static let maximumCauses = 10
     private static let maximumImages = 10
     /// Characters of a source, and of a message.
     private static let maximumText = 300
-    /// Bytes of a job above which its source is not looked for.
-    private static let maximumJob = 64 * 1024
 
     init(_ newest: NewestDeadLetters) {
         var causes: [String: Cause] = [:]
@@ -56,7 +54,8 @@ struct DashboardFailures: Encodable, Sendable, Equatable {
             if cause.jobs.count < Self.maximumImages { cause.jobs.append(Self.image(letter)) }
             causes[code] = cause
         }
-        let sorted = causes.values.sorted { ($1.count, $0.code) < ($0.count, $1.code) }
+        func rank(_ cause: Cause) -> Int { cause.code == Self.poison ? .max : cause.count }
+        let sorted = causes.values.sorted { (rank($1), $0.code) < (rank($0), $1.code) }
         self.causes = Array(sorted.prefix(Self.maximumCauses))
         (total, examined) = (newest.total, newest.letters.count)
         others = sorted.dropFirst(Self.maximumCauses).reduce(0) { $0 + $1.count }
@@ -66,25 +65,11 @@ struct DashboardFailures: Encodable, Sendable, Equatable {
         FailedImage(
             id: letter.id,
             batch: letter.batch ?? "",
-            source: source(of: letter.content.job),
+            source: letter.shownSource.map(shortened),
             message: shortened(letter.content.message),
             attempts: letter.content.attempts,
             died: Int(min(max(letter.died, 0), 1e12))
         )
-    }
-
-    private struct Source: Decodable {
-        let source: String
-    }
-
-    /// The source of a job; nil if another text was pushed, as the letter then says.
-    private static func source(of job: String) -> String? {
-        guard job.utf8.count <= maximumJob,
-            let source = try? JSONDecoder().decode(Source.self, from: Data(job.utf8)).source
-        else { return nil }
-        // The image itself would follow.
-        if source.prefix(5).lowercased() == "data:" { return "data:…" }
-        return shortened(Redaction.text(String(source.prefix(2 * maximumText))))
     }
 
     private static func shortened(_ text: String) -> String {

@@ -10,6 +10,8 @@ struct DashboardPoint: Encodable, Sendable, Equatable {
     let running: Int
     /// Jobs that wait for a time or for their host.
     let delayed: Int
+    /// Workers that have missed at most two heartbeats.
+    let workers: Int
     /// Jobs per second since the point before; nil if that is too long ago, or the counters began anew.
     var done: Double?
     var failed: Double?
@@ -57,7 +59,8 @@ struct DashboardHistory: Sendable {
             time: time,
             waiting: status.intake + status.staged + status.ready,
             running: status.running,
-            delayed: status.delayed + status.held
+            delayed: status.delayed + status.held,
+            workers: status.livingWorkers.count
         )
         if let last, last.at.duration(to: now) <= Self.longestStep {
             let seconds = Double(last.at.duration(to: now).wholeMilliseconds) / 1000

@@ -15,14 +15,21 @@ enum DashboardPage {
     static let files = [
         File(path: "/", type: "text/html; charset=utf-8", bytes: PackageResources.dashboard_html),
         File(path: "/dashboard.css", type: "text/css; charset=utf-8", bytes: PackageResources.dashboard_css),
-        File(path: "/dashboard.js", type: "text/javascript; charset=utf-8", bytes: PackageResources.dashboard_js),
+        script("/dashboard.js", PackageResources.dashboard_js),
+        // The modules that it imports.
+        script("/elements.js", PackageResources.elements_js),
+        script("/sections.js", PackageResources.sections_js),
     ]
+
+    private static func script(_ path: String, _ bytes: [UInt8]) -> File {
+        File(path: path, type: "text/javascript; charset=utf-8", bytes: bytes)
+    }
 
     /// The page loads nothing from elsewhere, has no script or style of its own, and is shown in no other page: sources
     /// of jobs are texts of strangers.
     static let policy =
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        + "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        + "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
     static func add(to router: Router<ServerContext>) {
         for file in files {

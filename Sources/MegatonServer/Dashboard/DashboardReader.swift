@@ -99,7 +99,8 @@ actor DashboardReader {
 
     private static func workers(_ status: ClusterStatus, _ jobs: [LeasedJob]) -> [DashboardWorker] {
         let byWorker = Dictionary(grouping: jobs, by: \.worker)
-        let sorted = status.workers.sorted { ($1.running, $0.name) < ($0.running, $1.name) }
+        func rank(_ worker: ClusterStatus.Worker) -> Int { worker.isLiving ? worker.running : .max }
+        let sorted = status.workers.sorted { (rank($1), $0.name) < (rank($0), $1.name) }
         return sorted.prefix(shownWorkers).map { worker in
             let own = (byWorker[worker.name] ?? []).sorted { $0.key.text < $1.key.text }
             return DashboardWorker(worker, Array(own.prefix(shownJobs)))
@@ -117,6 +118,7 @@ actor DashboardReader {
             hosts: DashboardSnapshot.Hosts(
                 restricted: restricted.prefix(Self.shownHosts).map(HostRoutes.Restricted.init),
                 restrictedCount: restricted.count,
+                openCount: restricted.count(where: \.isOpen),
                 mostFetched: fetches.prefix(Self.shownHosts).map { .init(host: $0.key, fetches: $0.value) }
             ),
             failures: DashboardFailures(dead),

@@ -18,6 +18,8 @@ struct DashboardRoutes: Sendable {
     /// Time after which a stream ends, and the page opens another one: a token that was removed or has expired must not
     /// see the cluster for longer.
     static let maximumAge: Duration = .seconds(300)
+    /// Time after that in which a client must have read the last event.
+    private static let readLimit: Duration = .seconds(30)
 
     init(_ feed: DashboardFeed) { self.feed = feed }
 
@@ -62,7 +64,7 @@ struct DashboardRoutes: Sendable {
     private func events(_ request: Request, _ context: ServerContext) async throws -> Response {
         _ = try QueryArguments(request)
         let place = try streams.enter()
-        let mayChange = Self.mayChange(context)
+        let (mayChange, channel) = (Self.mayChange(context), context.channel)
         var headers: HTTPFields = [.contentType: "text/event-stream", .cacheControl: "no-store"]
         // A proxy that buffers would hold events back.
         headers.set("X-Accel-Buffering", "no")
@@ -71,6 +73,11 @@ struct DashboardRoutes: Sendable {
             headers: headers,
             body: ResponseBody { (writer) async throws in
                 defer { withExtendedLifetime(place) {} }
+                // A write waits for a client that reads nothing, which would hold its place for as long as it likes.
+                let end = channel.eventLoop.scheduleTask(in: TimeAmount(Self.maximumAge + Self.readLimit)) {
+                    channel.close(mode: .all, promise: nil)
+                }
+                defer { end.cancel() }
                 // Cancels the stream as soon as the page has gone.
                 try await request.body.consumeWithCancellationOnInboundClose { _ in
                     try await write(mayChange: mayChange, to: &writer)

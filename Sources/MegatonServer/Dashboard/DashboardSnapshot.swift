@@ -9,7 +9,7 @@ struct DashboardSnapshot: Encodable, Sendable {
     let batches: [DashboardBatch]?
     /// Number of known batches.
     let batchCount: Int
-    /// Those with most running jobs first.
+    /// Silent ones first, then those with most running jobs.
     let workers: [DashboardWorker]
     /// Number of workers, also of those that are not listed.
     let workerCount: Int
@@ -82,6 +82,8 @@ struct DashboardSnapshot: Encodable, Sendable {
         let restricted: [HostRoutes.Restricted]
         /// Number of restricted hosts, also of those that are not listed.
         let restrictedCount: Int
+        /// Number of hosts whose circuit breaker is open.
+        let openCount: Int
         /// Since the queue was created, those with most fetches first.
         let mostFetched: [HostRoutes.Fetched]
     }
@@ -95,9 +97,13 @@ struct DashboardSnapshot: Encodable, Sendable {
 
         struct Server: Encodable, Sendable {
             let address: String
+            let answers: Bool
             let used: Int?
             /// 0 if there is none.
             let limit: Int
+            let isFull: Bool
+            /// Whether it evicts keys when it is full; otherwise it refuses to store more.
+            let evicts: Bool
             let evictions: Int
             let problem: String?
         }
@@ -126,8 +132,11 @@ struct DashboardSnapshot: Encodable, Sendable {
             servers = memory.map {
                 Server(
                     address: $0.address,
+                    answers: $0.answers,
                     used: $0.used,
                     limit: $0.limit,
+                    isFull: $0.isFull,
+                    evicts: $0.evicts,
                     evictions: $0.evictions,
                     problem: $0.problem
                 )
@@ -185,8 +194,8 @@ struct DashboardWorker: Encodable, Sendable, Equatable {
     let jobs: [CurrentJob]
 
     init(_ worker: ClusterStatus.Worker, _ jobs: [LeasedJob]) {
-        (name, version, running, silent) = (worker.name, worker.version, worker.running, worker.silent)
-        isLiving = worker.silent <= 3 * worker.renewal
+        (name, version, running, isLiving) = (worker.name, worker.version, worker.running, worker.isLiving)
+        silent = min(worker.silent, 1e9)
         self.jobs = jobs.map { CurrentJob(id: $0.key.id, batch: $0.key.batch, host: $0.host, attempt: $0.attempt) }
     }
 }

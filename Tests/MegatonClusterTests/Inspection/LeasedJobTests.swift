@@ -1,5 +1,7 @@
+import Foundation
 import MegatonRedis
 import MegatonTestSupport
+import NIOCore
 import Testing
 
 @testable import MegatonCluster
@@ -42,11 +44,27 @@ import Testing
         }
     }
 
+    /// Lists of failures show sources to readers that may not have their secrets, and on terminals.
+    @Test(
+        arguments: [
+            (#"{"source":"https://user:word@h.test/a.jpg?sig=1"}"#, "https://h.test/a.jpg?…"),
+            (#"{"source":"DATA:image/png;base64,AAAA"}"#, "data:…"), ("no job", nil), (#"{"sources":[]}"#, nil),
+            (#"{"source":"https://\#(String(repeating: "u", count: 70_000)):word@h.test/a.jpg"}"#, "https:…"),
+        ] as [(String, String?)]
+    )
+    func aShownSourceHasNoSecret(_ job: String, _ shown: String?) throws {
+        let json = try JSONEncoder().encode(DeadLetter.Content(code: "x", message: "", job: job))
+        let letter = DeadLetter(key: "1", died: 1, json: .bulk(ByteBuffer(bytes: json)))
+        #expect(letter.shownSource == shown)
+    }
+
     @Test func theMemoryOfACacheIsRead() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            let memory = await Inspector(queue: fixture.queue, cache: fixture.redis).cacheMemory()
+            let inspector = Inspector(queue: fixture.queue, cache: fixture.redis)
+            let memory = await inspector.cacheMemory()
             #expect(memory.count == 1 && memory.first?.problem == nil)
-            #expect(memory.first?.used ?? 0 > 0)
+            let used = try #require(memory.first?.used)
+            #expect(used > 0 && memory.first?.isFull == false)
         }
     }
 }

@@ -131,6 +131,37 @@ import Testing
         }
     }
 
+    /// A worker without heartbeats, a host that fails, a poisoned image and a full cache are at the top of the page.
+    @Test func anOperatorSeesFaultsFirst() async throws {
+        try await RedisServerProcess.run { (redis) async throws in
+            let server = try await ServeTests.Server(["--redis", redis.url, "--open"])
+            try await server.wait(for: 200, at: "/ready")
+            let client = redis.client()
+            defer { client.close() }
+            let now = Int(Date().timeIntervalSince1970 * 1000)
+            let prefix = "megaton:{default}:2"
+            let state = RedisArgument.string("0 \(now) 1 0 9 \(now + 600_000) 0 200000 0 0 0 1")
+            let letter = #"{"code":"poison","message":"killed","attempts":3,"job":"{}"}"#
+            try await client.send(["ZADD", .string("\(prefix):workers"), .int(now - 60_000), "gone:1:a"])
+            try await client.send(["HSET", .string("\(prefix):rate"), "failing.test:443", state])
+            try await client.send(["ZADD", .string("\(prefix):dead"), .int(now), "p1"])
+            try await client.send(["HSET", .string("\(prefix):deadinfo"), "p1", .string(letter)])
+            try await client.send(["CONFIG", "SET", "maxmemory", "500kb"])
+            let page = try await page(
+                server,
+                width: 360,
+                sees(
+                    "1 worker sent no heartbeat lately: gone:1:a",
+                    "1 host failed too often and gets probes only: failing.test:443",
+                    "1 dead job killed the processes of workers",
+                    "The shared cache is full and refuses new entries"
+                )
+            )
+            #expect(page.problems.isEmpty && page.width <= 360, "\(page.width) \(page.problems)")
+            await server.end()
+        }
+    }
+
     @Test func aTokenIsAskedForAndSentInAHeader() async throws {
         let directory = try TestDirectory()
         defer { directory.remove() }

@@ -49,7 +49,8 @@ import Testing
             top.send(SIGWINCH)
             let second = screen(terminal.read(until: { $0.contains(Self.clear) }))
             #expect(second.count == 5 && second.allSatisfy { $0.count < 30 }, "\(second)")
-            terminal.type("xq")
+            // Ctrl-\ as a signal would leave the screen as it is.
+            terminal.type("x\u{1C}")
             let ending = await top.ending()
             #expect(ending.code == 0 && ending.errors.isEmpty, "\(ending.errors)")
             let rest = terminal.read(until: { $0.contains("\u{1B}[?1049l") })
@@ -211,6 +212,39 @@ import Testing
         let text = view.text
         #expect(text.contains("     15.0") && text.contains("workers (20 of 40)"), "\(text)")
         #expect(text.contains("last failures (10 of 30)") && text.contains("circuit open"), "\(text)")
+    }
+
+    @Test func aNarrowWindowHasAllNumbersAndWholeWarnings() throws {
+        var view = try view()
+        view.fault = String(repeating: "word ", count: 30) + "end"
+        let lines = view.lines(width: 40).dropFirst(2).prefix { !$0.hasPrefix("last f") }
+        #expect(lines.allSatisfy { TextColumns.count($0) <= 40 }, "\(lines)")
+        for words in ["! word word", "done/s", "out/s", "dead"] {
+            #expect(lines.contains { $0.contains(words) }, "\(words) in \(lines)")
+        }
+        #expect(lines.contains { $0.hasPrefix("  word") && $0.hasSuffix("word end") }, "\(lines)")
+    }
+
+    /// A worker that is silent may be one of many that work.
+    @Test func silentWorkersComeFirst() throws {
+        let reading = try view().snapshot.reading
+        var status = reading.status
+        status.workers[0].silent = 60
+        let snapshot = TopSnapshot(
+            from: nil,
+            to: TopReading(
+                status: status,
+                ready: ReadyJobs(),
+                caches: [],
+                restricted: [],
+                counters: reading.counters,
+                failures: [],
+                time: reading.time
+            )
+        )
+        let lines = TopView(queue: "default", snapshot: snapshot).lines()
+        let heading = try #require(lines.firstIndex { $0.hasPrefix("workers (") })
+        #expect(lines[heading + 1].contains("60 s ago") && lines[1].contains("(1 silent)"), "\(lines)")
     }
 
     /// The host that is busy now comes first, and those with most fetches of all follow.

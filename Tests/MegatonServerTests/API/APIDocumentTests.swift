@@ -54,7 +54,7 @@ import Testing
 
     @Test func eachOperationSaysWhatItNeeds() throws {
         let operations = try Self.operations()
-        let open = ["/live", "/ready", "/", "/dashboard.css", "/dashboard.js"].map { "GET \($0)" }
+        let open = (["/live", "/ready"] + DashboardPage.files.map(\.path)).map { "GET \($0)" }
         let ids = operations.compactMap { $0.operation["operationId"] as? String }
         #expect(ids.count == operations.count && Set(ids).count == ids.count)
         for (name, operation) in operations {

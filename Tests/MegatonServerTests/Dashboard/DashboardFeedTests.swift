@@ -32,7 +32,7 @@ import Testing
                     workerCount: 0,
                     livingWorkers: 0,
                     coordinators: 0,
-                    hosts: .init(restricted: [], restrictedCount: 0, mostFetched: []),
+                    hosts: .init(restricted: [], restrictedCount: 0, openCount: 0, mostFetched: []),
                     failures: DashboardFailures(NewestDeadLetters()),
                     cache: .init(statistics, [])
                 ),
@@ -111,5 +111,8 @@ import Testing
         #expect(first?.code == "not_found" && first?.count == 20 && first?.jobs.count == 10)
         #expect(first?.jobs.first?.source == "https://h.test/a.jpg?…" && first?.jobs.first?.batch == "b")
         #expect(first?.jobs.last?.source == nil)
+        // One that killed processes is shown before all that only failed.
+        let poisoned = DashboardFailures(NewestDeadLetters(letters: letters + [letter(30, "poison", "")], total: 31))
+        #expect(poisoned.causes.first?.code == "poison" && poisoned.causes.count == 10 && poisoned.others == 2)
     }
 }

@@ -30,9 +30,14 @@ import Testing
         var status = ClusterStatus()
         (status.intake, status.staged, status.ready) = (1, 2, 4)
         (status.running, status.delayed, status.held) = (8, 16, 32)
+        status.workers = [5.0, 15, 16].map { silent in
+            .init(name: "\(silent)", running: 1, silent: silent, renewal: 5, version: nil, protocolVersion: nil)
+        }
         history.add(status, DashboardCounters(), time: 1, at: start)
         let point = history.points.first
         #expect(point?.waiting == 7 && point?.running == 8 && point?.delayed == 48)
+        // One has missed more than two heartbeats.
+        #expect(point?.workers == 2)
     }
 
     @Test func noMoreThanAnHourIsKept() {

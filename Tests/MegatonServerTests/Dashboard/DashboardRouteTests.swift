@@ -9,7 +9,8 @@ import Testing
 /// The files and the data of the dashboard.
 @Suite(.timeLimit(.minutes(2))) struct DashboardRouteTests {
     @Test func theFilesMayLoadNothingFromElsewhere() throws {
-        #expect(DashboardPage.files.map(\.path) == ["/", "/dashboard.css", "/dashboard.js"])
+        let paths = DashboardPage.files.map(\.path)
+        #expect(paths == ["/", "/dashboard.css", "/dashboard.js", "/elements.js", "/sections.js"])
         for file in DashboardPage.files {
             let headers = DashboardPage.response(file).headers
             #expect(headers[.contentType] == file.type)
@@ -22,6 +23,9 @@ import Testing
             }
             let links = text.matches(of: /https?:\/\/[^"' ]+/).map { String($0.output) }
             #expect(links.allSatisfy { $0 == "http://www.w3.org/2000/svg" }, "\(file.path): \(links)")
+            for module in text.matches(of: /from "\.([^"]+)";/) {
+                #expect(paths.contains(String(module.output.1)), "\(file.path) imports \(module.output.0)")
+            }
         }
     }
 
