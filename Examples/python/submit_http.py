@@ -6,6 +6,7 @@
 The token has the scopes `read` and `submit`; docs/api.md describes the requests. The jobs continue if this ends early.
 """
 
+import http.client
 import json
 import os
 import sys
@@ -41,5 +42,7 @@ if __name__ == "__main__":
         sys.exit(main(*sys.argv[1:]) if len(sys.argv) > 3 else __doc__)
     except urllib.request.HTTPError as error:
         sys.exit(f"{error.url}: {json.load(error)['detail']}")
-    except OSError as error:
+    except (OSError, http.client.HTTPException) as error:  # The latter if the server ends in the middle of an answer.
         sys.exit(f"{sys.argv[1]}: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -44,6 +44,7 @@ package struct HTTPServer: Service {
     private let metrics: ClusterMetricsReader
     private let registry: PrometheusRegistry
     private let process: ProcessMetrics
+    private let onListening: @Sendable () -> Void
     let logger: Logger
     let gate: AccessGate
     let cluster: ClusterConnection
@@ -56,6 +57,7 @@ package struct HTTPServer: Service {
     ///   - cluster: closed at the end of ``run()``.
     ///   - registry: the metrics that the process counts with swift-metrics.
     ///   - images: nil if the server has no route for images.
+    ///   - onListening: called when the server listens on its addresses; Redis may be unreachable then.
     package init(
         _ configuration: Configuration,
         gate: AccessGate,
@@ -63,6 +65,7 @@ package struct HTTPServer: Service {
         registry: PrometheusRegistry,
         process: ProcessMetrics,
         images: ImageServer? = nil,
+        onListening: @escaping @Sendable () -> Void = {},
         logger: Logger
     ) {
         self.configuration = configuration
@@ -71,6 +74,7 @@ package struct HTTPServer: Service {
         self.registry = registry
         self.process = process
         self.images = images
+        self.onListening = onListening
         self.logger = logger
         metrics = ClusterMetricsReader(
             { try await cluster.inspector() },
@@ -128,6 +132,7 @@ package struct HTTPServer: Service {
         try await server.serve(application) { (port) async throws in
             let address = configuration.address.with(port: port)
             logger.notice("serving HTTP", metadata: ["address": "\(address)"])
+            onListening()
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
                     try await connect()

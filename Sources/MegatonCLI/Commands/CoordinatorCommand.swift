@@ -114,6 +114,7 @@ struct CoordinatorCommand: AsyncParsableCommand {
                     coordinator,
                     isReady: { coordinator.isReady },
                     metrics: { await cluster.families() },
+                    isHung: { coordinator.isHung },
                     connect: { try await coordinator.start(waitingForRedis: $0) }
                 )
             }

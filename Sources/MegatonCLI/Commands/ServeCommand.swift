@@ -4,6 +4,7 @@ import Foundation
 import Logging
 import MegatonCluster
 import MegatonCommandLine
+import MegatonCore
 import MegatonServer
 
 /// `megaton serve`
@@ -118,6 +119,7 @@ struct ServeCommand: AsyncParsableCommand {
             }
             configuration.metricsAddress = metricsListen.flatMap(ListenAddress.init)
             configuration.redisLimit = .seconds(waitForRedis)
+            let listening = AsyncSignal()
             let server = HTTPServer(
                 configuration,
                 gate: reloader.map { AccessGate($0.tokens) } ?? .open,
@@ -125,15 +127,22 @@ struct ServeCommand: AsyncParsableCommand {
                 registry: registry,
                 process: ProcessMetrics(version: Megaton.version, role: "serve"),
                 images: try images.server(redis, access, limits, logger: logger),
+                onListening: { listening.signal() },
                 logger: logger
             )
-            let runner = ServiceRunner(listener: nil, redisLimit: .zero, shutdown: shutdown, logger: logger)
+            let runner = ServiceRunner(
+                listener: nil,
+                redisLimit: .zero,
+                shutdown: shutdown,
+                manager: ServiceManager(logger: logger),
+                logger: logger
+            )
             // Without a file to read again, SIGHUP ends the server.
             var hangUp: (@Sendable () -> Void)?
             if let reloader { hangUp = { reloader.hangUp() } }
             do {
                 try await ProcessSignals.forwarded(to: shutdown, hangUp: hangUp) {
-                    try await Self.run(server, runner, reloader)
+                    try await Self.run(server, runner, reloader, listening)
                 }
             } catch let error as ListenError {
                 let isMetrics = error.address != configuration.address
@@ -143,12 +152,25 @@ struct ServeCommand: AsyncParsableCommand {
     }
 
     /// Runs the server, and looks at the file of tokens meanwhile.
-    private static func run(_ server: HTTPServer, _ runner: ServiceRunner, _ reloader: TokenReloader?) async throws {
+    ///
+    /// - Parameter listening: signaled when the server listens.
+    private static func run(
+        _ server: HTTPServer,
+        _ runner: ServiceRunner,
+        _ reloader: TokenReloader?,
+        _ listening: AsyncSignal
+    ) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             if let reloader { group.addTask { await reloader.run() } }
             defer { group.cancelAll() }
             // The server connects by itself, and answers before that.
-            try await runner.run(server, isReady: { true }, metrics: { [] }, connect: { _ in })
+            try await runner.run(
+                server,
+                isReady: { true },
+                metrics: { [] },
+                hasStarted: { await listening.wait() },
+                connect: { _ in }
+            )
         }
     }
 }

@@ -150,6 +150,7 @@ struct WorkerCommand: AsyncParsableCommand {
                         worker.updateGauges()
                         return []
                     },
+                    isHung: { worker.isHung },
                     connect: { try await worker.start(waitingForRedis: $0) }
                 )
             }

@@ -52,6 +52,7 @@ struct StartOptions: ParsableArguments {
             },
             redisLimit: .seconds(waitForRedis),
             shutdown: shutdown,
+            manager: ServiceManager(logger: logger),
             logger: logger
         )
     }

@@ -1,5 +1,6 @@
 import Logging
 import MegatonCluster
+import MegatonCommandLine
 import MegatonServer
 import ServiceLifecycle
 
@@ -12,6 +13,8 @@ struct ServiceRunner {
     /// Ends the wait for Redis; the service does not begin then. Later it shuts the service down gracefully, or cancels
     /// it.
     let shutdown: ShutdownSignal
+    /// Notified of the start and the end of the process; nil if none has started it.
+    let manager: ServiceManager?
     let logger: Logger
 
     /// Serves health checks and metrics from the beginning, connects, and then runs the service until it ends by itself
@@ -20,16 +23,39 @@ struct ServiceRunner {
     /// - Parameters:
     ///   - isReady: called for each request of `/ready`: must not block.
     ///   - metrics: called for each request of `/metrics`; see `ProcessListener`.
+    ///   - hasStarted: returns when the process responds, or its task is cancelled. The service manager does not wait
+    ///     for Redis: it would end a process that does.
+    ///   - isHung: whether the service makes no progress; see `ServiceManager`.
     ///   - connect: receives the time limit for Redis.
     /// - Throws: `CLIError` if the process cannot listen on the address, and the errors of `connect` and the service.
     func run(
         _ service: any Service,
         isReady: @escaping @Sendable () -> Bool,
         metrics: @escaping @Sendable () async -> [MetricFamily],
+        hasStarted: @escaping @Sendable () async -> Void = {},
+        isHung: @escaping @Sendable () -> Bool = { false },
         connect: @escaping @Sendable (Duration) async throws -> Void
     ) async throws {
-        guard let listener else { return try await run(service, after: connect) }
-        try await listener.serve(isReady: isReady, metrics: metrics) { try await run(service, after: connect) }
+        let work: @Sendable () async throws -> Void = {
+            try await notifying(hasStarted, isHung) { try await run(service, after: connect) }
+        }
+        guard let listener else { return try await work() }
+        try await listener.serve(isReady: isReady, metrics: metrics, while: work)
+    }
+
+    /// Runs the body, and notifies the service manager meanwhile.
+    private func notifying(
+        _ hasStarted: @escaping @Sendable () async -> Void,
+        _ isHung: @escaping @Sendable () -> Bool,
+        _ body: @Sendable () async throws -> Void
+    ) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            if let manager {
+                group.addTask { await manager.follow(until: shutdown, hasStarted: hasStarted, isHung: isHung) }
+            }
+            defer { group.cancelAll() }
+            try await body()
+        }
     }
 
     private func run(

@@ -80,6 +80,8 @@ public final class Coordinator: Sendable {
     private let leaderless = Mutex<ContinuousClock.Instant?>(nil)
     /// Time at which Redis last answered an attempt to lead or a renewal.
     private let lastAnswer = Mutex<ContinuousClock.Instant?>(nil)
+    /// The attempts to lead and the renewals.
+    private let pulse = Pulse()
     /// Number of places in all workers, while it leads.
     private let places = Atomic(0)
 
@@ -132,6 +134,9 @@ public final class Coordinator: Sendable {
         if lastAnswer.withLock({ $0 }).map({ .now - $0 < configuration.leaderLease }) ?? false { return true }
         return parts.contains { $0.isReady }
     }
+
+    /// Whether the coordinator of a shard hangs: for long it has received neither an answer of Redis nor an error.
+    package var isHung: Bool { pulse.isOverdue() || parts.contains { $0.isHung } }
 
     /// The queue over the connections of this coordinator; all of its shards if it has started.
     package var shards: ShardedQueue { others.withLock { $0?.queue } ?? ShardedQueue(queue) }
@@ -277,6 +282,7 @@ public final class Coordinator: Sendable {
         var failures = Backoff()
         var isLeading = false
         await repeating {
+            pulse.beat()
             defer { isLeading = false }
             do {
                 let shouldLead = try await shouldLead()
@@ -397,6 +403,7 @@ public final class Coordinator: Sendable {
                 return
             }
             lastAnswer.withLock { $0 = .now }
+            pulse.beat()
         }
     }
 

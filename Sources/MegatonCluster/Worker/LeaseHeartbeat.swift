@@ -22,6 +22,8 @@ struct LeaseHeartbeat: Sendable {
     /// Returns the number of shards that the worker's places are for.
     var shardCount: @Sendable () -> Int = { 1 }
     let logger: Logger
+    /// The ends of renewals.
+    let pulse = Pulse()
     private let description = Description()
 
     /// The description of this worker that Redis has.
@@ -92,6 +94,7 @@ struct LeaseHeartbeat: Sendable {
     /// - Returns: the error if the renewal failed.
     @discardableResult
     func renew() async -> RedisError? {
+        defer { pulse.beat() }
         let jobs = running.all
         let sent = ContinuousClock.now
         let isChanged = description.isChanged(jobs.count, at: sent)

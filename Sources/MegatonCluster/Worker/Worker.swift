@@ -204,6 +204,11 @@ public final class Worker: Sendable {
         }
     }
 
+    /// Whether the heartbeat of a shard hangs: for long it has received neither an answer of Redis nor an error.
+    package var isHung: Bool {
+        shards.all.contains { $0.heartbeat.pulse.isOverdue(after: max(Pulse.limit, $0.heartbeat.interval * 3)) }
+    }
+
     /// Sets the metrics that describe the state now; called before they are read.
     package func updateGauges() {
         let running = shards.all.reduce(0) { $0 + $1.running.usedCount }

@@ -11,7 +11,8 @@ import SystemPackage
 package struct ChildProcess: Sendable {
     /// Program and arguments.
     package let command: [String]
-    /// Variables added to this process' environment: values that must not be in `argv`.
+    /// Variables added to this process' environment, of which it has all but those of the service manager: values that
+    /// must not be in `argv`.
     package var environment: [String: String]
     /// File for standard error and standard output. If nil, standard error is inherited and standard output is
     /// discarded.
@@ -56,15 +57,19 @@ package struct ChildProcess: Sendable {
         var options = PlatformOptions()
         options.processGroupID = 0
         options.teardownSequence = [.send(signal: .terminate, allowedDurationToNextStep: gracePeriod)]
-        var variables: [Environment.Key: String] = [:]
-        for (name, value) in environment { variables[Environment.Key(stringLiteral: name)] = value }
+        var variables: [Environment.Key: String?] = [:]
+        // The service manager expects notifications of this process alone. A variable without a value is removed.
+        for name in ServiceManager.variables {
+            variables.updateValue(nil, forKey: Environment.Key(stringLiteral: name))
+        }
+        for (name, value) in environment { variables[Environment.Key(stringLiteral: name)] = .some(value) }
         // flock comes first, so that the exit code of a command that cannot be executed is setpriv's.
         let locking = lock.map { ["/usr/bin/flock", "--shared", "--no-fork", $0] } ?? []
         let line = locking + ["/usr/bin/setpriv", "--pdeathsig", "TERM", "--"] + command
         let configuration = Configuration(
             executable: .path(FilePath(line[0])),
             arguments: Arguments(Array(line.dropFirst())),
-            environment: .inherit.updating(variables.mapValues { Optional($0) }),
+            environment: .inherit.updating(variables),
             platformOptions: options
         )
         let status: TerminationStatus

@@ -98,6 +98,7 @@ import Testing
         let directory = try TestDirectory()
         let text = try Repository.text("deploy/systemd/\(unit)")
         #expect(text.contains("\nStartLimitIntervalSec=0\n") && text.contains("\nRestart=always\n"))
+        #expect(text.contains("\nType=notify\nNotifyAccess=main\nWatchdogSec=60\n"))
         let file = try directory.write(Data(text.utf8), to: unit.replacing("@", with: "@1"))
         let analysis = await
             (try ProgramUnderTest(
