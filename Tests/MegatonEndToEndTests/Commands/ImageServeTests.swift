@@ -23,7 +23,7 @@ import Testing
                 environment: secrets
             )
             try await process.waitForErrors { $0.contains("serving HTTP") }
-            let match = try #require(process.errors.firstMatch(of: /serving HTTP.*address=127\.0\.0\.1:(\d+)/))
+            let match = try #require(process.errors.firstMatch(of: /address=127\.0\.0\.1:(\d+) .*serving HTTP/))
             port = try #require(Int(match.output.1))
             // Each question takes a process, so this is no busy loop; the suite's time limit bounds it.
             while try await status(of: "/ready") != 200 { try Task.checkCancellation() }
