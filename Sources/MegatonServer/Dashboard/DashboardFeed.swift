@@ -116,8 +116,8 @@ actor DashboardFeed {
     }
 
     private static let slow =
-        "The queue's Redis has not answered within \(timeLimit.components.seconds) seconds. The page goes on as soon as "
-        + "it does."
+        "The queue's Redis has not answered within \(timeLimit.components.seconds) seconds. The page goes on as soon "
+        + "as it does."
 
     private static func sentence(_ error: any Error) -> String {
         if let error = error as? RedisError, error.isTransient {
