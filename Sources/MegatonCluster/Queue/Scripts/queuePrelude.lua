@@ -195,12 +195,14 @@ local function placesOfShard(places, workersKey, workerInfoKey)
   return places / math.max(tonumber(string.match(info, '"shards":(%d+)')) or 1, 1)
 end
 
--- Unfinished jobs of given-up hosts that were made ready: their ids, the number of their sources, and how many of them
--- run. Their ids are in a key of their own as a JSON array, at most 256, for a minute after the last of them was added.
+-- Unfinished jobs of given-up hosts that were made ready: their ids, the number of their sources, how many of them run,
+-- and the ms from which more may follow while other jobs run (`roomForGivenUp`). A key of their own has that time and
+-- the ids as a JSON array, at most 256, for a minute after the last of them was added.
 local function openGivenUp(givenUpKey, metaKey)
   local read, noted = pcall(cjson.decode, redis.call('GET', givenUpKey) or '[]')
-  local givenUp, ids = {ids = {}, sources = 0, running = 0}, {}
-  for _, id in ipairs(read and type(noted) == 'table' and noted or {}) do
+  noted = read and type(noted) == 'table' and noted or {}
+  local givenUp, ids = {ids = {}, sources = 0, running = 0, next = type(noted[1]) == 'number' and noted[1] or 0}, {}
+  for _, id in ipairs(noted) do
     if type(id) == 'string' and #ids < 256 then ids[#ids + 1] = id end
   end
   if #ids == 0 then return givenUp end
@@ -216,17 +218,35 @@ local function openGivenUp(givenUpKey, metaKey)
   return givenUp
 end
 
+-- Sources of given-up hosts that a place ends in a second while other jobs run.
+local givenUpRate = 2
+
 -- How many more jobs of given-up hosts may be made ready. They end without a request, but each takes a place and
 -- processor time, and a pack takes long: as many as an eighth of the places, a pack as one; or as half of the places
--- that other jobs leave, each source as one.
-local function roomForGivenUp(givenUp, places, leased)
+-- that other jobs leave, each source as one. They end within milliseconds, one after the other: while other jobs run,
+-- their number in a second is limited too, or they would take all processors from these (`givenUpRate`).
+local function roomForGivenUp(givenUp, places, leased, t)
   local count = #givenUp.ids
   local room = math.max(1, math.floor(places / 8)) - count
   if count > 0 then
     local free = (places - (leased - givenUp.running)) / 2
     room = math.max(room, math.floor((free - givenUp.sources) * count / givenUp.sources))
   end
+  if leased > givenUp.running then
+    local step = 1000 / (givenUpRate * math.max(places, 1))
+    givenUp.next = math.max(givenUp.next, t - math.max(step, 100))
+    room = math.min(room, math.floor((t - givenUp.next) / step))
+  else
+    givenUp.next = 0
+  end
   return math.max(math.min(room, 256 - count), 0)
+end
+
+-- Notes that jobs of given-up hosts were made ready.
+local function addGivenUp(givenUp, ids, sources, places)
+  for _, id in ipairs(ids) do givenUp.ids[#givenUp.ids + 1] = id end
+  givenUp.sources = givenUp.sources + sources
+  if givenUp.next > 0 then givenUp.next = givenUp.next + 1000 * sources / (givenUpRate * math.max(places, 1)) end
 end
 
 -- The entries of held jobs that have a turn of their host: at most `number`, the oldest of each priority. If the host
@@ -314,13 +334,12 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, fleet)
       places, leased = fleet.count()
     end
     while true do
-      local room = roomForGivenUp(givenUp, places, leased)
+      local room = roomForGivenUp(givenUp, places, leased, t)
       local number = math.min(room, limit - taken)
       if number == 0 then return false, room > 0 end
       local entries = turnOf(frontier, host, number)
       local ids, sources = releaseHeld(frontier, metaKey, readyKeys, host, entries, true, t)
-      for _, id in ipairs(ids) do givenUp.ids[#givenUp.ids + 1] = id end
-      givenUp.sources = givenUp.sources + sources
+      addGivenUp(givenUp, ids, sources, places)
       released, taken, noted = released + #ids, taken + #entries, noted + #ids
       if #entries < number then return true end
     end
@@ -357,7 +376,10 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, fleet)
       frontier.turns[host] = following
     end
   end
-  if noted > 0 then redis.call('SET', fleet.givenUp, cjson.encode(givenUp.ids), 'PX', 60000) end
+  if noted > 0 then
+    table.insert(givenUp.ids, 1, math.floor(givenUp.next))
+    redis.call('SET', fleet.givenUp, cjson.encode(givenUp.ids), 'PX', 60000)
+  end
   -- A repair may have removed jobs without their bytes: they must not stay counted for ever.
   if redis.call('EXISTS', frontier.holding, delayKey) == 0 then redis.call('UNLINK', frontier.bytes) end
   return made + released
