@@ -5,8 +5,8 @@ import MegatonCore
 import NIOCore
 import NIOPosix
 
-/// The service manager that has started this process, such as systemd by a unit with `Type=notify`. The process notifies
-/// it that it has started and that it ends, and answers its watchdog (`WatchdogSec=`) while it makes progress.
+/// The service manager that has started this process, such as systemd by a unit with `Type=notify`. The process
+/// notifies it that it has started and that it ends, and answers its watchdog (`WatchdogSec=`) while it makes progress.
 ///
 /// Notifications are datagrams to the socket that `NOTIFY_SOCKET` names: see sd_notify(3).
 package struct ServiceManager: Sendable {
