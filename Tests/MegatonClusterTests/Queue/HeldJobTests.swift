@@ -245,6 +245,37 @@ import Testing
         }
     }
 
+    /// Fault: the jobs of a dead host, which end one after the other, took all processors, and a batch beside them took
+    /// 1.3 times its time.
+    @Test func theJobsOfAHostThatWasGivenUpHaveAPaceWhileOtherJobsRun() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(job("f", on: "fast.example"))
+            try await fixture.admit()
+            let other = try await fixture.claim()[0]
+            try await holdJobs(200, fixture)
+            try await fixture.queue.giveUp(slow)
+            // The note begins with the time of the next job.
+            func claim(inMilliseconds wait: Int) async throws -> [ActiveJob] {
+                let next = try await fixture.queue.now() + wait
+                try await fixture.redis.send(["SET", .string(fixture.keys.givenUp), .string("[\(next)]")])
+                try await reachTurn(fixture)
+                return try await fixture.claim(64)
+            }
+            for wait in [60_000, 10_000] { #expect(try await claim(inMilliseconds: wait).isEmpty, "not yet") }
+            for wait in [-200, -60_000] {
+                let jobs = try await claim(inMilliseconds: wait)
+                #expect(jobs.count == 12, "a tenth of a second of 64 places, each of which ends two in a second")
+                try await reachTurn(fixture)
+                for job in jobs { #expect(try await fixture.finish(job, .failed) == .ok) }
+            }
+            let note = try await fixture.redis.send(["GET", .string(fixture.keys.givenUp)]).string ?? ""
+            let next = try #require(Int(note.dropFirst().prefix { $0.isNumber }), "\(note)")
+            #expect(abs(next - (try await fixture.queue.now())) < 60_000)
+            #expect(try await fixture.finish(other, .done) == .ok)
+            #expect(try await claim(inMilliseconds: 60_000).count == 32, "half of the places, as no other job runs")
+        }
+    }
+
     /// Fault: with each small host that was given up, the limit began anew.
     @Test func hostsThatWereGivenUpShareTheirPlaces() async throws {
         try await QueueFixture.run { (fixture) async throws in

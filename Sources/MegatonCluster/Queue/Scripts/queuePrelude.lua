@@ -234,7 +234,8 @@ local function roomForGivenUp(givenUp, places, leased, t)
   end
   if leased > givenUp.running then
     local step = 1000 / (givenUpRate * math.max(places, 1))
-    givenUp.next = math.max(givenUp.next, t - math.max(step, 100))
+    -- A damaged note must not stop this for longer than the note lives.
+    givenUp.next = math.min(math.max(givenUp.next, t - math.max(step, 100)), t + 60000)
     room = math.min(room, math.floor((t - givenUp.next) / step))
   else
     givenUp.next = 0
