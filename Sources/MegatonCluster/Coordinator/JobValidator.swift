@@ -102,6 +102,7 @@ struct JobValidator: Sendable {
             job.ignoresRememberedFailures = false
             (job.reply, job.batchSize) = (nil, nil)
             (job.idempotencyKey, job.idempotencyTTL, job.notBefore) = (nil, nil, nil)
+            job.traceparent = nil
             return Data(SHA256.hash(data: job.json()).prefix(16))
         }
 

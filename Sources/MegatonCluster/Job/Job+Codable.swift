@@ -72,6 +72,7 @@ extension Job: Decodable {
             }
         case .reply: Field(key, \.reply, allowed: "is \(JobReply.example)") { JobReply(&$0) }
         case .batchSize: Field(key, \.batchSize, allowed: allowedBatchSizes) { $0.int() }
+        case .traceparent: Field(key, \.traceparent, allowed: TraceParent.allowed) { $0.string() }
         }
     }
 
@@ -131,6 +132,10 @@ extension Job: Decodable {
             if !Self.batchSizes.contains(batchSize) {
                 return FieldProblem(name, "is \(batchSize); allowed \(Self.allowedBatchSizes)")
             }
+        }
+        if let traceparent, !TraceParent.isValid(traceparent) {
+            let shown = FieldProblem.quoted(traceparent)
+            return FieldProblem(CodingKeys.traceparent.rawValue, "is \(shown); allowed \(TraceParent.allowed)")
         }
         if let problem = reply?.problem { return FieldProblem("reply.\(problem.path)", problem.problem) }
         return renditionsProblem ?? outputProblem

@@ -95,6 +95,9 @@ public struct Job: Sendable, Hashable, Encodable {
     package var reply: JobReply?
     /// Facts about the source that the outcome has beside those that it always has; none at all if the list is empty.
     public var facts: [OptionalFact]?
+    /// The span of the client that submits the job, as `traceparent` of W3C Trace Context, version 00: the spans of the
+    /// job continue its trace.
+    public var traceparent: String?
     /// Why the client that submits the job refuses it. The job fails as `invalid_job` with this message, and its batch
     /// counts it.
     package var refused: String?
@@ -105,7 +108,7 @@ public struct Job: Sendable, Hashable, Encodable {
         case ignoreRememberedFailures, labels, requeuedFrom, failOn, replace, reload, refresh, refused, facts
         case idempotencyKey = "key"
         case idempotencyTTL = "keyTTL"
-        case notBefore, reply, batchSize
+        case notBefore, reply, batchSize, traceparent
     }
 
     /// Creates a job; only the source is required.

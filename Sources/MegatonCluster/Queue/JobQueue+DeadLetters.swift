@@ -145,8 +145,9 @@ extension JobQueue {
         job.id = letter.id
         (job.batch, job.batchSize) = (nil, nil)
         job.requeuedFrom = letter.batch
-        // The key belongs to the attempt that failed.
+        // The key and the trace belong to the attempt that failed.
         (job.idempotencyKey, job.idempotencyTTL, job.notBefore) = (nil, nil, nil)
+        job.traceparent = nil
         // An operator requeues to have the origin asked again, not to get the remembered failure.
         job.ignoresRememberedFailures = true
         pack?.shared = job

@@ -101,7 +101,7 @@ package struct RetryLedger {
         job.ignoresRememberedFailures = true
         // A run waits for its jobs, and closes its batch, itself.
         (job.requeuedFrom, job.reply, job.batchSize) = (nil, nil, nil)
-        (job.idempotencyKey, job.idempotencyTTL, job.notBefore) = (nil, nil, nil)
+        (job.idempotencyKey, job.idempotencyTTL, job.notBefore, job.traceparent) = (nil, nil, nil, nil)
         return .job(job)
     }
 

@@ -2,6 +2,7 @@ internal import Foundation
 package import Hummingbird
 internal import HummingbirdCore
 internal import Logging
+internal import MegatonCluster
 internal import MegatonCore
 package import NIOCore
 
@@ -41,6 +42,13 @@ package struct ServerContext: AccessRequestContext {
 extension Request {
     /// Value of a field whose name is valid and not one of those that the library knows.
     func field(_ name: String) -> String? { headers[.init(name)!] }
+
+    /// The span of the client, for jobs that have none. A value that is not valid is ignored, as W3C Trace Context
+    /// demands: proxies write this field too, and clients know nothing of it.
+    var traceparent: String? {
+        guard let text = field("traceparent"), TraceParent.isValid(text) else { return nil }
+        return text
+    }
 
     /// Checks the media type of the body.
     ///

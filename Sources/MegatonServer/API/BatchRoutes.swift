@@ -70,7 +70,8 @@ struct BatchRoutes: Sendable {
             queue: try await cluster.queue(isFresh: true),
             name: name,
             policy: policy,
-            logger: logger
+            logger: logger,
+            traceparent: request.traceparent
         )
         let count = try await upload.run(
             request.body,

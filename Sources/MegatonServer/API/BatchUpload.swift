@@ -17,6 +17,8 @@ struct BatchUpload: Sendable {
     let name: String
     let policy: BatchPolicy
     let logger: Logger
+    /// The span of the client, for jobs that have none.
+    var traceparent: String?
 
     /// Maximum number of bytes of acknowledged jobs that are kept for a Redis that loses them. Less than a command
     /// keeps, as the server has several uploads at a time.
@@ -100,16 +102,27 @@ struct BatchUpload: Sendable {
                 throw invalid(line, error.message)
             }
             try checkBatch(of: job, line)
-            try await submitter.add(line.json, job: job, hasUniqueID: job.id == nil)
+            let (traced, json) = withTrace(job, line.json)
+            try await submitter.add(json, job: traced, hasUniqueID: job.id == nil)
             return 1
         }
         // Each source becomes a job of its own, as in a list of `megaton submit`: equal ones are then compared.
         if let refused = pack.refused.first { throw invalid(line, refused.message) }
         for job in pack.jobs {
             try checkBatch(of: job, line)
-            try await submitter.add(job.json(), job: job, hasUniqueID: pack.hasMadeIDs)
+            let (traced, json) = withTrace(job, job.json())
+            try await submitter.add(json, job: traced, hasUniqueID: pack.hasMadeIDs)
         }
         return pack.jobs.count
+    }
+
+    /// A job with the client's span, if it has none, and its JSON. A job that has no room for it stays as it is.
+    private func withTrace(_ job: Job, _ json: Data) -> (Job, Data) {
+        guard let traceparent, job.traceparent == nil else { return (job, json) }
+        var traced = job
+        traced.traceparent = traceparent
+        let longer = traced.json()
+        return longer.count <= Job.maximumSize ? (traced, longer) : (job, json)
     }
 
     private func checkBatch(of job: Job, _ line: JobLines.Line) throws(APIError) {

@@ -24,7 +24,8 @@ struct JobRoutes: Sendable {
     private func push(_ request: Request) async throws -> Response {
         try request.require(contentType: "application/json")
         _ = try QueryArguments(request)
-        let job = try Self.job(try await request.content(atMost: Job.maximumSize))
+        var job = try Self.job(try await request.content(atMost: Job.maximumSize))
+        job.traceparent = job.traceparent ?? request.traceparent
         // Its id and other notation may need more bytes than the client's: no worker would read it.
         guard job.json().count <= Job.maximumSize else {
             throw APIError(.contentTooLarge, "The job with its id has more than \(Job.maximumSize) bytes.")

@@ -66,7 +66,7 @@ import Testing
         (#"{"source":"x","#, "not valid JSON"), (#"{"source":"\ud800"}"#, "source is not readable; allowed are URLs"),
         (#"{"sorce":"x"}"#, #"the job has an unknown field "sorce"; known are"#),
         // Fields that only Megaton sets are not offered.
-        (#"{"sorce":"x"}"#, "priority, refresh, reload, renditions, replace, reply, source; did you mean"),
+        (#"{"sorce":"x"}"#, "priority, refresh, reload, renditions, replace, reply, source, traceparent; did you mean"),
     ])
     func aMessageNamesFieldValueAndWhatIsAllowed(_ json: String, _ part: String) {
         let message = message(json)

@@ -18,6 +18,7 @@ import Testing
         #"{"source":"https://h/a","notBefore":"2026-11-23T08:00:00Z","reply":{"list":"a:b","ttl":1}}"#,
         #"{"kind":"fetch","source":"https://h/a","reply":{"list":"l"}}"#,
         #"{"source":"https://h/a","reply":{"webhook":"https://example.com/hooks/1?a=b"}}"#,
+        #"{"source":"https://h/a","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}"#,
     ]
 
     private static let invalid = [
@@ -37,6 +38,8 @@ import Testing
         #"{"source":"https://h/a","reply":{}}"#, #"{"source":"https://h/a","reply":{"webhook":"ftp://h/a"}}"#,
         #"{"source":"https://h/a","reply":{"webhook":"https://h/a","list":"l"}}"#,
         #"{"source":"https://h/a","reply":{"webhook":"https://h/a","ttl":9}}"#,
+        #"{"source":"https://h/a","traceparent":"01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}"#,
+        #"{"source":"https://h/a","traceparent":"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"}"#,
     ]
 
     @Test func theSchemaAcceptsTheJobsThatTheProgramAccepts() async throws {

@@ -43,6 +43,25 @@ import Testing
         }
     }
 
+    @Test func jobsContinueTheTraceOfTheirRequestIfTheyHaveNone() async throws {
+        try await APIServer.run { (server) async throws in
+            let (trace, span) = ("00-0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331-01")
+            let own = "\(trace)-00f067aa0ba902b7-00"
+            let lines = [
+                Self.job, #"{"source":"data:,b","traceparent":"\#(own)"}"#, #"{"sources":["data:,c","data:,d"]}"#,
+            ]
+            let options = APIServer.list + ["--header", "Traceparent: \(trace)-\(span)"]
+            let answer = try await server.submit(lines, "name=spring", options)
+            #expect(answer.status == 201, "\(answer.body)")
+            let key = APIServer.keys.jobs(batch: "spring")
+            let pushed = try await server.send(["LRANGE", .string(key), "0", "-1"]).array ?? []
+            let jobs = try pushed.map { try Job(json: Data(($0.string ?? "").utf8)) }
+            let parents = Dictionary(jobs.map { ($0.source, $0.traceparent) }, uniquingKeysWith: { first, _ in first })
+            let sent = "\(trace)-\(span)"
+            #expect(parents == ["data:,a": sent, "data:,b": own, "data:,c": sent, "data:,d": sent])
+        }
+    }
+
     @Test func anInvalidLineCancelsTheBatch() async throws {
         try await APIServer.run { (server) async throws in
             let lines = Array(repeating: Self.job, count: 1500) + [#"{"source":""}"#]

@@ -34,6 +34,30 @@ import Testing
         }
     }
 
+    @Test(
+        arguments: [
+            (#""id":7"#, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "b7ad6b7169203331"),
+            (
+                #""traceparent":"00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-00""#,
+                "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00f067aa0ba902b7"
+            ),
+            (#""id":7"#, "cc-no-trace", nil),
+        ] as [(String, String, String?)]
+    ) func aJobContinuesTheTraceOfItsRequest(
+        _ field: String,
+        _ header: String,
+        _ parent: String?
+    ) async throws {
+        try await APIServer.run { (server) async throws in
+            let options = Self.options("{\"source\":\"data:,a\",\(field)}") + ["--header", "traceparent: \(header)"]
+            let answer = try await server.ask("jobs", options)
+            #expect(answer.status == 202, "\(answer.body)")
+            let pushed = try await server.send(["LINDEX", .string(APIServer.keys.jobs(.normal)), "0"]).string
+            let job = try Job(json: Data((pushed ?? "").utf8))
+            #expect(job.traceparent?.split(separator: "-").dropFirst(2).first.map(String.init) == parent)
+        }
+    }
+
     @Test(arguments: [
         (#"{"source":""}"#, "The body is no job: source is empty"),
         (#"{"sorce":"a"}"#, "The body is no job: "), ("{", "The body is no job: "),
