@@ -117,7 +117,19 @@ extension JobHandler {
     }
 
     private func run(_ job: Job, of active: ActiveJob) async -> SourceEnd {
-        let (start, metrics) = (ContinuousClock.now, PipelineMetrics())
+        guard let scope = spans.scope(continuing: job.traceparent) else {
+            return await run(job, of: active, PipelineMetrics(spans: nil))
+        }
+        return await scope.run(.job) { () async -> SourceEnd in
+            // Below the span that has just begun.
+            await run(job, of: active, PipelineMetrics(spans: spans.current()))
+        } facts: { (end: Result<SourceEnd, Never>) in
+            facts(ofSource: job, in: active, end.get().result)
+        }
+    }
+
+    private func run(_ job: Job, of active: ActiveJob, _ metrics: PipelineMetrics) async -> SourceEnd {
+        let start = ContinuousClock.now
         let age = maximumFailureAge(for: active, job: job)
         let result = await runner.run(job, maximumFailureAge: age, metrics: metrics)
         return SourceEnd(job: job, result: result, metrics: metrics, seconds: start.duration(to: .now).inSeconds)

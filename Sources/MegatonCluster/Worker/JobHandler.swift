@@ -26,22 +26,25 @@ struct JobHandler: Sendable {
     var packInterval = PackRun.settleInterval
     /// Called with the host of each job that waits for it.
     var didHold: @Sendable (String) -> Void = { _ in }
+    /// Makes the spans of attempts.
+    var spans = SpanSource()
 
     /// One attempt at a claimed job, and its cost.
     private struct Attempt {
         let job: ActiveJob
         let parsed: Result<Job, JobError>
-        let metrics = PipelineMetrics()
-        private let start = ContinuousClock.now
+        let metrics: PipelineMetrics
+        private let start: ContinuousClock.Instant
 
-        init(_ job: ActiveJob) {
-            self.job = job
-            parsed = Result { () throws(JobError) in try Job(json: job.json, wasValidated: true) }
+        init(_ job: ActiveJob, _ parsed: Result<Job, JobError>, _ metrics: PipelineMetrics, since start: Instant) {
+            (self.job, self.parsed, self.metrics, self.start) = (job, parsed, metrics, start)
         }
 
         /// Seconds since the claim.
         var seconds: Double { start.duration(to: .now).inSeconds }
     }
+
+    private typealias Instant = ContinuousClock.Instant
 
     /// Runs the job and settles it, or leaves it to the worker that has its lease now.
     func handle(_ job: ActiveJob) async {
@@ -52,7 +55,23 @@ struct JobHandler: Sendable {
             await handlePack(job)
             return
         }
-        let attempt = Attempt(job)
+        let start = ContinuousClock.now
+        let parsed = Result { () throws(JobError) in try Job(json: job.json, wasValidated: true) }
+        guard let scope = spans.scope(continuing: (try? parsed.get())?.traceparent) else {
+            _ = await finish(Attempt(job, parsed, PipelineMetrics(spans: nil), since: start))
+            return
+        }
+        _ = await scope.run(.job) { () async -> AttemptEnd in
+            // Below the span that has just begun.
+            await finish(Attempt(job, parsed, PipelineMetrics(spans: spans.current()), since: start))
+        } facts: { (end: Result<AttemptEnd, Never>) in
+            facts(of: job, try? parsed.get(), end.get())
+        }
+    }
+
+    /// Runs an attempt and settles it.
+    private func finish(_ attempt: Attempt) async -> AttemptEnd {
+        let job = attempt.job
         let result = await run(attempt)
         let seconds = attempt.seconds
         metrics.count(attempt.metrics, seconds: seconds)
@@ -62,12 +81,14 @@ struct JobHandler: Sendable {
                 try await settle(attempt, result: result, seconds: seconds)
             }
             if let settlement { await note(settlement, of: job) }
+            return AttemptEnd(result: result, settlement: settlement)
         } catch {
             // The lease runs out and the job runs again; its results are in the cache by then.
             logger.warning(
                 "a job's completion could not be reported; the job runs again after its lease",
                 metadata: [LogKey.jobID: "\(job.id)", LogKey.error: "\(error)"]
             )
+            return AttemptEnd(result: result, settlement: nil)
         }
     }
 
@@ -278,7 +299,7 @@ struct JobHandler: Sendable {
 
     static let poison = "poison"
 
-    private func code(of job: ActiveJob, error: ImagePipeline.Error) -> String {
+    func code(of job: ActiveJob, error: ImagePipeline.Error) -> String {
         if isPoison(job) { return Self.poison }
         return job.excessSize > 0 ? "invalid_job" : error.code.rawValue
     }

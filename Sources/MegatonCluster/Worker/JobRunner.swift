@@ -143,11 +143,19 @@ package struct JobRunner: JobRunning {
                 )
             }
             let results = zip(paths, responses).map { (path: $0 ?? "", response: $1) }
-            try await metrics.timing(\.storing) { () async throws(ImagePipeline.Error) in
-                let writer = OutputWriter(files: output, objects: objects)
-                let kept = try await writer.write(results, of: job, to: template)
-                metrics.add(notes: kept.map { "\($0) was made from a newer original and stays." })
+            let kept = try await metrics.timing(\.storing) { () async throws(ImagePipeline.Error) -> [String] in
+                try await metrics.inSpan(.store) { () async throws(ImagePipeline.Error) -> [String] in
+                    let writer = OutputWriter(files: output, objects: objects)
+                    return try await writer.write(results, of: job, to: template)
+                } facts: { (result: Result<[String], ImagePipeline.Error>) in
+                    var facts = SpanFacts(result) { facts, _ in
+                        facts.bytes = responses.reduce(0) { $0 + $1.data.count }
+                    }
+                    facts.formats = responses.map { $0.rendition.format.rawValue }
+                    return facts
+                }
             }
+            metrics.add(notes: kept.map { "\($0) was made from a newer original and stays." })
         }
         return zip(paths, responses).map { path, response in
             JobOutcome.Output(

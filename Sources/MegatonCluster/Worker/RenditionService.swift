@@ -87,7 +87,7 @@ package final class RenditionService: Sendable {
     ) async throws(ImagePipeline.Error) -> RenditionResponse {
         var rendition = rendition
         rendition.failOn = rendition.failOn ?? configuration.failOn
-        let metrics = PipelineMetrics()
+        let metrics = PipelineMetrics(spans: SpanSource(tracer: configuration.tracer).current())
         defer { statistics.add(metrics.counts, of: url) }
         do throws(ImagePipeline.Error) {
             let responses = try await responses(rendition, of: url, metrics)

@@ -1,6 +1,7 @@
 public import Foundation
 public import MegatonPipeline
 package import MegatonRedis
+public import Tracing
 
 extension Worker {
     /// Limits and times of a worker.
@@ -102,6 +103,9 @@ extension Worker {
         public var failOn = Rendition.FailOn.truncated
         /// Memory that images may occupy at a time.
         public var memory = MemoryBudget.process
+        /// Tracer of the spans of jobs; nil, the default, for the one that the process has bootstrapped with
+        /// `InstrumentationSystem`, if it has one. See <doc:Architecture>.
+        public var tracer: (any Tracer)?
 
         /// Defaults for everything except the Redis servers.
         ///

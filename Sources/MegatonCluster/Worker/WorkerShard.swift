@@ -74,7 +74,8 @@ struct WorkerShard: Sendable {
             optionNames: configuration.optionNames,
             logger: logger,
             places: configuration.concurrency,
-            didHold: { [limiters = parts.limiters] in limiters.noteHeld(by: $0, in: number) }
+            didHold: { [limiters = parts.limiters] in limiters.noteHeld(by: $0, in: number) },
+            spans: SpanSource(tracer: configuration.tracer)
         )
         claims = ClaimLoop(
             configuration,

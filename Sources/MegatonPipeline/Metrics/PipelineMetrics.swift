@@ -52,9 +52,14 @@ public final class PipelineMetrics: Sendable {
     }
 
     private let state = Mutex(State())
+    /// Tracer and parent of the spans of the request's own work; nil without a tracer.
+    let spans: SpanScope?
 
-    /// Creates metrics of zero.
-    public init() {}
+    /// Creates metrics of zero. The spans of the request's work have the current span of the task as their parent.
+    public convenience init() { self.init(spans: SpanSource().current()) }
+
+    /// - Parameter spans: tracer and parent of the spans; nil for none.
+    package init(spans: SpanScope?) { self.spans = spans }
 
     /// Costs of the requests so far.
     public var counts: Counts { state.withLock { $0.counts } }

@@ -67,8 +67,12 @@ extension OriginalLoader {
         guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
         let loader = load.source.hooks?.dataLoader() ?? configuration.dataLoader
         let permit = try await configuration.fetchLimiter.acquire(for: url)
-        let outcome = await load.metrics.timing(\.fetching) {
-            await loader.attempt(download, as: request, limit: limit, observer: observer(partials, load))
+        let outcome = await load.metrics.timing(\.fetching) { () async -> ResumableDownload.Outcome in
+            await load.metrics.inSpan(.fetch) { () async -> ResumableDownload.Outcome in
+                await loader.attempt(download, as: request, limit: limit, observer: observer(partials, load))
+            } facts: { (result: Result<ResumableDownload.Outcome, Never>) in
+                Self.facts(of: result.get(), from: url)
+            }
         }
         if !isRefused(outcome, load) { load.metrics.update { $0.originFetches += 1 } }
         if case .failed(let error, _) = outcome {
@@ -77,6 +81,17 @@ extension OriginalLoader {
             await configuration.fetchLimiter.release(permit, outcome: .answered)
         }
         return outcome
+    }
+
+    private static func facts(of outcome: ResumableDownload.Outcome, from url: URL) -> SpanFacts {
+        var facts = SpanFacts()
+        facts.host = SpanFacts.host(of: url)
+        switch outcome {
+        case .done(let data, _): facts.bytes = data.count
+        case .again: break
+        case .failed(let error, _): facts.fail(error.code.rawValue)
+        }
+        return facts
     }
 
     /// Whether no origin was asked, because a local rule forbids the address or the source.

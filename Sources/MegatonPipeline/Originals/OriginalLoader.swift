@@ -101,8 +101,12 @@ final class OriginalLoader: Sendable {
 
     private func read(_ file: FileAccess.File, _ metrics: PipelineMetrics) async throws(Error) -> Original {
         let access = configuration.fileAccess
-        let data: Data = try await metrics.timing(\.fetching) { () async throws(Error) in
-            try await onFileThread { [limit, spool] () throws(Error) in try access.read(file, limit: limit, spool) }
+        let data: Data = try await metrics.timing(\.fetching) { () async throws(Error) -> Data in
+            try await metrics.inSpan(.fetch) { () async throws(Error) -> Data in
+                try await onFileThread { [limit, spool] () throws(Error) in try access.read(file, limit: limit, spool) }
+            } facts: { (result: Result<Data, Error>) in
+                SpanFacts(result) { $0.bytes = $1.count }
+            }
         }
         metrics.update { $0.bytesIn += data.count }
         return Original(data: data, metadata: localMetadata)

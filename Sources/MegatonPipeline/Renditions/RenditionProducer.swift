@@ -208,12 +208,20 @@ final class RenditionProducer: Sendable {
         if new.isEmpty { return [] }
         let imageRequest = request.source.request
         do throws(Error) {
-            return try await renderer.render(
-                new.map { $0.rendition },
-                from: original.data,
-                context: request.source.description,
-                slot: RenderSlot(queue: renders, context: request.context, priority: imageRequest.priority)
-            )
+            return try await request.metrics.inSpan(.render) { () async throws(Error) -> [EncodedImage] in
+                try await renderer.render(
+                    new.map { $0.rendition },
+                    from: original.data,
+                    context: request.source.description,
+                    slot: RenderSlot(queue: renders, context: request.context, priority: imageRequest.priority)
+                )
+            } facts: { (result: Result<[EncodedImage], Error>) in
+                var facts = SpanFacts(result) { facts, images in
+                    facts.bytes = images.reduce(0) { $0 + $1.data.count }
+                }
+                facts.formats = new.map { $0.rendition.format.rawValue }
+                return facts
+            }
         } catch {
             var error = error.about(imageRequest, at: error.stageOfRendering)
                 .with(original.response, original.data, type: original.metadata?.type)
