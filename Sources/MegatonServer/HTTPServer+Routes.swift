@@ -7,6 +7,7 @@ extension HTTPServer {
     /// All routes, each behind the scope that it needs.
     var router: Router<ServerContext> {
         let router = Router(context: ServerContext.self, options: .autoGenerateHeadEndpoints)
+        router.add(middleware: RequestMetrics(registry))
         router.add(middleware: APIErrorMiddleware<ServerContext>())
         router.get("/live") { _, _ in Listener.text("live\n") }
         router.get("/ready") { _, _ in

@@ -42,7 +42,6 @@ package struct HTTPServer: Service {
 
     private let configuration: Configuration
     private let metrics: ClusterMetricsReader
-    private let registry: PrometheusRegistry
     private let process: ProcessMetrics
     private let onListening: @Sendable () -> Void
     let logger: Logger
@@ -50,6 +49,7 @@ package struct HTTPServer: Service {
     let cluster: ClusterConnection
     let readiness: ClusterReadiness
     let images: ImageServer?
+    let registry: PrometheusRegistry
 
     /// - Parameters:
     ///   - gate: decides about requests; `.open` only if ``LoopbackRule`` says that no other machine reaches the

@@ -352,6 +352,10 @@ import Testing
             let own = try await server.ask("/metrics", token: Self.token("read"))
             #expect(own.status == 200 && own.body.contains("\nmegaton_cluster_up 1"), "\(own.body)")
             #expect(own.body.contains("role=\"serve\"") && own.body.contains("megaton_redis_commands_total{"))
+            for status in [401, 403] {
+                let line = #"megaton_http_requests_total{route="/metrics",method="GET",status="\#(status)"} 1"#
+                #expect(own.body.contains("\n\(line)\n"), "\(own.body)")
+            }
             let arguments = ["--silent", "--max-time", "20", "http://127.0.0.1:\(port)/metrics"]
             let curl = try ProgramUnderTest(program: "/usr/bin/curl", arguments: arguments)
             #expect(await curl.ending().output.contains("\nmegaton_cluster_up 1"))

@@ -56,7 +56,12 @@ struct APIServer: Sendable {
     static let list = ["--header", "Content-Type: application/x-ndjson"]
 
     /// Runs a Redis and a server while the body runs.
-    static func run(_ body: @escaping @Sendable (APIServer) async throws -> Void) async throws {
+    ///
+    /// - Parameter registry: counts the requests.
+    static func run(
+        counting registry: PrometheusRegistry = PrometheusRegistry([]),
+        _ body: @escaping @Sendable (APIServer) async throws -> Void
+    ) async throws {
         try await RedisServerProcess.run { (redis) async throws in
             let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             let cluster = ClusterConnection(
@@ -68,7 +73,7 @@ struct APIServer: Sendable {
             let directory = try TestDirectory()
             let (started, start) = AsyncStream<Int>.makeStream()
             let application = Application(
-                router: router(cluster, logger),
+                router: router(cluster, registry, logger),
                 configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
                 onServerRunning: { start.yield($0.localAddress?.port ?? 0) },
                 logger: logger
@@ -105,8 +110,13 @@ struct APIServer: Sendable {
         (self.port, self.redis, self.directory, self.shutDown) = (port, redis, directory, shutDown)
     }
 
-    private static func router(_ cluster: ClusterConnection, _ logger: Logger) -> Router<ServerContext> {
+    private static func router(
+        _ cluster: ClusterConnection,
+        _ registry: PrometheusRegistry,
+        _ logger: Logger
+    ) -> Router<ServerContext> {
         let router = Router(context: ServerContext.self)
+        router.add(middleware: RequestMetrics(registry))
         let groups = AccessScope.allCases.map { scope in
             router.group("/api/v1")
                 .add(middleware: APIErrorMiddleware())
