@@ -56,8 +56,10 @@ package struct SpanSource: Sendable {
     }
 
     private var active: (any Tracer)? {
-        let tracer = tracer ?? InstrumentationSystem.tracer
-        return tracer is NoOpTracer ? nil : tracer
+        // Each request asks. Most processes have no tracer, and this is faster than to search for one.
+        if tracer == nil, InstrumentationSystem.instrument is NoOpInstrument { return nil }
+        let found = tracer ?? InstrumentationSystem.tracer
+        return found is NoOpTracer ? nil : found
     }
 
     /// Finds fields by names in any letter case.

@@ -294,8 +294,8 @@ final class OriginalLoader: Sendable {
         options.wantsResponse = false
         // The entry is in the cache already, so only the request's option decides.
         options.storesOriginal = !source.request.options.contains(.disableDiskCacheWrites)
-        let start = revalidator.start([source.key]) { [self, options] _ in
-            let metrics = PipelineMetrics()
+        let start = revalidator.start([source.key]) { [self, options, spans = load.metrics.spans] _ in
+            let metrics = PipelineMetrics(spans: spans)
             do throws(Error) {
                 try await self.load(source, options, metrics).isStored()
             } catch {

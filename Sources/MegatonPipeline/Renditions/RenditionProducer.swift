@@ -82,8 +82,9 @@ final class RenditionProducer: Sendable {
     /// Remakes renditions in the background that were served stale.
     private func refresh(_ revalidating: [PendingRendition], _ request: Request) async {
         if revalidating.isEmpty { return }
+        let spans = request.metrics.spans
         let start = revalidator.start(revalidating.map { $0.leader.key }) { [self] keys in
-            let metrics = PipelineMetrics()
+            let metrics = PipelineMetrics(spans: spans)
             let request = Request(source: request.source, options: request.options, metrics: metrics, context: nil)
             let results = await make(revalidating.filter { keys.contains($0.leader.key) }, request)
             for case .failure(let error) in results.values {
