@@ -275,6 +275,22 @@ import Testing
         }
     }
 
+    @Test func noFallbackHidesThatTheWorkersAreAway() async throws {
+        var configuration = try Self.unsignedConfiguration()
+        configuration.fallback = try FallbackImage(TestImage.quarters(width: 2, height: 2))
+        let withFallback = configuration
+        for (error, status, words) in [
+            (.unavailable("No worker is signed on to the queue."), 503, "No worker is signed on"),
+            (.overdue, 504, "No worker has made the image in time"),
+        ] as [(RenditionError, Int, String)] {
+            try await serve(withFallback, Renderer(.failure(error))) { (port) async throws in
+                let answer = try await Self.ask(port, Self.unsigned)
+                #expect(answer.status == status && answer.field("Retry-After") == "1")
+                #expect(try answer.detail().contains(words))
+            }
+        }
+    }
+
     @Test func tooManyRequestsAreRefusedEarly() async throws {
         var configuration = try Self.unsignedConfiguration()
         configuration.rate = ClientRate(rate: 0.01)
