@@ -25,6 +25,8 @@ package final class RenditionService: Sendable {
     private let jobs: RenditionJobs?
     private let statistics = StatisticsRecorder()
     private let connected = Mutex(false)
+    /// Whether the log has that workers have other keys.
+    private let reportedKeys = Mutex(false)
     private let logger: Logger
 
     /// How long a request waits for the turn of its host. Clients of a thumbnail wait no longer.
@@ -157,11 +159,30 @@ package final class RenditionService: Sendable {
         // A worker may answer with a stale entry, for example while the origin is away. Any other one is older than the
         // job.
         if let made, made.isFresh || made.response.checksum == outcome?.outputs.first?.sha256 { return made.response }
+        let key = CacheKey.original(of: ImageRequest(url: url)).rendition(rendition, by: configuration.renderEngine)
+        noteNotKept(url, expected: key, made: outcome?.outputs.first?.cacheKey)
+        return nil
+    }
+
+    private func noteNotKept(_ url: URL, expected: CacheKey, made digest: String?) {
+        if let digest, digest != expected.digest {
+            let isNews = reportedKeys.withLock { isReported in
+                defer { isReported = true }
+                return !isReported
+            }
+            if !isNews { return }
+            return logger.warning(
+                """
+                workers make images under other keys of the cache than this process reads, so that it makes all of \
+                them itself: give the workers the default of --engine
+                """,
+                metadata: [LogKey.source: "\(url.redacted)"]
+            )
+        }
         logger.debug(
             "a worker has made an image that the cache has not kept; it is made again here",
             metadata: [LogKey.source: "\(url.redacted)"]
         )
-        return nil
     }
 
     private func cached(
@@ -302,4 +323,14 @@ package final class RenditionService: Sendable {
             }
         }
     }
+}
+
+/// Why a request got no rendition.
+package enum RenditionError: Error, Sendable {
+    /// The fetch or the render has failed, in this process or in a worker, or a rule forbids it.
+    case failed(ImagePipeline.Error)
+    /// The workers cannot be asked now; a sentence for clients.
+    case unavailable(String)
+    /// The workers have not ended the job in time.
+    case overdue
 }
