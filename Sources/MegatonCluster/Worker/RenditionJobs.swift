@@ -6,7 +6,7 @@ import Synchronization
 
 /// Has the workers of a queue make renditions, for the requests of this process that wait for them.
 ///
-/// Who decides what:
+/// Each decision has one owner:
 /// - `RenditionService` decides whether a request needs a job, from the cache, and what it answers after the job.
 /// - `RenditionJob` decides which requests are for the same job, in all processes.
 /// - This type decides when a job is pushed, for how long a request waits, and when the queue cannot be asked.

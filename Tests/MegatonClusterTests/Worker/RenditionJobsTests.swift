@@ -83,7 +83,8 @@ import Testing
     // MARK: - Jobs
 
     @Test func allProcessesPushTheSameJob() throws {
-        let (one, other) = (try Self.job(), try Self.job())
+        let one = try Self.job()
+        let other = try Self.job()
         #expect(one.id == other.id && one.json == other.json)
         let ids = [
             one.id, try Self.job("b.jpg").id, try Self.job(width: 65).id, try Self.job(replacing: "1.5").id,
@@ -97,7 +98,8 @@ import Testing
         for (text, isPossible) in [
             ("HTTPS://example.org/a", true), ("s3://bucket/a", true), ("file:///a", false), ("data:,a", false),
         ] {
-            #expect(RenditionJob.isPossible(for: try #require(URL(string: text))) == isPossible, "\(text)")
+            let url = try #require(URL(string: text))
+            #expect(RenditionJob.isPossible(for: url) == isPossible, "\(text)")
         }
     }
 
@@ -223,7 +225,8 @@ import Testing
             let job = try Self.job()
             var last: RenditionJobs?
             try await run(fixture) { last = $0.first }
-            guard case .unavailable? = await Self.failure(try #require(last), job) else {
+            let ended = try #require(last)
+            guard case .unavailable? = await Self.failure(ended, job) else {
                 Issue.record("a request waits for a process that has ended")
                 return
             }
