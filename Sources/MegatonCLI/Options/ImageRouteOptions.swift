@@ -17,7 +17,11 @@ struct ImageRouteOptions: ParsableArguments {
 
     @Option(
         name: .long,
-        help: ArgumentHelp("Where images are rendered: local, in the server itself.", valueName: "local")
+        help: ArgumentHelp(
+            "Where images are rendered that the cache does not have: local, in the server itself, or cluster, by the "
+                + "workers of the queue.",
+            valueName: "place"
+        )
     )
     var render = Self.local
 
@@ -116,6 +120,7 @@ struct ImageRouteOptions: ParsableArguments {
     var hostRate: Double?
 
     private static let local = "local"
+    private static let cluster = "cluster"
     private static let keyVariable = "MEGATON_KEY"
     private static let saltVariable = "MEGATON_SALT"
     /// The variables that have keys and salts.
@@ -128,7 +133,9 @@ struct ImageRouteOptions: ParsableArguments {
     private static let maximumLoads = 256
 
     mutating func validate() throws {
-        if render != Self.local { throw ValidationError("--render must be local, not \"\(render)\".") }
+        if ![Self.local, Self.cluster].contains(render) {
+            throw ValidationError("--render must be local or cluster, not \"\(render)\".")
+        }
         if presets?.isEmpty == true { throw ValidationError("--image-presets is empty; it must name a file.") }
         if fallback?.isEmpty == true { throw ValidationError("--fallback-image is empty; it must name a file.") }
         if presetsOnly && presets == nil {
@@ -190,7 +197,12 @@ struct ImageRouteOptions: ParsableArguments {
         if let fallback { configuration.fallback = try Self.fallback(in: fallback) }
         let worker = try worker(redis, access, limits, logger: logger)
         configuration.sendingLimit = worker.memory.bytes / Self.sendingShare
-        let renditions = try RenditionService(worker, logger: logger, onHungRender: { _exit(70) })
+        let renditions = try RenditionService(
+            worker,
+            asksWorkers: render == Self.cluster,
+            logger: logger,
+            onHungRender: { _exit(70) }
+        )
         return ImageServer(configuration, renditions: renditions)
     }
 
@@ -210,7 +222,7 @@ struct ImageRouteOptions: ParsableArguments {
         // The parser always accepts an empty command line.
         guard let usual = try? Self.parse([]), let usualLimits = try? SourceLimitOptions.parse([]) else { return }
         let options: [(name: String, isGiven: Bool)] = [
-            ("--image-presets", presets != nil), ("--presets-only", presetsOnly),
+            ("--render", render != usual.render), ("--image-presets", presets != nil), ("--presets-only", presetsOnly),
             ("--allowed-sizes", allowedSizes != nil), ("--image-max-age", maximumAge != usual.maximumAge),
             ("--image-limit", limit != usual.limit), ("--image-rate", rate != nil),
             ("--trusted-proxy", !trustedProxy.isEmpty), ("--fallback-image", fallback != nil),

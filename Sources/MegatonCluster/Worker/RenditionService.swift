@@ -8,6 +8,9 @@ import Synchronization
 
 /// Makes renditions for requests that wait for them, as a worker does for jobs: with the same pipeline, shared cache,
 /// single flight and limits of hosts. It claims no jobs.
+///
+/// It can also let the workers of the queue make what the cache does not have (`asksWorkers`): see `RenditionJobs`.
+/// It then makes a rendition itself only if the workers have made it and the cache has not kept it.
 package final class RenditionService: Sendable {
     private let configuration: Worker.Configuration
     private let group: any EventLoopGroup
@@ -18,8 +21,12 @@ package final class RenditionService: Sendable {
     private let limiter: HostRateLimiter
     private let limiters: HostLimiters
     private let watchdog: RenderWatchdog
+    /// Nil if this process renders.
+    private let jobs: RenditionJobs?
     private let statistics = StatisticsRecorder()
     private let connected = Mutex(false)
+    /// Whether the log has that workers have other keys.
+    private let reportedKeys = Mutex(false)
     private let logger: Logger
 
     /// How long a request waits for the turn of its host. Clients of a thumbnail wait no longer.
@@ -33,15 +40,21 @@ package final class RenditionService: Sendable {
     /// Nothing is sent yet: a server starts also while Redis is away.
     ///
     /// - Parameters:
-    ///   - configuration: that of a worker, of which the parts about jobs and outputs have no effect.
+    ///   - configuration: that of a worker, of which the parts about jobs and outputs have no effect. With
+    ///     `asksWorkers`, the options that are part of a rendition's key must be those of the workers.
+    ///   - asksWorkers: whether the workers of the queue make what the cache does not have.
     ///   - onHungRender: called when a codec hangs: the process must end, as a thread cannot be stopped from outside.
     /// - Throws: ``ClusterError`` if the configuration is invalid; `ImagePipeline.Error` if libvips cannot be used.
     package init(
         _ configuration: Worker.Configuration,
+        asksWorkers: Bool = false,
         logger: Logger,
         onHungRender: @escaping @Sendable () -> Void
     ) throws {
         try ClusterError.check(configuration.validationError)
+        if asksWorkers && configuration.caches.isEmpty {
+            throw ClusterError(.invalidConfiguration, "Images of workers need a shared cache to be read from.")
+        }
         try VipsRuntime.start()
         let group = MultiThreadedEventLoopGroup.singleton
         let history = History(file: nil, logger: logger)
@@ -59,6 +72,7 @@ package final class RenditionService: Sendable {
         first = configuration.address.shard(0, role: "images", group: group, logger: logger)
         limiter = Worker.limiter(configuration, first, statistics: statistics, history: history, logger: logger)
         limiters = HostLimiters(limiter)
+        jobs = asksWorkers ? RenditionJobs(first, logger: logger) : nil
         pipeline = Worker.pipeline(
             configuration,
             flights: lock,
@@ -80,25 +94,110 @@ package final class RenditionService: Sendable {
 
     /// The rendition of a source, from the cache or newly made.
     ///
-    /// - Throws: `.throttled` if the host of the source takes no request within ``patience``.
+    /// - Throws: `.failed` with the code `.throttled` if the host of the source takes no request within ``patience``.
     package func rendition(
         _ rendition: Rendition,
         of url: URL
-    ) async throws(ImagePipeline.Error) -> RenditionResponse {
+    ) async throws(RenditionError) -> RenditionResponse {
         var rendition = rendition
         rendition.failOn = rendition.failOn ?? configuration.failOn
         let metrics = PipelineMetrics(spans: SpanSource(tracer: configuration.tracer).current())
         defer { statistics.add(metrics.counts, of: url) }
+        if let jobs, RenditionJob.isPossible(for: url),
+            let response = try await workersResponse(rendition, of: url, metrics, jobs)
+        {
+            return response
+        }
         do throws(ImagePipeline.Error) {
             let responses = try await responses(rendition, of: url, metrics)
             if let response = responses.first { return response }
         } catch {
-            var error = error
-            error.message = JobRunner.naming(configuration.optionNames, in: error.message)
+            throw RenditionError.failed(named(error))
+        }
+        throw RenditionError.failed(
+            ImagePipeline.Error(.renderFailed, "The pipeline returned no rendition of \(url.redacted).")
+        )
+    }
+
+    /// An error with the program's words for the library's settings.
+    private func named(_ error: ImagePipeline.Error) -> ImagePipeline.Error {
+        var error = error
+        error.message = JobRunner.naming(configuration.optionNames, in: error.message)
+        return error
+    }
+
+    // MARK: - Renditions of workers
+
+    /// The rendition from the cache, into which a worker puts it if it is not there.
+    ///
+    /// - Returns: nil if a worker has made it and the cache has not kept it: the origin forbids that, or the cache is
+    ///   full.
+    private func workersResponse(
+        _ rendition: Rendition,
+        of url: URL,
+        _ metrics: PipelineMetrics,
+        _ jobs: RenditionJobs
+    ) async throws(RenditionError) -> RenditionResponse? {
+        let present = try await cached(rendition, of: url, metrics)
+        if let present, present.isFresh { return present.response }
+        let job = RenditionJob(rendition, of: url, replacing: present?.version)
+        if let present, present.mayServeWhileRevalidating {
+            jobs.request(job)
+            return present.response
+        }
+        let outcome: JobOutcome?
+        do throws(RenditionError) {
+            outcome = try await jobs.outcome(of: job)
+        } catch {
+            // An outcome that was forgotten is not seen, and the rendition is there all the same.
+            if case .overdue = error, let late = try await cached(rendition, of: url, metrics), late.isFresh {
+                return late.response
+            }
             throw error
         }
-        throw ImagePipeline.Error(.renderFailed, "The pipeline returned no rendition of \(url.redacted).")
+        let made = try await cached(rendition, of: url, metrics)
+        // A worker may answer with a stale entry, for example while the origin is away. Any other one is older than the
+        // job.
+        if let made, made.isFresh || made.response.checksum == outcome?.outputs.first?.sha256 { return made.response }
+        let key = CacheKey.original(of: ImageRequest(url: url)).rendition(rendition, by: configuration.renderEngine)
+        noteNotKept(url, expected: key, made: outcome?.outputs.first?.cacheKey)
+        return nil
     }
+
+    private func noteNotKept(_ url: URL, expected: CacheKey, made digest: String?) {
+        if let digest, digest != expected.digest {
+            let isNews = reportedKeys.withLock { isReported in
+                defer { isReported = true }
+                return !isReported
+            }
+            if !isNews { return }
+            return logger.warning(
+                """
+                workers make images under other keys of the cache than this process reads, so that it makes all of \
+                them itself: give the workers the default of --engine
+                """,
+                metadata: [LogKey.source: "\(url.redacted)"]
+            )
+        }
+        logger.debug(
+            "a worker has made an image that the cache has not kept; it is made again here",
+            metadata: [LogKey.source: "\(url.redacted)"]
+        )
+    }
+
+    private func cached(
+        _ rendition: Rendition,
+        of url: URL,
+        _ metrics: PipelineMetrics
+    ) async throws(RenditionError) -> CachedRendition? {
+        do throws(ImagePipeline.Error) {
+            return try await pipeline.cachedRendition(rendition, for: ImageRequest(url: url), metrics: metrics)
+        } catch {
+            throw RenditionError.failed(named(error))
+        }
+    }
+
+    // MARK: - Renditions of this process
 
     /// The response of the pipeline, which is asked again while the host of the source takes no request.
     private func responses(
@@ -129,6 +228,7 @@ package final class RenditionService: Sendable {
             group.addTask { await self.watchdog.run() }
             group.addTask { await self.flushStatistics() }
             if let lock { group.addTask { await lock.run() } }
+            if let jobs { group.addTask { await jobs.run() } }
         }
         first.close()
         lock?.cache.close()
@@ -223,4 +323,14 @@ package final class RenditionService: Sendable {
             }
         }
     }
+}
+
+/// Why a request got no rendition.
+package enum RenditionError: Error, Sendable {
+    /// The fetch or the render has failed, in this process or in a worker, or a rule forbids it.
+    case failed(ImagePipeline.Error)
+    /// The workers cannot be asked now; a sentence for clients.
+    case unavailable(String)
+    /// The workers have not ended the job in time.
+    case overdue
 }

@@ -2,6 +2,7 @@ internal import Foundation
 internal import Hummingbird
 internal import HummingbirdCore
 internal import Logging
+internal import MegatonCluster
 internal import MegatonCore
 internal import MegatonPipeline
 internal import NIOCore
@@ -18,7 +19,7 @@ struct ImageRoutes: Sendable {
     private let sender: ImageSender
     private let addresses: ForwardedAddress
     private let isReady: @Sendable () -> Bool
-    private let render: @Sendable (Rendition, URL) async throws(ImagePipeline.Error) -> RenderedImage
+    private let render: @Sendable (Rendition, URL) async throws(RenditionError) -> RenderedImage
     private let now: @Sendable () -> Int
 
     /// - Parameters:
@@ -29,7 +30,7 @@ struct ImageRoutes: Sendable {
         _ configuration: ImageServer.Configuration,
         isReady: @escaping @Sendable () -> Bool = { true },
         now: @escaping @Sendable () -> Int = { Int(Date().timeIntervalSince1970) },
-        render: @escaping @Sendable (Rendition, URL) async throws(ImagePipeline.Error) -> RenderedImage
+        render: @escaping @Sendable (Rendition, URL) async throws(RenditionError) -> RenderedImage
     ) {
         self.configuration = configuration
         places = ImagePlaces(configuration.limit)
@@ -71,7 +72,7 @@ struct ImageRoutes: Sendable {
         let place = try places.enter(ImagePlaces.Key(rendition: rendition, source: source))
         if !isReady() { throw APIError.unavailable("The server is not connected to Redis yet; try again later.") }
         let image: RenderedImage
-        do throws(ImagePipeline.Error) {
+        do throws(RenditionError) {
             image = try await render(rendition, source)
         } catch {
             return try response(to: error, of: source, context.logger)
@@ -84,6 +85,20 @@ struct ImageRoutes: Sendable {
             maximumAge: configuration.maximumAge,
             by: sender
         )
+    }
+
+    private func response(to error: RenditionError, of source: URL, _ logger: Logger) throws -> Response {
+        switch error {
+        case .failed(let error): return try response(to: error, of: source, logger)
+        // A client cannot change it, and no fallback image may hide it.
+        case .unavailable(let reason): throw APIError.unavailable(reason)
+        case .overdue:
+            throw APIError(
+                .gatewayTimeout,
+                "No worker has made the image in time; it may be there after the time of Retry-After.",
+                headers: [.retryAfter: "1"]
+            )
+        }
     }
 
     private func response(to error: ImagePipeline.Error, of source: URL, _ logger: Logger) throws -> Response {

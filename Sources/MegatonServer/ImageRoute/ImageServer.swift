@@ -35,7 +35,7 @@ package struct ImageServer: Sendable {
         ImageRoutes(
             configuration,
             isReady: { [renditions] in renditions.isConnected },
-            render: { [renditions] (rendition, url) async throws(ImagePipeline.Error) -> RenderedImage in
+            render: { [renditions] (rendition, url) async throws(RenditionError) -> RenderedImage in
                 RenderedImage(try await renditions.rendition(rendition, of: url))
             }
         )

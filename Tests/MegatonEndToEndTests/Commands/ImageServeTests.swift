@@ -55,6 +55,21 @@ import Testing
             }
         }
 
+        /// The body of a refusal, as soon as the server has connected its limits of hosts.
+        func refusal(of path: String) async throws -> String {
+            while true {
+                try Task.checkCancellation()
+                let curl = try ProgramUnderTest(
+                    program: "/usr/bin/curl",
+                    arguments: [
+                        "--silent", "--max-time", "30", "--path-as-is", "http://127.0.0.1:\(port)/image/\(path)",
+                    ]
+                )
+                let body = await curl.ending().output
+                if !body.contains("not connected to Redis yet") { return body }
+            }
+        }
+
         /// Asks for one image many times at once, and returns the number of responses with each status.
         func askAtOnce(_ path: String, count: Int) async throws -> [String: Int] {
             let entry = "url = \"http://127.0.0.1:\(port)/image/\(path)\"\noutput = \"/dev/null\"\n"
@@ -98,16 +113,18 @@ import Testing
 
     private func run(
         _ arguments: [String] = [],
+        access: [String] = ["--allow-private"],
         _ body: (Server, OriginServer, RedisServerProcess) async throws -> Void
     ) async throws {
         let image = TestImage.quarters(width: 256, height: 128)
         let answer: @Sendable (String) -> OriginServer.Answer = { path in
+            if path == "/private.png" { return .image(image, headers: [("Cache-Control", "no-store")]) }
             if path == "/text.jpg" { return .image(Data("no image".utf8), headers: Self.headers) }
             return path == "/none.jpg" ? .init(status: 404) : .image(image, headers: Self.headers)
         }
         try await OriginServer.run(answer: answer) { origin in
             try await RedisServerProcess.run { (redis) async throws in
-                let server = try await Server(["--redis", redis.url, "--allow-private"] + arguments)
+                let server = try await Server(["--redis", redis.url] + access + arguments)
                 try await body(server, origin, redis)
                 await server.end()
             }
@@ -188,6 +205,57 @@ import Testing
         }
     }
 
+    @Test func workersMakeWhatTheCacheLacks() async throws {
+        // The server itself may not load from the origin.
+        try await run(["--render", "cluster"], access: []) { (server, origin, redis) async throws in
+            let cold = try await Self.signed(Self.path("rs:fit:64:64", origin, "/cold.png"))
+            #expect(try await server.refusal(of: cold).contains("No worker is signed on"))
+            let processes = [
+                try ProgramUnderTest.megaton(["coordinator", "--redis", redis.url]),
+                try ProgramUnderTest.megaton(["worker", "--allow-private", "--redis", redis.url]),
+            ]
+            let (head, file) = try await server.ask(cold)
+            #expect(head.hasPrefix("HTTP/1.1 200") && Self.field("Content-Type", of: head) == "image/jpeg", "\(head)")
+            let pixels = try OutputPixels(contentsOf: file)
+            #expect(pixels.width == 64 && pixels.height == 32)
+            #expect(origin.count("/cold.png") == 1)
+
+            origin.hold()
+            let crowd = try await Self.signed(Self.path("rs:fit:64:64", origin, "/crowd.png"))
+            async let statuses = server.askAtOnce(crowd, count: 20)
+            await origin.waitForRequests("/crowd.png", count: 1)
+            origin.release()
+            let found = try await statuses
+            #expect(found == ["200": 20])
+            #expect(origin.count("/crowd.png") == 1)
+
+            for (name, status) in [("/none.jpg", 404), ("/text.jpg", 422)] {
+                let answer = try await server.ask(try await Self.signed(Self.path("rs:fit:64:64", origin, name)))
+                #expect(answer.head.hasPrefix("HTTP/1.1 \(status) "), "\(name): \(answer.head)")
+            }
+            for process in processes { process.send(SIGTERM) }
+            for process in processes { _ = await process.ending() }
+            // What the cache has needs no worker.
+            #expect(try await server.ask(cold).head.hasPrefix("HTTP/1.1 200"))
+        }
+    }
+
+    @Test func anImageThatTheCacheDoesNotKeepIsMadeInTheServer() async throws {
+        try await run(["--render", "cluster"]) { (server, origin, redis) async throws in
+            let processes = [
+                try ProgramUnderTest.megaton(["coordinator", "--redis", redis.url]),
+                try ProgramUnderTest.megaton(["worker", "--allow-private", "--redis", redis.url]),
+            ]
+            let path = try await Self.signed(Self.path("rs:fit:64:64", origin, "/private.png"))
+            let answer = try await server.ask(path)
+            #expect(answer.head.hasPrefix("HTTP/1.1 200"), "\(answer.head)")
+            #expect(Self.field("Cache-Control", of: answer.head) == "no-store", "\(answer.head)")
+            #expect(origin.count("/private.png") == 2, "once by the worker and once by the server")
+            for process in processes { process.send(SIGTERM) }
+            for process in processes { _ = await process.ending() }
+        }
+    }
+
     @Test func failuresHaveTheirStatus() async throws {
         let directory = try TestDirectory()
         defer { directory.remove() }
@@ -226,7 +294,8 @@ import Testing
             (["--open", "--allowed-sizes", "0"], secrets, "--allowed-sizes must"),
             (["--open", "--trusted-proxy", "10.0.0.1/8"], secrets, "--trusted-proxy must"),
             (["--open", "--fallback-image", "/no/such.png"], secrets, "--fallback-image /no/such.png"),
-            (["--open", "--render", "elsewhere"], secrets, "--render must be local"),
+            (["--open", "--render", "elsewhere"], secrets, "--render must be local or cluster"),
+            (["--open", "--render", "cluster"], [:], "--render has an effect on images only"),
         ] as [([String], [String: String], String)]
     )
     func otherOptionsAreRefused(_ arguments: [String], _ secrets: [String: String], _ words: String) async throws {

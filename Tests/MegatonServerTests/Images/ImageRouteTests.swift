@@ -1,6 +1,7 @@
 import Foundation
 import Hummingbird
 import Logging
+import MegatonCluster
 import MegatonPipeline
 import MegatonTestSupport
 import NIOCore
@@ -22,11 +23,11 @@ import Testing
     /// The renditions that were requested.
     private final class Renderer: Sendable {
         private let requested = Mutex<[Rendition]>([])
-        let result: Result<RenditionFreshness?, ImagePipeline.Error>
+        let result: Result<RenditionFreshness?, RenditionError>
         let data: Data
 
         init(
-            _ result: Result<RenditionFreshness?, ImagePipeline.Error> = .success(ImageRouteTests.freshness),
+            _ result: Result<RenditionFreshness?, RenditionError> = .success(ImageRouteTests.freshness),
             data: Data = Data(ImageRouteTests.bytes.utf8)
         ) {
             (self.result, self.data) = (result, data)
@@ -34,7 +35,7 @@ import Testing
 
         var renditions: [Rendition] { requested.withLock { $0 } }
 
-        func render(_ rendition: Rendition, _ url: URL) throws(ImagePipeline.Error) -> RenderedImage {
+        func render(_ rendition: Rendition, _ url: URL) throws(RenditionError) -> RenderedImage {
             requested.withLock { $0.append(rendition) }
             return RenderedImage(data: data, format: rendition.format, freshness: try result.get())
         }
@@ -55,7 +56,7 @@ import Testing
             configuration,
             isReady: { isReady },
             now: { 1_000 },
-            render: { (rendition, url) async throws(ImagePipeline.Error) -> RenderedImage in
+            render: { (rendition, url) async throws(RenditionError) -> RenderedImage in
                 try renderer.render(rendition, url)
             }
         )
@@ -257,7 +258,7 @@ import Testing
     // MARK: - Failures
 
     @Test func aFailureIsAProblemOrTheFallback() async throws {
-        let renderer = Renderer(.failure(ImagePipeline.Error(.notFound, "10.1.2.3 does not have it")))
+        let renderer = Renderer(.failure(.failed(ImagePipeline.Error(.notFound, "10.1.2.3 does not have it"))))
         var configuration = try Self.unsignedConfiguration()
         try await serve(configuration, renderer) { (port) async throws in
             let answer = try await Self.ask(port, Self.unsigned)
@@ -271,6 +272,22 @@ import Testing
             #expect(answer.status == 404 && answer.field("Content-Type") == "image/png")
             // It does not hide a wrong URL.
             #expect(try await Self.ask(port, "unsafe/w:wide/plain/a").field("Content-Type")?.contains("json") == true)
+        }
+    }
+
+    @Test func noFallbackHidesThatTheWorkersAreAway() async throws {
+        var configuration = try Self.unsignedConfiguration()
+        configuration.fallback = try FallbackImage(TestImage.quarters(width: 2, height: 2))
+        let withFallback = configuration
+        for (error, status, words) in [
+            (.unavailable("No worker is signed on to the queue."), 503, "No worker is signed on"),
+            (.overdue, 504, "No worker has made the image in time"),
+        ] as [(RenditionError, Int, String)] {
+            try await serve(withFallback, Renderer(.failure(error))) { (port) async throws in
+                let answer = try await Self.ask(port, Self.unsigned)
+                #expect(answer.status == status && answer.field("Retry-After") == "1")
+                #expect(try answer.detail().contains(words))
+            }
         }
     }
 

@@ -1,0 +1,62 @@
+internal import Foundation
+internal import MegatonRedis
+internal import NIOCore
+
+/// Jobs that their clients follow by idempotency keys, with plain commands.
+extension JobQueue {
+    /// What the queue remembers of the job that has an idempotency key.
+    enum RememberedOutcome: Sendable, Equatable {
+        /// The job was admitted and has not ended.
+        case open
+        /// The job has ended: its outcome as JSON, nil if it was too long to be remembered.
+        case ended(Data?)
+
+        /// - Parameter entry: `<id>\n<outcome>`, as the scripts write it.
+        init(_ entry: ByteBuffer) {
+            let outcome = entry.readableBytesView.drop { $0 != UInt8(ascii: "\n") }.dropFirst()
+            switch outcome.first {
+            case nil: self = .open
+            case UInt8(ascii: "{"): self = .ended(Data(outcome))
+            default: self = .ended(nil)
+            }
+        }
+    }
+
+    /// Why a job that is pushed now would not be done soon.
+    enum Standstill: Sendable, Equatable {
+        case paused, draining, withoutWorkers
+    }
+
+    /// Reads whether jobs are done now, and the outcomes of some jobs, in one round trip.
+    ///
+    /// - Returns: one outcome for each key, nil for a key that the queue does not remember: the job was not admitted
+    ///   yet, or was forgotten.
+    func rememberedOutcomes(
+        of idempotencyKeys: [String],
+        timeout: Duration
+    ) async throws(RedisError) -> (standstill: Standstill?, outcomes: [RememberedOutcome?]) {
+        let modes = [PauseMode.paused, .drain].map { RedisArgument.string($0.rawValue) }
+        let state: [RedisCommand] = [
+            RedisCommand(["HMGET", .string(keys.control)] + modes), ["ZCARD", .string(keys.workers)],
+        ]
+        let entries: [RedisCommand] = idempotencyKeys.map { key in
+            ["GET", .string(keys.once(IdempotencyEntry.digest(of: key)))]
+        }
+        let replies = try await redis.pipeline(state + entries, timeout: timeout)
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        guard replies.count == state.count + entries.count, let workers = replies[1].int,
+            let isSet = replies[0].array?.map({ $0.int == 1 }), isSet.count == modes.count
+        else { throw Self.unexpected("HMGET") }
+        let standstill: Standstill? = isSet[0] ? .paused : isSet[1] ? .draining : workers == 0 ? .withoutWorkers : nil
+        return (standstill, replies.dropFirst(state.count).map { $0.buffer.map(RememberedOutcome.init) })
+    }
+
+    /// Pushes jobs to the public list of their priority.
+    func push(_ jobs: [Data], as priority: Job.Priority, timeout: Duration) async throws(RedisError) {
+        let bodies = jobs.map { RedisArgument.buffer(ByteBuffer(bytes: $0)) }
+        try await redis.send(
+            RedisCommand(["LPUSH", .string(keys.jobs(priority))] + bodies),
+            timeout: timeout
+        )
+    }
+}

@@ -1,0 +1,37 @@
+internal import Foundation
+internal import MegatonPipeline
+
+/// The job that makes one rendition for requests that wait for it.
+///
+/// Its id is a digest of the rest, so that all processes push the same JSON for a rendition: the queue does such a job
+/// once while it is alive, and, by its idempotency key, for a short time afterwards. A rendition whose cache entry is
+/// stale has another id for each version of the entry.
+struct RenditionJob: Sendable {
+    let id: String
+    let json: Data
+
+    /// Seconds from its admission for which the queue remembers its outcome: longer than a request waits for it, and
+    /// not so long that a failed source, or an entry that was purged, waits for its next job for long.
+    private static let memory = 30
+
+    /// Sources that workers load as this process would. Local files and the data in a URL are none.
+    private static let schemes: Set<String> = ["http", "https", "s3"]
+
+    /// - Parameters:
+    ///   - rendition: with all options that decide its key in the cache.
+    ///   - version: that of the stale cache entry; nil if there is no entry.
+    init(_ rendition: Rendition, of url: URL, replacing version: String?) {
+        // The pipeline of this process would make one attempt too.
+        var job = Job(source: url.absoluteString, renditions: [rendition], priority: .high, attempts: 1)
+        job.facts = []
+        job.idempotencyTTL = Self.memory
+        let digest = Checksum.sha256(job.json() + Data((version ?? "").utf8))
+        id = "image-\(digest.prefix(32))"
+        job.id = id
+        job.idempotencyKey = id
+        json = job.json()
+    }
+
+    /// Whether workers can load the source.
+    static func isPossible(for url: URL) -> Bool { url.scheme.map { schemes.contains($0.lowercased()) } ?? false }
+}
