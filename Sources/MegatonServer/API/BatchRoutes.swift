@@ -24,7 +24,7 @@ struct BatchRoutes: Sendable {
         admin: RouterGroup<ServerContext>
     ) {
         submit.post("batches") { (request, context) async throws -> Response in
-            try await self.submit(request, context.logger)
+            try await self.submit(request, context)
         }
         submit.post("batches/:name/cancel") { (request, context) async throws -> Response in
             try await cancel(request, context)
@@ -55,7 +55,7 @@ struct BatchRoutes: Sendable {
         let submitted: Int
     }
 
-    private func submit(_ request: Request, _ logger: Logger) async throws -> Response {
+    private func submit(_ request: Request, _ context: ServerContext) async throws -> Response {
         try request.require(contentType: "application/x-ndjson", "application/jsonl")
         let arguments = try QueryArguments(request, allowed: "name", "weight", "deduplicates")
         let name = try Self.checked(arguments.text("name") ?? ProcessIdentity.batch("api"))
@@ -70,7 +70,8 @@ struct BatchRoutes: Sendable {
             queue: try await cluster.queue(isFresh: true),
             name: name,
             policy: policy,
-            logger: logger
+            owner: context.identity?.owner,
+            logger: context.logger
         )
         let count = try await upload.run(
             request.body,
@@ -129,12 +130,26 @@ struct BatchRoutes: Sendable {
 
     // MARK: - Changes
 
+    /// - Throws: an error with the status 403 if the batch is not one of the token's, unless the token has the scope
+    ///   `admin`.
+    private func checkOwner(of name: String, _ queue: ShardedQueue, _ context: ServerContext) async throws {
+        if context.identity?.allows(.admin) == true { return }
+        // Shard 0 decides about names, and has the batches of jobs that were pushed one by one.
+        let owner = try await queue.first.owner(ofBatch: name)
+        if let owner, owner == context.identity?.owner { return }
+        throw APIError(
+            .forbidden,
+            "The batch \(name) is not one of this token's; use the token that submitted it, or one with the scope admin."
+        )
+    }
+
     private func cancel(_ request: Request, _ context: ServerContext) async throws -> Response {
         let name = try Self.name(context)
         _ = try QueryArguments(request)
         let queue = try await cluster.queue(isFresh: true)
         // Names the batch if there is none.
         _ = try await report(name, queue)
+        try await checkOwner(of: name, queue, context)
         try await queue.cancel(batch: name)
         return try APIResponse.json(try await report(name, queue))
     }
@@ -145,6 +160,7 @@ struct BatchRoutes: Sendable {
         let expected = try arguments.number("jobs", 0...1_000_000_000_000)
         let queue = try await cluster.queue(isFresh: true)
         _ = try await report(name, queue)
+        try await checkOwner(of: name, queue, context)
         try await queue.close(batch: name, expected: expected)
         return try APIResponse.json(try await report(name, queue))
     }

@@ -16,6 +16,8 @@ struct BatchUpload: Sendable {
     let queue: ShardedQueue
     let name: String
     let policy: BatchPolicy
+    /// The owner of the batch; nil if it is the operator.
+    let owner: String?
     let logger: Logger
 
     /// Maximum number of bytes of acknowledged jobs that are kept for a Redis that loses them. Less than a command
@@ -32,6 +34,7 @@ struct BatchUpload: Sendable {
             batch: name,
             policy: policy,
             keptLimit: Self.keptBytes,
+            owner: owner,
             stopsWaiting: { Task.isShuttingDownGracefully },
             onDelay: { [logger] error in
                 logger.warning("a push waits for Redis", metadata: ["error": "\(error)"])

@@ -56,7 +56,10 @@ struct APIServer: Sendable {
     static let list = ["--header", "Content-Type: application/x-ndjson"]
 
     /// Runs a Redis and a server while the body runs.
-    static func run(_ body: @escaping @Sendable (APIServer) async throws -> Void) async throws {
+    static func run(
+        gate: AccessGate = .open,
+        _ body: @escaping @Sendable (APIServer) async throws -> Void
+    ) async throws {
         try await RedisServerProcess.run { (redis) async throws in
             let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             let cluster = ClusterConnection(
@@ -68,7 +71,7 @@ struct APIServer: Sendable {
             let directory = try TestDirectory()
             let (started, start) = AsyncStream<Int>.makeStream()
             let application = Application(
-                router: router(cluster, logger),
+                router: router(cluster, gate, logger),
                 configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
                 onServerRunning: { start.yield($0.localAddress?.port ?? 0) },
                 logger: logger
@@ -105,12 +108,16 @@ struct APIServer: Sendable {
         (self.port, self.redis, self.directory, self.shutDown) = (port, redis, directory, shutDown)
     }
 
-    private static func router(_ cluster: ClusterConnection, _ logger: Logger) -> Router<ServerContext> {
+    private static func router(
+        _ cluster: ClusterConnection,
+        _ gate: AccessGate,
+        _ logger: Logger
+    ) -> Router<ServerContext> {
         let router = Router(context: ServerContext.self)
         let groups = AccessScope.allCases.map { scope in
             router.group("/api/v1")
                 .add(middleware: APIErrorMiddleware())
-                .add(middleware: AccessMiddleware(.open, needs: scope))
+                .add(middleware: AccessMiddleware(gate, needs: scope))
         }
         let (read, submit, admin) = (groups[0], groups[1], groups[2])
         BatchRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
