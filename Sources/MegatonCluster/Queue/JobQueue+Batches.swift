@@ -59,6 +59,20 @@ extension JobQueue {
         try await redis.send(["LPUSH", .string(keys.jobs(job.priority)), .buffer(ByteBuffer(bytes: job.json()))])
     }
 
+    /// Pushes a job to the public list of its priority, unless it names a batch that has ended; see the script
+    /// `pushJob`. As for `push(_:)`, a push whose reply was lost may have happened.
+    ///
+    /// - Parameter owner: the owner of a batch that this job begins; nil if it is the operator.
+    /// - Throws: `.batchClosed` if the batch has ended.
+    package func push(_ job: Job, owner: String?) async throws(RedisError) {
+        guard let batch = job.batch else { return try await push(job) }
+        try await redis.run(
+            QueueScripts.pushJob,
+            keys: [keys.jobs(job.priority), keys.batch(batch), keys.ended],
+            arguments: [.string(batch), .string(owner ?? ""), .buffer(ByteBuffer(bytes: job.json()))]
+        )
+    }
+
     /// Cancels a batch. Its running jobs end when their workers renew next, the others when a worker reaches them.
     ///
     /// - Parameter submitter: cancels the batch only if this submitter owns it. Nothing is done, and no error thrown,

@@ -139,7 +139,8 @@ struct BatchRoutes: Sendable {
         if let owner, owner == context.identity?.owner { return }
         throw APIError(
             .forbidden,
-            "The batch \(name) is not one of this token's; use the token that submitted it, or one with the scope admin."
+            "The batch \(name) is not one of this token's; use the token that submitted it, or one with the scope "
+                + "admin."
         )
     }
 

@@ -67,6 +67,22 @@ import Testing
         }
     }
 
+    /// A batch that begins with a single job is the token's, and is known once the job is admitted.
+    @Test func aBatchOfSingleJobsHasAnOwner() async throws {
+        try await APIServer.run(gate: try Self.gate()) { (server) async throws in
+            let job = #"{"source":"data:,a","batch":"spring"}"#
+            let body = ["--header", "Content-Type: application/json", "--data", job]
+            #expect(try await server.ask("jobs", body + Self.header("importer-token-1")).status == 202)
+            #expect(try await server.ask("jobs", body + Self.header("other-token-0001")).status == 202)
+            #expect(try await Self.change("spring", "close", "importer-token-1", at: server).status == 404)
+            // As the script `admit` counts them.
+            let key = APIServer.keys.batch("spring")
+            _ = try await server.send(["HSET", .string(key), "total", "2", "own", "0"])
+            #expect(try await Self.change("spring", "close", "other-token-0001", at: server).status == 403)
+            #expect(try await Self.change("spring", "close", "importer-token-2", at: server).status == 200)
+        }
+    }
+
     /// A batch of the command line, or of a server of an earlier version.
     @Test func aBatchWithoutAnOwnerIsTheOperators() async throws {
         try await APIServer.run(gate: try Self.gate()) { (server) async throws in
