@@ -8,6 +8,7 @@ internal import NIOCore
 /// Routes of batches: submission, counters, closing and cancellation. ``OutcomeRoutes`` has those of their outcomes.
 struct BatchRoutes: Sendable {
     let cluster: ClusterConnection
+    private let pace: UploadPace
     private let uploads = RequestLimit(Self.maximumUploads, of: "submissions")
 
     /// Maximum number of submissions at a time: each keeps some megabytes of jobs.
@@ -16,7 +17,15 @@ struct BatchRoutes: Sendable {
     static let maximumListed = 1000
     static let defaultListed = 50
 
-    init(cluster: ClusterConnection) { self.cluster = cluster }
+    /// Time after the response to an upload that was too slow until its connection is closed. The rest of the body is
+    /// read meanwhile: bytes that are left unread would make the client lose the response.
+    private static let closeDelay: TimeAmount = .seconds(1)
+
+    /// - Parameter pace: bound on the time of an upload.
+    init(cluster: ClusterConnection, pace: UploadPace = UploadPace()) {
+        self.cluster = cluster
+        self.pace = pace
+    }
 
     func add(
         to read: RouterGroup<ServerContext>,
@@ -71,12 +80,20 @@ struct BatchRoutes: Sendable {
             name: name,
             policy: policy,
             owner: context.identity?.owner,
+            pace: pace,
             logger: context.logger
         )
-        let count = try await upload.run(
-            request.body,
-            length: request.headers[.contentLength].flatMap { Int($0) }
-        )
+        let count: Int
+        do {
+            count = try await upload.run(
+                request.body,
+                length: request.headers[.contentLength].flatMap { Int($0) }
+            )
+        } catch let error as APIError where error.status == .requestTimeout {
+            let channel = context.channel
+            channel.eventLoop.scheduleTask(in: Self.closeDelay) { channel.close(mode: .all, promise: nil) }
+            throw error
+        }
         return try APIResponse.json(
             Submitted(batch: name, submitted: count),
             .created,

@@ -58,6 +58,7 @@ struct APIServer: Sendable {
     /// Runs a Redis and a server while the body runs.
     static func run(
         gate: AccessGate = .open,
+        pace: UploadPace = UploadPace(),
         _ body: @escaping @Sendable (APIServer) async throws -> Void
     ) async throws {
         try await RedisServerProcess.run { (redis) async throws in
@@ -71,7 +72,7 @@ struct APIServer: Sendable {
             let directory = try TestDirectory()
             let (started, start) = AsyncStream<Int>.makeStream()
             let application = Application(
-                router: router(cluster, gate, logger),
+                router: router(cluster, gate, pace, logger),
                 configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
                 onServerRunning: { start.yield($0.localAddress?.port ?? 0) },
                 logger: logger
@@ -111,6 +112,7 @@ struct APIServer: Sendable {
     private static func router(
         _ cluster: ClusterConnection,
         _ gate: AccessGate,
+        _ pace: UploadPace,
         _ logger: Logger
     ) -> Router<ServerContext> {
         let router = Router(context: ServerContext.self)
@@ -120,7 +122,7 @@ struct APIServer: Sendable {
                 .add(middleware: AccessMiddleware(gate, needs: scope))
         }
         let (read, submit, admin) = (groups[0], groups[1], groups[2])
-        BatchRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
+        BatchRoutes(cluster: cluster, pace: pace).add(to: read, submit: submit, admin: admin)
         JobRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         OutcomeRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         DashboardRoutes(cluster: cluster, logger: logger).add(to: read)
