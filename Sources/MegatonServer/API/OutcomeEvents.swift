@@ -1,5 +1,4 @@
 internal import Foundation
-internal import HummingbirdCore
 internal import Logging
 internal import MegatonCluster
 internal import MegatonRedis
@@ -43,7 +42,7 @@ struct OutcomeEvents: Sendable {
     }
 
     /// Writes events until the batch has ended, the server shuts down, or the task is cancelled.
-    func write(from position: OutcomePosition, to writer: inout any ResponseBodyWriter) async throws {
+    func write(from position: OutcomePosition, to writer: inout EventWriter) async throws {
         var state = State(position: position)
         while !Task.isShuttingDownGracefully {
             try Task.checkCancellation()

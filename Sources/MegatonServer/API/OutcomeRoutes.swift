@@ -10,7 +10,7 @@ internal import ServiceLifecycle
 /// Routes of the outcomes of a batch: pages for long polling, and server-sent events. Both leave the outcomes in Redis.
 struct OutcomeRoutes: Sendable {
     let cluster: ClusterConnection
-    private let streams = RequestLimit(Self.maximumStreams, of: "event streams")
+    private let streams: EventStreams
     private let polls = RequestLimit(Self.maximumStreams, of: "long polls")
 
     /// Maximum number of event streams at a time, and of requests that wait for outcomes.
@@ -18,7 +18,13 @@ struct OutcomeRoutes: Sendable {
     /// Maximum time for which a request waits for outcomes.
     static let maximumWait = 60
 
-    init(cluster: ClusterConnection) { self.cluster = cluster }
+    init(
+        cluster: ClusterConnection,
+        streams: EventStreams = EventStreams(OutcomeRoutes.maximumStreams, of: "event streams")
+    ) {
+        self.cluster = cluster
+        self.streams = streams
+    }
 
     func add(
         to read: RouterGroup<ServerContext>,
@@ -115,21 +121,9 @@ struct OutcomeRoutes: Sendable {
         let view = OutcomeView(queue: try await cluster.queue(), batch: name)
         // Errors have their status, which they no longer can once the stream has begun.
         _ = try await page(view, from: position, limit: 0)
-        var headers: HTTPFields = [.contentType: "text/event-stream", .cacheControl: "no-store"]
-        // A proxy that buffers would hold events back.
-        headers.set("X-Accel-Buffering", "no")
         let events = OutcomeEvents(view: view, logger: context.logger)
-        return Response(
-            status: .ok,
-            headers: headers,
-            body: ResponseBody { (writer) async throws in
-                defer { withExtendedLifetime(place) {} }
-                // Cancels the stream as soon as the client has gone.
-                try await request.body.consumeWithCancellationOnInboundClose { _ in
-                    try await events.write(from: position, to: &writer)
-                }
-                try await writer.finish(nil)
-            }
-        )
+        return streams.response(request, context, place: place) { (writer) async throws in
+            try await events.write(from: position, to: &writer)
+        }
     }
 }

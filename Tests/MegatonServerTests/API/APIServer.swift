@@ -59,6 +59,7 @@ struct APIServer: Sendable {
     static func run(
         gate: AccessGate = .open,
         pace: UploadPace = UploadPace(),
+        streams: EventStreams = EventStreams(OutcomeRoutes.maximumStreams, of: "event streams"),
         _ body: @escaping @Sendable (APIServer) async throws -> Void
     ) async throws {
         try await RedisServerProcess.run { (redis) async throws in
@@ -72,7 +73,7 @@ struct APIServer: Sendable {
             let directory = try TestDirectory()
             let (started, start) = AsyncStream<Int>.makeStream()
             let application = Application(
-                router: router(cluster, gate, pace, logger),
+                router: router(cluster, gate, pace, streams, logger),
                 configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
                 onServerRunning: { start.yield($0.localAddress?.port ?? 0) },
                 logger: logger
@@ -113,6 +114,7 @@ struct APIServer: Sendable {
         _ cluster: ClusterConnection,
         _ gate: AccessGate,
         _ pace: UploadPace,
+        _ streams: EventStreams,
         _ logger: Logger
     ) -> Router<ServerContext> {
         let router = Router(context: ServerContext.self)
@@ -124,7 +126,7 @@ struct APIServer: Sendable {
         let (read, submit, admin) = (groups[0], groups[1], groups[2])
         BatchRoutes(cluster: cluster, pace: pace).add(to: read, submit: submit, admin: admin)
         JobRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
-        OutcomeRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
+        OutcomeRoutes(cluster: cluster, streams: streams).add(to: read, submit: submit, admin: admin)
         DashboardRoutes(cluster: cluster, logger: logger).add(to: read)
         return router
     }
