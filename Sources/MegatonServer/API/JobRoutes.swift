@@ -4,6 +4,7 @@ internal import HummingbirdCore
 internal import MegatonCluster
 internal import MegatonCore
 internal import MegatonRedis
+internal import NIOCore
 
 /// Routes of single jobs.
 struct JobRoutes: Sendable {
@@ -74,7 +75,8 @@ struct JobRoutes: Sendable {
         let queue = try await cluster.queue()
         let states = try await queue.states(of: JobKey(batch: batch, id: id))
         if states.isEmpty { throw try await missing(id, batch, queue) }
-        return try APIResponse.json(States(states: states))
+        let json = try APIResponse.data(States(states: states))
+        return APIResponse.json(bytes: ByteBuffer(bytes: context.shown(json)))
     }
 
     /// A job that was pushed and not read is not known by its id, and most of those that have ended are not either.

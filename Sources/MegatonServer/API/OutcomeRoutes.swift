@@ -82,7 +82,7 @@ struct OutcomeRoutes: Sendable {
         let wait = try arguments.number("wait", 0...Self.maximumWait) ?? 0
         let view = OutcomeView(queue: try await cluster.queue(), batch: name)
         var page = try await page(view, from: position, limit: limit)
-        guard wait > 0, page.count == 0, !page.isLast else { return try Self.response(page) }
+        guard wait > 0, page.count == 0, !page.isLast else { return try Self.response(page, context) }
         let place = try polls.enter()
         defer { withExtendedLifetime(place) {} }
         let deadline = ContinuousClock.now + .seconds(wait)
@@ -93,10 +93,10 @@ struct OutcomeRoutes: Sendable {
             try await Task.sleep(for: min(pace.next(), rest))
             page = try await self.page(view, from: position, limit: limit)
         }
-        return try Self.response(page)
+        return try Self.response(page, context)
     }
 
-    private static func response(_ page: OutcomeView.Page) throws -> Response {
+    private static func response(_ page: OutcomeView.Page, _ context: ServerContext) throws -> Response {
         var headers: HTTPFields = [.contentType: "application/x-ndjson", .cacheControl: "no-store"]
         headers.set("Megaton-Next", "\(page.next)")
         headers.set("Megaton-Finished", "\(page.isLast)")
@@ -104,7 +104,7 @@ struct OutcomeRoutes: Sendable {
         if page.wentBack { headers.set("Megaton-Reset", "true") }
         var body = ByteBuffer()
         for line in page.parts.lazy.flatMap(\.lines) {
-            body.writeBytes(APIResponse.line(line))
+            body.writeBytes(context.shown(APIResponse.line(line)))
             body.writeString("\n")
         }
         return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: body))
@@ -121,7 +121,7 @@ struct OutcomeRoutes: Sendable {
         let view = OutcomeView(queue: try await cluster.queue(), batch: name)
         // Errors have their status, which they no longer can once the stream has begun.
         _ = try await page(view, from: position, limit: 0)
-        let events = OutcomeEvents(view: view, logger: context.logger)
+        let events = OutcomeEvents(view: view, hidesSecrets: context.hidesSecrets, logger: context.logger)
         return streams.response(request, context, place: place) { (writer) async throws in
             try await events.write(from: position, to: &writer)
         }

@@ -127,6 +127,7 @@ struct APIServer: Sendable {
         BatchRoutes(cluster: cluster, pace: pace).add(to: read, submit: submit, admin: admin)
         JobRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         OutcomeRoutes(cluster: cluster, streams: streams).add(to: read, submit: submit, admin: admin)
+        DeadRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         DashboardRoutes(cluster: cluster, logger: logger).add(to: read)
         return router
     }
