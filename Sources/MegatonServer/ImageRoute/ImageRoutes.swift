@@ -40,7 +40,8 @@ struct ImageRoutes: Sendable {
         self.render = render
     }
 
-    /// - Parameter router: generates the route for HEAD from that for GET.
+    /// - Parameter router: generates the route for HEAD from that for GET. Its later middlewares do not see requests for
+    ///   images.
     func add(to router: Router<ServerContext>) {
         router.get(RouterPath(Self.prefix + "/**")) { (request, context) async throws -> Response in
             do {
@@ -56,6 +57,7 @@ struct ImageRoutes: Sendable {
                 return try error.response()
             }
         }
+        router.add(middleware: ImageMethods(prefix: Self.prefix))
     }
 
     private func answer(_ request: Request, _ context: ServerContext) async throws -> Response {
