@@ -96,7 +96,7 @@ package enum Redaction {
     private static func isSecret(_ value: Substring, name: Substring) -> Bool {
         if value.isEmpty { return false }
         let name = (String(name).removingPercentEncoding ?? String(name)).lowercased()
-        if secretNames.contains(where: name.contains) { return true }
+        if secretNames.contains(where: { name.contains($0) }) { return true }
         // The user of a URL in the value.
         if value.contains("@") || value.contains("%40") { return true }
         let isRandom = value.utf8.allSatisfy { byte in

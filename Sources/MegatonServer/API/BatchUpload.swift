@@ -11,7 +11,8 @@ internal import ServiceLifecycle
 /// Submits a batch whose jobs arrive as lines of JSON in the body of a request.
 ///
 /// Jobs are pushed as they arrive, in chunks, and the body is read no faster than Redis takes them. If the request
-/// fails, by an invalid line or because its client has gone or is too slow, the batch is cancelled: a part of it would never end.
+/// fails, by an invalid line or because its client has gone or is too slow, the batch is cancelled: a part of it would
+/// never end.
 struct BatchUpload: Sendable {
     let queue: ShardedQueue
     let name: String
@@ -102,9 +103,9 @@ struct BatchUpload: Sendable {
     private static func tooSlow(_ pace: UploadPace) -> APIError {
         APIError(
             .requestTimeout,
-            "The request's body came too slowly: it may take \(pace.grace.components.seconds) seconds, and one more for "
-                + "each \(pace.bytesPerSecond) bytes. The batch was cancelled; have the whole list before you submit it "
-                + "again under another name.",
+            "The request's body came too slowly: it may take \(pace.grace.components.seconds) seconds, and one more "
+                + "for each \(pace.bytesPerSecond) bytes. The batch was cancelled; have the whole list before you "
+                + "submit it again under another name.",
             headers: [.connection: "close"]
         )
     }

@@ -40,8 +40,8 @@ struct ImageRoutes: Sendable {
         self.render = render
     }
 
-    /// - Parameter router: generates the route for HEAD from that for GET. Its later middlewares do not see requests for
-    ///   images.
+    /// - Parameter router: generates the route for HEAD from that for GET. Middlewares that it gets later do not see
+    ///   requests for images.
     func add(to router: Router<ServerContext>) {
         router.get(RouterPath(Self.prefix + "/**")) { (request, context) async throws -> Response in
             do {
