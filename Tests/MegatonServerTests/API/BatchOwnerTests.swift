@@ -83,6 +83,21 @@ import Testing
         }
     }
 
+    /// A token that knows the name of a future batch of the command line would be able to cancel it.
+    @Test func theCommandLineJoinsNoBatchOfAToken() async throws {
+        try await APIServer.run(gate: try Self.gate()) { (server) async throws in
+            let job = #"{"source":"data:,a","batch":"spring"}"#
+            let body = ["--header", "Content-Type: application/json", "--data", job]
+            #expect(try await server.ask("jobs", body + Self.header("importer-token-1")).status == 202)
+            let client = server.redis.client()
+            defer { client.close() }
+            let submitter = BatchSubmitter(queue: JobQueue(client, keys: APIServer.keys), batch: "spring")
+            try await submitter.add(Data(Self.job.utf8))
+            let error = await #expect(throws: RedisError.self) { try await submitter.flush() }
+            #expect(error?.code == .batchExists)
+        }
+    }
+
     /// A batch of the command line, or of a server of an earlier version.
     @Test func aBatchWithoutAnOwnerIsTheOperators() async throws {
         try await APIServer.run(gate: try Self.gate()) { (server) async throws in

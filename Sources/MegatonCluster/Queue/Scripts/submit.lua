@@ -15,7 +15,7 @@
 -- Before: any state. After: `submitted` = first + count, however often the call was repeated: the number of the first
 -- job shows which of them are there already, so that a call can be repeated after a lost reply. A pack counts as its
 -- sources in all numbers. A cancelled batch accepts no more jobs. The number of shards shows a reader that
--- one of them has lost its part. An owner gets no batch of others: neither of a submitter, nor one whose jobs were
+-- one of them has lost its part. A batch has one owner: a submitter joins no batch of another owner whose jobs were
 -- pushed to the public lists. Processes of earlier versions store no owner and leave that of a batch as it is.
 -- Not `allow-oom`: a full Redis refuses new work.
 
@@ -30,7 +30,7 @@ for i = firstJob, #ARGV do count = count + (sizes[i - firstJob + 1] or 1) end
 
 local stored = redis.call('HMGET', batchKey, 'submitter', 'owner')
 local isTaken = stored[1] and stored[1] ~= submitter
-if owner ~= '' and not stored[1] and stored[2] ~= owner then isTaken = redis.call('EXISTS', batchKey) == 1 end
+if not stored[1] and (stored[2] or '') ~= owner then isTaken = redis.call('EXISTS', batchKey) == 1 end
 if isTaken then
   return redis.error_reply('BATCHEXISTS a batch of this name has been submitted before')
 end
