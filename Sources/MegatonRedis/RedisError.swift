@@ -36,7 +36,7 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         package static let batchExists = Code("batch_exists")
         /// BATCHBEHIND, of our script `submit`: Redis no longer has jobs that it had acknowledged.
         package static let batchBehind = Code("batch_behind")
-        /// BATCHCLOSED, of our script `submit`: another process has closed the batch.
+        /// BATCHCLOSED, of our scripts `submit` and `pushJob`: another process has closed the batch, or it has ended.
         package static let batchClosed = Code("batch_closed")
         /// Redis has lost jobs that it had acknowledged, and their submitter cannot push them again.
         package static let jobsLost = Code("jobs_lost")

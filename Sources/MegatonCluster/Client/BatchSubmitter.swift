@@ -19,6 +19,7 @@ package actor BatchSubmitter {
     private let keptLimit: Int
     private var keptBytes = 0
     private let shards: Int
+    private let owner: String?
     /// Jobs that Redis has not acknowledged.
     private var pending: [PushedJob] = []
     private var pendingBytes = 0
@@ -55,6 +56,7 @@ package actor BatchSubmitter {
     ///   - policy: options of the batch.
     ///   - keptLimit: maximum number of bytes of acknowledged jobs that are kept, to push them again if Redis loses
     ///     them.
+    ///   - owner: the owner of the batch; nil if it is the operator.
     ///   - shards: number of shards of the queue. With several, the batch begins in all (`begin`) before its first job.
     ///   - stopsWaiting: whether a push that fails is not retried any more, as the process is to end.
     ///   - onDelay: called once for each push that has to wait because Redis is unreachable or full.
@@ -64,11 +66,13 @@ package actor BatchSubmitter {
         batch: String,
         policy: BatchPolicy = BatchPolicy(),
         keptLimit: Int = keptBytes,
+        owner: String? = nil,
         shards: Int = 1,
         stopsWaiting: @escaping @Sendable () -> Bool = { false },
         onDelay: @escaping @Sendable (RedisError) -> Void = { _ in },
         onRestore: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
+        self.owner = owner
         self.shards = shards
         self.stopsWaiting = stopsWaiting
         self.onDelay = onDelay
@@ -225,6 +229,7 @@ package actor BatchSubmitter {
                 policy: policy,
                 idsAreUnique: idsAreUnique,
                 submitter: submitter,
+                owner: owner,
                 // The push that begins the batch has no jobs: not all shards have it yet.
                 shards: shards > 1 && (closes || !jobs.isEmpty) ? shards : nil
             )

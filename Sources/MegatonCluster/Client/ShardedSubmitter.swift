@@ -29,6 +29,7 @@ package actor ShardedSubmitter {
         policy: BatchPolicy = BatchPolicy(),
         keptLimit: Int = BatchSubmitter.keptBytes,
         rememberedIDs: Int = rememberedIDs,
+        owner: String? = nil,
         stopsWaiting: @escaping @Sendable () -> Bool = { false },
         onDelay: @escaping @Sendable (RedisError) -> Void = { _ in },
         onRestore: @escaping @Sendable (Int) -> Void = { _ in }
@@ -42,6 +43,7 @@ package actor ShardedSubmitter {
                 batch: batch,
                 policy: policy,
                 keptLimit: keptLimit / queue.shards.count,
+                owner: owner,
                 shards: queue.shards.count,
                 stopsWaiting: stopsWaiting,
                 onDelay: onDelay,

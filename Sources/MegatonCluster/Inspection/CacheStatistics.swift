@@ -105,7 +105,7 @@ package struct CacheStatistics: Sendable, Codable, Equatable {
         case planarFallbacks = "rendersLeftByPlanes"
     }
 
-    init(counters: [String: Int]) {
+    package init(counters: [String: Int]) {
         hits = counters["hits"] ?? 0
         misses = counters["misses"] ?? 0
         flightLeaders = counters["leads"] ?? 0

@@ -1,3 +1,4 @@
+internal import Foundation
 package import MegatonRedis
 
 /// The keys of a shard with the type that Redis must report for each. Finds those that another program has written
@@ -10,6 +11,13 @@ package struct KeyTypes: Sendable {
         package var type: String
         /// The type that the key must have.
         package var expected: String
+
+        /// The key without the queue and the version of the protocol: `stat`, or `jobs:high`.
+        package var name: String {
+            let name = key.range(of: "}:").map { key[$0.upperBound...] } ?? key[...]
+            let version = "\(QueueKeys.version):"
+            return String(name.hasPrefix(version) ? name.dropFirst(version.count) : name)
+        }
 
         /// A sentence without its period.
         package var description: String {
@@ -102,5 +110,22 @@ package struct KeyTypes: Sendable {
             (keys.batch(batch), "hash"), (keys.known(batch), "hash"), (keys.results(batch), "list"),
             (keys.jobs(batch: batch), "list"),
         ]
+    }
+}
+
+extension Inspector {
+    /// One part of the state of a cluster, of which the other parts can be shown without it.
+    ///
+    /// - Returns: nil if a key of the part has another type than its own.
+    /// - Throws: any other error.
+    package static func undamaged<Value: Sendable>(
+        _ read: @Sendable () async throws(RedisError) -> Value
+    ) async throws(RedisError) -> Value? {
+        do throws(RedisError) {
+            return try await read()
+        } catch {
+            guard error.isWrongType else { throw error }
+            return nil
+        }
     }
 }

@@ -8,6 +8,11 @@ package struct NewestDeadLetters: Sendable, Equatable {
     package var letters: [DeadLetter] = []
     /// Number of all dead letters.
     package var total = 0
+
+    package init(letters: [DeadLetter] = [], total: Int = 0) {
+        self.letters = letters
+        self.total = total
+    }
 }
 
 extension Inspector {

@@ -7,6 +7,11 @@ package struct ReadyJobs: Sendable, Equatable {
     /// Seconds since the oldest of them could first be claimed, by the clock of Redis. Nil without such a job, and if
     /// another version has admitted it.
     package var ages: [Job.Priority: Double] = [:]
+
+    package init(counts: [Job.Priority: Int] = [:], ages: [Job.Priority: Double] = [:]) {
+        self.counts = counts
+        self.ages = ages
+    }
 }
 
 extension Inspector {

@@ -18,6 +18,7 @@ extension JobQueue {
     ///   - first: number of the first source.
     ///   - idsAreUnique: whether no id so far can occur twice, so that the batch need not remember ids.
     ///   - submitter: name of the only submitter that may push to the batch.
+    ///   - owner: the owner of the batch; nil if it is the operator.
     ///   - shards: number of shards in all of which the batch has begun; nil if there is only one, or not yet.
     /// - Returns: number of jobs of the batch that are submitted now.
     /// - Throws: `.batchBehind` if Redis no longer has all jobs before the first; `.batchClosed` if another process has
@@ -30,6 +31,7 @@ extension JobQueue {
         policy: BatchPolicy,
         idsAreUnique: Bool = false,
         submitter: String,
+        owner: String? = nil,
         shards: Int? = nil
     ) async throws(RedisError) -> Int {
         let reply = try await redis.run(
@@ -43,7 +45,7 @@ extension JobQueue {
                 policy.deduplicates ? "1" : "0", .int(policy.weight), .string(submitter),
                 idsAreUnique ? "1" : "0",
                 .string(jobs.allSatisfy { $0.sources == 1 } ? "" : jobs.map { "\($0.sources)" }.joined(separator: ",")),
-                shards.map { .int($0) } ?? "",
+                shards.map { .int($0) } ?? "", .string(owner ?? ""),
             ] + jobs.map { .buffer(ByteBuffer(bytes: $0.json)) }
         )
         guard let submitted = reply.int else { throw Self.unexpected("submit") }
@@ -55,6 +57,20 @@ extension JobQueue {
     /// A push whose reply was lost may have happened: push again only a job with an id or an idempotency key.
     package func push(_ job: Job) async throws(RedisError) {
         try await redis.send(["LPUSH", .string(keys.jobs(job.priority)), .buffer(ByteBuffer(bytes: job.json()))])
+    }
+
+    /// Pushes a job to the public list of its priority, unless it names a batch that has ended; see the script
+    /// `pushJob`. As for `push(_:)`, a push whose reply was lost may have happened.
+    ///
+    /// - Parameter owner: the owner of a batch that this job begins; nil if it is the operator.
+    /// - Throws: `.batchClosed` if the batch has ended.
+    package func push(_ job: Job, owner: String?) async throws(RedisError) {
+        guard let batch = job.batch else { return try await push(job) }
+        try await redis.run(
+            QueueScripts.pushJob,
+            keys: [keys.jobs(job.priority), keys.batch(batch), keys.ended],
+            arguments: [.string(batch), .string(owner ?? ""), .buffer(ByteBuffer(bytes: job.json()))]
+        )
     }
 
     /// Cancels a batch. Its running jobs end when their workers renew next, the others when a worker reaches them.
@@ -113,6 +129,11 @@ extension JobQueue {
     /// Counters of a batch; empty if there is no batch of this name.
     func batch(_ name: String) async throws(RedisError) -> [String: String] {
         try await redis.send(["HGETALL", .string(keys.batch(name))]).dictionary
+    }
+
+    /// The client that has made a batch over HTTP; nil if the batch is the operator's, or there is none.
+    package func owner(ofBatch name: String) async throws(RedisError) -> String? {
+        try await redis.send(["HGET", .string(keys.batch(name)), "owner"]).string
     }
 
     /// The newest batches, newest first.

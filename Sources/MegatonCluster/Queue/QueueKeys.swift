@@ -96,7 +96,7 @@ package struct QueueKeys: Sendable, Hashable {
 
     // MARK: Batches
 
-    /// HASH: total submitted closed done failed cancelled deduplicated origin_fetches renders … finished.
+    /// HASH: total submitted closed done failed cancelled deduplicated origin_fetches renders owner … finished.
     func batch(_ name: String) -> String { prefix + "batch:\(name)" }
     /// ZSET, batch to the time at which it was first seen, ms.
     var batches: String { prefix + "batches" }

@@ -8,6 +8,7 @@ internal import MegatonRedis
 enum QueueScripts {
     // Batches
     static let submit = script("submit", PackageResources.submit_lua)
+    static let pushJob = script("pushJob", PackageResources.pushJob_lua)
     static let cancelBatch = script("cancelBatch", PackageResources.cancelBatch_lua)
     static let closeBatch = script("closeBatch", PackageResources.closeBatch_lua)
     static let results = script("results", PackageResources.results_lua)
@@ -53,7 +54,7 @@ enum QueueScripts {
     static let auditIntake = script("auditIntake", PackageResources.auditIntake_lua)
 
     static let all = [
-        submit, cancelBatch, closeBatch, results, dropOutcomes, promoteDelayed, forgetBatch, deliverReplies,
+        submit, pushJob, cancelBatch, closeBatch, results, dropOutcomes, promoteDelayed, forgetBatch, deliverReplies,
         removeReplies, claimWebhooks, settleWebhook, expireWebhooks, stage, replay, admit, lead, publish, resign,
         joinProtocol, claim, renew, release, settle, settlePack, retry, hold, giveUp, sweep, changeLayout, control,
         requeue, drop, expireDead, findJob, audit, auditBodies, auditStage, auditIntake,

@@ -57,6 +57,58 @@ package enum Redaction {
         return result
     }
 
+    /// Removes the users, the passwords and the values of queries that look like signatures or tokens from the URLs
+    /// within a text. Other values stay, so that a reader recognizes its own URLs. Idempotent.
+    package static func secrets(in text: String) -> String {
+        guard text.contains("://") else { return text }
+        var (result, rest) = ("", Substring(text))
+        while let mark = rest.range(of: "://") {
+            result += rest[..<mark.upperBound]
+            rest = withoutUser(rest[mark.upperBound...])
+        }
+        return withoutSecretValues(result + String(rest))
+    }
+
+    private static func withoutSecretValues(_ text: String) -> String {
+        func isMark(_ character: Character) -> Bool { "?&;#".contains(character) }
+        var (result, rest) = ("", Substring(text))
+        while let mark = rest.firstIndex(where: isMark) {
+            let start = rest.index(after: mark)
+            result += rest[..<start]
+            let argument = rest[start...].prefix { !isMark($0) && !isEnd($0) }
+            rest = rest[argument.endIndex...]
+            let equals = argument.firstIndex(of: "=")
+            let value = equals.map { argument[argument.index(after: $0)...] } ?? argument
+            result += argument[..<value.startIndex]
+            result += isSecret(value, name: equals.map { argument[..<$0] } ?? "") ? "…" : value
+        }
+        return result + String(rest)
+    }
+
+    /// Parts of the names of arguments that are secrets, such as `X-Amz-Signature` and `api_key`.
+    private static let secretNames = [
+        "sig", "token", "secret", "pass", "pwd", "auth", "cred", "key", "session", "policy", "hmac",
+    ]
+    /// Characters from which on a value of letters and digits alone looks like a secret.
+    private static let secretLength = 24
+
+    /// Whether the value of an argument may be a secret, by its name or its form.
+    private static func isSecret(_ value: Substring, name: Substring) -> Bool {
+        if value.isEmpty { return false }
+        let name = (String(name).removingPercentEncoding ?? String(name)).lowercased()
+        if secretNames.contains(where: { name.contains($0) }) { return true }
+        // The user of a URL in the value.
+        if value.contains("@") || value.contains("%40") { return true }
+        let isRandom = value.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): true
+            default: "-_+=%~".utf8.contains(byte)
+            }
+        }
+        return isRandom && value.utf8.count >= secretLength && value.contains { $0.isNumber }
+    }
+
     /// The text after `//`, from the host on.
     private static func withoutUser(_ text: Substring) -> Substring {
         let authority = text.prefix { !"/?#".contains($0) && !isEnd($0) }

@@ -40,6 +40,15 @@ struct APIError: Error {
         )
     }
 
+    static func endedBatch(_ name: String) -> APIError {
+        APIError(
+            .conflict,
+            "The batch \(name) has ended and takes no more jobs: push this job and further ones under a new name. If "
+                + "the request repeats one whose answer was lost, the job may have ended with the batch; its outcomes "
+                + "say so."
+        )
+    }
+
     static func noOutcomes(_ name: String) -> APIError {
         APIError(.conflict, "The batch \(name) was submitted without a ledger and keeps no outcomes.")
     }

@@ -25,6 +25,12 @@ package struct ServerContext: AccessRequestContext {
         metadata.merging(["token": "\(identity?.name ?? "")"]) { $1 }
     }
 
+    /// Whether the secrets in the URLs of jobs are hidden from the client.
+    var hidesSecrets: Bool { identity?.allows(.admin) != true }
+
+    /// JSON as the client may see it.
+    func shown(_ json: Data) -> Data { hidesSecrets ? RedactedJSON.data(json) : json }
+
     /// A segment of the path that the route names, without percent-encoding.
     ///
     /// - Throws: an error with the status 400 if the encoding is not valid.

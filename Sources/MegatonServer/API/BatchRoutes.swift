@@ -8,6 +8,7 @@ internal import NIOCore
 /// Routes of batches: submission, counters, closing and cancellation. ``OutcomeRoutes`` has those of their outcomes.
 struct BatchRoutes: Sendable {
     let cluster: ClusterConnection
+    private let pace: UploadPace
     private let uploads = RequestLimit(Self.maximumUploads, of: "submissions")
 
     /// Maximum number of submissions at a time: each keeps some megabytes of jobs.
@@ -16,7 +17,15 @@ struct BatchRoutes: Sendable {
     static let maximumListed = 1000
     static let defaultListed = 50
 
-    init(cluster: ClusterConnection) { self.cluster = cluster }
+    /// Time after the response to an upload that was too slow until its connection is closed. The rest of the body is
+    /// read meanwhile: bytes that are left unread would make the client lose the response.
+    private static let closeDelay: TimeAmount = .seconds(1)
+
+    /// - Parameter pace: bound on the time of an upload.
+    init(cluster: ClusterConnection, pace: UploadPace = UploadPace()) {
+        self.cluster = cluster
+        self.pace = pace
+    }
 
     func add(
         to read: RouterGroup<ServerContext>,
@@ -24,7 +33,7 @@ struct BatchRoutes: Sendable {
         admin: RouterGroup<ServerContext>
     ) {
         submit.post("batches") { (request, context) async throws -> Response in
-            try await self.submit(request, context.logger)
+            try await self.submit(request, context)
         }
         submit.post("batches/:name/cancel") { (request, context) async throws -> Response in
             try await cancel(request, context)
@@ -55,7 +64,7 @@ struct BatchRoutes: Sendable {
         let submitted: Int
     }
 
-    private func submit(_ request: Request, _ logger: Logger) async throws -> Response {
+    private func submit(_ request: Request, _ context: ServerContext) async throws -> Response {
         try request.require(contentType: "application/x-ndjson", "application/jsonl")
         let arguments = try QueryArguments(request, allowed: "name", "weight", "deduplicates")
         let name = try Self.checked(arguments.text("name") ?? ProcessIdentity.batch("api"))
@@ -70,13 +79,22 @@ struct BatchRoutes: Sendable {
             queue: try await cluster.queue(isFresh: true),
             name: name,
             policy: policy,
-            logger: logger,
+            owner: context.identity?.owner,
+            pace: pace,
+            logger: context.logger,
             traceparent: request.traceparent
         )
-        let count = try await upload.run(
-            request.body,
-            length: request.headers[.contentLength].flatMap { Int($0) }
-        )
+        let count: Int
+        do {
+            count = try await upload.run(
+                request.body,
+                length: request.headers[.contentLength].flatMap { Int($0) }
+            )
+        } catch let error as APIError where error.status == .requestTimeout {
+            let channel = context.channel
+            channel.eventLoop.scheduleTask(in: Self.closeDelay) { channel.close(mode: .all, promise: nil) }
+            throw error
+        }
         return try APIResponse.json(
             Submitted(batch: name, submitted: count),
             .created,
@@ -130,12 +148,27 @@ struct BatchRoutes: Sendable {
 
     // MARK: - Changes
 
+    /// - Throws: an error with the status 403 if the batch is not one of the token's, unless the token has the scope
+    ///   `admin`.
+    private func checkOwner(of name: String, _ queue: ShardedQueue, _ context: ServerContext) async throws {
+        if context.identity?.allows(.admin) == true { return }
+        // Shard 0 decides about names, and has the batches of jobs that were pushed one by one.
+        let owner = try await queue.first.owner(ofBatch: name)
+        if let owner, owner == context.identity?.owner { return }
+        throw APIError(
+            .forbidden,
+            "The batch \(name) is not one of this token's; use the token that submitted it, or one with the scope "
+                + "admin."
+        )
+    }
+
     private func cancel(_ request: Request, _ context: ServerContext) async throws -> Response {
         let name = try Self.name(context)
         _ = try QueryArguments(request)
         let queue = try await cluster.queue(isFresh: true)
         // Names the batch if there is none.
         _ = try await report(name, queue)
+        try await checkOwner(of: name, queue, context)
         try await queue.cancel(batch: name)
         return try APIResponse.json(try await report(name, queue))
     }
@@ -146,6 +179,7 @@ struct BatchRoutes: Sendable {
         let expected = try arguments.number("jobs", 0...1_000_000_000_000)
         let queue = try await cluster.queue(isFresh: true)
         _ = try await report(name, queue)
+        try await checkOwner(of: name, queue, context)
         try await queue.close(batch: name, expected: expected)
         return try APIResponse.json(try await report(name, queue))
     }

@@ -11,11 +11,16 @@ internal import ServiceLifecycle
 /// Submits a batch whose jobs arrive as lines of JSON in the body of a request.
 ///
 /// Jobs are pushed as they arrive, in chunks, and the body is read no faster than Redis takes them. If the request
-/// fails, by an invalid line or because its client has gone, the batch is cancelled: a part of it would never end.
+/// fails, by an invalid line or because its client has gone or is too slow, the batch is cancelled: a part of it would
+/// never end.
 struct BatchUpload: Sendable {
     let queue: ShardedQueue
     let name: String
     let policy: BatchPolicy
+    /// The owner of the batch; nil if it is the operator.
+    let owner: String?
+    /// The pace of each upload, at its beginning.
+    let pace: UploadPace
     let logger: Logger
     /// The span of the client, for jobs that have none.
     var traceparent: String?
@@ -34,6 +39,7 @@ struct BatchUpload: Sendable {
             batch: name,
             policy: policy,
             keptLimit: Self.keptBytes,
+            owner: owner,
             stopsWaiting: { Task.isShuttingDownGracefully },
             onDelay: { [logger] error in
                 logger.warning("a push waits for Redis", metadata: ["error": "\(error)"])
@@ -64,10 +70,10 @@ struct BatchUpload: Sendable {
 
     /// - Returns: number of jobs that were added.
     private func push(_ body: RequestBody, length: Int?, to submitter: ShardedSubmitter) async throws -> Int {
-        var lines = JobLines()
+        var (lines, pace) = (JobLines(), pace)
         var (added, received) = (0, 0)
         var iterator = body.makeAsyncIterator()
-        while let buffer = try await Self.next(&iterator) {
+        while let buffer = try await Self.next(&iterator, &pace) {
             received += buffer.readableBytes
             for line in try lines.add(buffer) { added += try await push(line, to: submitter) }
         }
@@ -77,14 +83,33 @@ struct BatchUpload: Sendable {
         return added
     }
 
-    private static func next(_ iterator: inout RequestBody.AsyncIterator) async throws -> ByteBuffer? {
+    private static func next(
+        _ iterator: inout RequestBody.AsyncIterator,
+        _ pace: inout UploadPace
+    ) async throws -> ByteBuffer? {
+        let start = ContinuousClock.now
+        let buffer: ByteBuffer?
         do {
-            return try await iterator.next()
+            buffer = try await iterator.next()
         } catch let error as CancellationError {
             throw error
         } catch {
             throw interrupted
         }
+        guard let buffer else { return nil }
+        pace.add(buffer.readableBytes, within: start.duration(to: .now))
+        if pace.isTooSlow { throw tooSlow(pace) }
+        return buffer
+    }
+
+    private static func tooSlow(_ pace: UploadPace) -> APIError {
+        APIError(
+            .requestTimeout,
+            "The request's body came too slowly: it may take \(pace.grace.components.seconds) seconds, and one more "
+                + "for each \(pace.bytesPerSecond) bytes. The batch was cancelled; have the whole list before you "
+                + "submit it again under another name.",
+            headers: [.connection: "close"]
+        )
     }
 
     private static let interrupted = APIError(

@@ -3,6 +3,8 @@ internal import Hummingbird
 internal import HummingbirdCore
 internal import MegatonCluster
 internal import MegatonCore
+internal import MegatonRedis
+internal import NIOCore
 
 /// Routes of single jobs.
 struct JobRoutes: Sendable {
@@ -13,7 +15,7 @@ struct JobRoutes: Sendable {
         submit: RouterGroup<ServerContext>,
         admin: RouterGroup<ServerContext>
     ) {
-        submit.post("jobs") { (request, _) async throws -> Response in try await push(request) }
+        submit.post("jobs") { (request, context) async throws -> Response in try await push(request, context) }
         read.get("jobs/:id") { (request, context) async throws -> Response in try await show(request, context) }
     }
 
@@ -21,7 +23,7 @@ struct JobRoutes: Sendable {
         let id: String
     }
 
-    private func push(_ request: Request) async throws -> Response {
+    private func push(_ request: Request, _ context: ServerContext) async throws -> Response {
         try request.require(contentType: "application/json")
         _ = try QueryArguments(request)
         var job = try Self.job(try await request.content(atMost: Job.maximumSize))
@@ -32,7 +34,12 @@ struct JobRoutes: Sendable {
         }
         let queue = try await cluster.queue(isFresh: true)
         // Shard 0 has the public lists of clients: it compares ids and idempotency keys with those of other programs.
-        try await queue.first.push(job)
+        do throws(RedisError) {
+            try await queue.first.push(job, owner: context.identity?.owner)
+        } catch {
+            guard error.code == .batchClosed, let batch = job.batch else { throw error }
+            throw APIError.endedBatch(batch)
+        }
         return try APIResponse.json(Pushed(id: job.id ?? ""), .accepted)
     }
 
@@ -69,7 +76,8 @@ struct JobRoutes: Sendable {
         let queue = try await cluster.queue()
         let states = try await queue.states(of: JobKey(batch: batch, id: id))
         if states.isEmpty { throw try await missing(id, batch, queue) }
-        return try APIResponse.json(States(states: states))
+        let json = try APIResponse.data(States(states: states))
+        return APIResponse.json(bytes: ByteBuffer(bytes: context.shown(json)))
     }
 
     /// A job that was pushed and not read is not known by its id, and most of those that have ended are not either.

@@ -1,5 +1,4 @@
 internal import Foundation
-internal import HummingbirdCore
 internal import Logging
 internal import MegatonCluster
 internal import MegatonRedis
@@ -14,6 +13,8 @@ internal import ServiceLifecycle
 /// the counters of a batch that has ended; `error` with a sentence. The stream ends after the last two.
 struct OutcomeEvents: Sendable {
     let view: OutcomeView
+    /// Whether the secrets in the URLs of jobs are hidden from the client.
+    let hidesSecrets: Bool
     let logger: Logger
 
     /// Interval at which a stream without events has a comment, so that proxies do not close it.
@@ -43,7 +44,7 @@ struct OutcomeEvents: Sendable {
     }
 
     /// Writes events until the batch has ended, the server shuts down, or the task is cancelled.
-    func write(from position: OutcomePosition, to writer: inout any ResponseBodyWriter) async throws {
+    func write(from position: OutcomePosition, to writer: inout EventWriter) async throws {
         var state = State(position: position)
         while !Task.isShuttingDownGracefully {
             try Task.checkCancellation()
@@ -86,7 +87,9 @@ struct OutcomeEvents: Sendable {
         for part in page.parts {
             for (index, line) in part.lines.enumerated() {
                 state.position[part.shard] = part.first + index + 1
-                Self.add("outcome", json: APIResponse.line(line), id: state.position, to: &events)
+                let json = APIResponse.line(line)
+                let shown = hidesSecrets ? RedactedJSON.data(json) : json
+                Self.add("outcome", json: shown, id: state.position, to: &events)
             }
         }
         state.position = page.next

@@ -10,7 +10,7 @@ internal import ServiceLifecycle
 /// Routes of the outcomes of a batch: pages for long polling, and server-sent events. Both leave the outcomes in Redis.
 struct OutcomeRoutes: Sendable {
     let cluster: ClusterConnection
-    private let streams = RequestLimit(Self.maximumStreams, of: "event streams")
+    private let streams: EventStreams
     private let polls = RequestLimit(Self.maximumStreams, of: "long polls")
 
     /// Maximum number of event streams at a time, and of requests that wait for outcomes.
@@ -18,7 +18,13 @@ struct OutcomeRoutes: Sendable {
     /// Maximum time for which a request waits for outcomes.
     static let maximumWait = 60
 
-    init(cluster: ClusterConnection) { self.cluster = cluster }
+    init(
+        cluster: ClusterConnection,
+        streams: EventStreams = EventStreams(OutcomeRoutes.maximumStreams, of: "event streams")
+    ) {
+        self.cluster = cluster
+        self.streams = streams
+    }
 
     func add(
         to read: RouterGroup<ServerContext>,
@@ -76,7 +82,7 @@ struct OutcomeRoutes: Sendable {
         let wait = try arguments.number("wait", 0...Self.maximumWait) ?? 0
         let view = OutcomeView(queue: try await cluster.queue(), batch: name)
         var page = try await page(view, from: position, limit: limit)
-        guard wait > 0, page.count == 0, !page.isLast else { return try Self.response(page) }
+        guard wait > 0, page.count == 0, !page.isLast else { return try Self.response(page, context) }
         let place = try polls.enter()
         defer { withExtendedLifetime(place) {} }
         let deadline = ContinuousClock.now + .seconds(wait)
@@ -87,10 +93,10 @@ struct OutcomeRoutes: Sendable {
             try await Task.sleep(for: min(pace.next(), rest))
             page = try await self.page(view, from: position, limit: limit)
         }
-        return try Self.response(page)
+        return try Self.response(page, context)
     }
 
-    private static func response(_ page: OutcomeView.Page) throws -> Response {
+    private static func response(_ page: OutcomeView.Page, _ context: ServerContext) throws -> Response {
         var headers: HTTPFields = [.contentType: "application/x-ndjson", .cacheControl: "no-store"]
         headers.set("Megaton-Next", "\(page.next)")
         headers.set("Megaton-Finished", "\(page.isLast)")
@@ -98,7 +104,7 @@ struct OutcomeRoutes: Sendable {
         if page.wentBack { headers.set("Megaton-Reset", "true") }
         var body = ByteBuffer()
         for line in page.parts.lazy.flatMap(\.lines) {
-            body.writeBytes(APIResponse.line(line))
+            body.writeBytes(context.shown(APIResponse.line(line)))
             body.writeString("\n")
         }
         return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: body))
@@ -115,21 +121,9 @@ struct OutcomeRoutes: Sendable {
         let view = OutcomeView(queue: try await cluster.queue(), batch: name)
         // Errors have their status, which they no longer can once the stream has begun.
         _ = try await page(view, from: position, limit: 0)
-        var headers: HTTPFields = [.contentType: "text/event-stream", .cacheControl: "no-store"]
-        // A proxy that buffers would hold events back.
-        headers.set("X-Accel-Buffering", "no")
-        let events = OutcomeEvents(view: view, logger: context.logger)
-        return Response(
-            status: .ok,
-            headers: headers,
-            body: ResponseBody { (writer) async throws in
-                defer { withExtendedLifetime(place) {} }
-                // Cancels the stream as soon as the client has gone.
-                try await request.body.consumeWithCancellationOnInboundClose { _ in
-                    try await events.write(from: position, to: &writer)
-                }
-                try await writer.finish(nil)
-            }
-        )
+        let events = OutcomeEvents(view: view, hidesSecrets: context.hidesSecrets, logger: context.logger)
+        return streams.response(request, context, place: place) { (writer) async throws in
+            try await events.write(from: position, to: &writer)
+        }
     }
 }

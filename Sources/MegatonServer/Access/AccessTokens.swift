@@ -43,6 +43,13 @@ package final class AccessTokens: Sendable {
         return found.identity
     }
 
+    /// The owner of the batches of a token. A name stays when the token is replaced; a position in the file does not,
+    /// so that a token without a name is known by a part of its digest.
+    static func owner(name: String?, token: String) -> String {
+        if let name { return "name:\(name)" }
+        return "sha256:" + Data(digest(token)).prefix(16).map { String(format: "%02x", $0) }.joined()
+    }
+
     private static func digest(_ token: String) -> SHA256Digest { SHA256.hash(data: Data(token.utf8)) }
 }
 

@@ -81,7 +81,11 @@ package struct TokenFile: Sendable {
                 throw FieldProblem("tokens[\(index)].token", "is the same as that of tokens[\(first)]")
             }
             // Names of the file have no spaces: this one is none of them.
-            let identity = AccessIdentity(name: item.name ?? "token \(index + 1)", scopes: item.scopes)
+            let identity = AccessIdentity(
+                name: item.name ?? "token \(index + 1)",
+                scopes: item.scopes,
+                owner: AccessTokens.owner(name: item.name, token: item.token)
+            )
             entries.append(AccessTokens.Entry(token: item.token, identity: identity, expires: item.expires))
         }
         return entries

@@ -10,6 +10,11 @@ package enum ClusterMetrics {
         .gauge,
         "1 if the control Redis has answered the last reading of these metrics, else 0"
     )
+    static let missing = MetricDescription(
+        "megaton_cluster_missing_metrics",
+        .gauge,
+        "Metrics of the cluster that are left out, as a key of the queue has another type; megaton doctor names the key"
+    )
     static let jobs = MetricDescription(
         "megaton_queue_jobs",
         .gauge,
@@ -93,27 +98,61 @@ package enum ClusterMetrics {
     )
 
     package static let descriptions = [
-        up, jobs, oldest, ended, retried, stalled, batches, paused, leaders, coordinators, workers, silentWorkers,
-        hosts,
-        openHosts, hostFetches, cache,
+        up, missing, jobs, oldest, ended, retried, stalled, batches, paused, leaders, coordinators, workers,
+        silentWorkers, hosts, openHosts, hostFetches, cache,
     ]
 
     /// Maximum number of hosts with values of their own.
     static let shownHosts = 50
 
-    /// Reads the values. No cache is scanned.
-    ///
-    /// - Throws: if no shard of the queue answers, or one refuses to.
-    static func read(_ inspector: Inspector) async throws(RedisError) -> [MetricFamily] {
-        let status = try await inspector.status()
-        let ready = try await inspector.readyJobs()
-        let hosts = try await inspector.restrictedHosts()
-        let cache = try await inspector.cacheCounters()
-        return queue(status, ready) + processes(status) + Self.hosts(hosts, cache.originFetchesByHost)
-            + [MetricFamily(Self.cache, cache.events.map { .init(Double($0.count), labels: [("event", $0.name)]) })]
+    /// The values of one reading.
+    struct Reading: Sendable {
+        let families: [MetricFamily]
+        /// Names of the metrics that were left out, as a key has another type than its own.
+        let missing: [String]
     }
 
-    private static func queue(_ status: ClusterStatus, _ ready: ReadyJobs) -> [MetricFamily] {
+    /// Names of the keys of the status on which a metric depends, without the parts of the names behind a colon.
+    private static let keys: [String: Set<String>] = [
+        jobs.name: [
+            "jobs", "intakes", "epoch", "stage", "ready", "suspects", "lease", "delay", "holding", "dead",
+        ],
+        ended.name: ["stat"], retried.name: ["stat"], stalled.name: ["stat"], batches.name: ["batches"],
+        paused.name: ["control"], leaders.name: ["leader"], coordinators.name: ["coordinators"],
+        workers.name: ["workers", "workerinfo"], silentWorkers.name: ["workers", "workerinfo"],
+    ]
+
+    /// Reads the values. No cache is scanned. A metric is left out if another program has written one of its keys with
+    /// another type: 0 would be wrong.
+    ///
+    /// - Throws: if no shard of the queue answers, or one refuses to.
+    static func read(_ inspector: Inspector) async throws(RedisError) -> Reading {
+        let status = try await inspector.status(skipsDamage: true)
+        let ready = try await Inspector.undamaged { () async throws(RedisError) in try await inspector.readyJobs() }
+        let hosts = try await Inspector.undamaged { () async throws(RedisError) in
+            try await inspector.restrictedHosts()
+        }
+        let cache = try await Inspector.undamaged { () async throws(RedisError) in
+            try await inspector.cacheCounters()
+        }
+        var families = queue(status) + processes(status)
+        if let ready { families += Self.ready(status, ready) }
+        if let hosts { families += Self.hosts(hosts) }
+        if let cache {
+            families.append(fetches(cache.originFetchesByHost))
+            families.append(
+                MetricFamily(Self.cache, cache.events.map { .init(Double($0.count), labels: [("event", $0.name)]) })
+            )
+        }
+        let damaged = Set((status.damagedKeys ?? []).map { String($0.name.prefix { $0 != ":" }) })
+        families.removeAll { !damaged.isDisjoint(with: keys[$0.description.name] ?? []) }
+        let present = Set(families.map(\.description.name) + [up.name, missing.name])
+        let absent = descriptions.map(\.name).filter { !present.contains($0) }
+        return Reading(families: families + [MetricFamily(missing, Double(absent.count))], missing: absent)
+    }
+
+    /// The metrics that have the ready jobs.
+    private static func ready(_ status: ClusterStatus, _ ready: ReadyJobs) -> [MetricFamily] {
         let states = [
             ("intake", status.intake), ("staged", status.staged), ("running", status.running),
             ("delayed", status.delayed), ("held", status.held), ("dead", status.dead),
@@ -124,10 +163,15 @@ package enum ClusterMetrics {
             + priorities.map {
                 .init(Double(ready.counts[$0] ?? 0), labels: [("state", "ready"), ("priority", $0.rawValue)])
             }
-        let results = [("done", status.done), ("failed", status.failed), ("cancelled", status.cancelled)]
         return [
             MetricFamily(Self.jobs, jobs),
             MetricFamily(oldest, priorities.map { .init(ready.ages[$0] ?? 0, labels: [("priority", $0.rawValue)]) }),
+        ]
+    }
+
+    private static func queue(_ status: ClusterStatus) -> [MetricFamily] {
+        let results = [("done", status.done), ("failed", status.failed), ("cancelled", status.cancelled)]
+        return [
             MetricFamily(ended, results.map { .init(Double($0.1), labels: [("result", $0.0)]) }),
             MetricFamily(retried, Double(status.retried)), MetricFamily(stalled, Double(status.stalled)),
             MetricFamily(batches, Double(status.batches)),
@@ -155,14 +199,8 @@ package enum ClusterMetrics {
         ]
     }
 
-    private static func hosts(_ hosts: [HostState], _ fetches: [String: Int]) -> [MetricFamily] {
+    private static func hosts(_ hosts: [HostState]) -> [MetricFamily] {
         let open = hosts.filter(\.isOpen).sorted { ($1.failures, $0.name) < ($0.failures, $1.name) }
-        let byFetches = fetches.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
-        var shown = byFetches.prefix(shownHosts).map {
-            MetricFamily.Sample(Double($0.value), labels: [("host", $0.key)])
-        }
-        let others = byFetches.dropFirst(shownHosts).reduce(0) { $0 + $1.value }
-        if others > 0 { shown.append(.init(Double(others), labels: [("host", "other")])) }
         return [
             MetricFamily(
                 Self.hosts,
@@ -172,7 +210,16 @@ package enum ClusterMetrics {
                 ]
             ),
             MetricFamily(openHosts, open.prefix(shownHosts).map { .init(1, labels: [("host", $0.name)]) }),
-            MetricFamily(hostFetches, shown),
         ]
+    }
+
+    private static func fetches(_ fetches: [String: Int]) -> MetricFamily {
+        let byFetches = fetches.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        var shown = byFetches.prefix(shownHosts).map {
+            MetricFamily.Sample(Double($0.value), labels: [("host", $0.key)])
+        }
+        let others = byFetches.dropFirst(shownHosts).reduce(0) { $0 + $1.value }
+        if others > 0 { shown.append(.init(Double(others), labels: [("host", "other")])) }
+        return MetricFamily(hostFetches, shown)
     }
 }

@@ -18,9 +18,12 @@ actor DashboardReader {
     private struct SlowPart: Sendable {
         let hosts: DashboardSnapshot.Hosts
         let failures: DashboardFailures
-        let statistics: CacheStatistics
+        /// Nil if they cannot be read.
+        let statistics: CacheStatistics?
         let cache: DashboardSnapshot.CacheState
         let at: ContinuousClock.Instant
+        /// Parts that cannot be read, as a key has another type than its own.
+        let damaged: [String]
     }
 
     private let cluster: ClusterConnection
@@ -46,9 +49,12 @@ actor DashboardReader {
         let queue = try await cluster.queue()
         let inspector = try await cluster.inspector()
         let status = try await inspector.status(skipsDamage: true)
-        let ready = try await inspector.readyJobs()
-        let jobs = status.running > 0 ? try await inspector.leasedJobs(limit: Self.readLeases) : []
-        let batches = try await Self.batches(queue)
+        // One damaged part does not hide the others.
+        let ready = try await Inspector.undamaged { () async throws(RedisError) in try await inspector.readyJobs() }
+        let jobs = try await Inspector.undamaged { () async throws(RedisError) -> [LeasedJob] in
+            status.running > 0 ? try await inspector.leasedJobs(limit: Self.readLeases) : []
+        }
+        let batches = try await Inspector.undamaged { () async throws(RedisError) in try await Self.batches(queue) }
         let now = ContinuousClock.now
         var counters: DashboardCounters?
         let part: SlowPart
@@ -57,20 +63,23 @@ actor DashboardReader {
         } else {
             part = try await slowPart(inspector, at: now)
             slow = part
-            counters = DashboardCounters(
-                done: status.done,
-                failed: status.failed,
-                retried: status.retried,
-                fetches: part.statistics.originFetches,
-                renders: part.statistics.renders
-            )
+            if let statistics = part.statistics {
+                counters = DashboardCounters(
+                    done: status.done,
+                    failed: status.failed,
+                    retried: status.retried,
+                    fetches: statistics.originFetches,
+                    renders: statistics.renders
+                )
+            }
         }
+        let damaged = Self.names(["ready jobs": ready == nil, "running jobs": jobs == nil, "batches": batches == nil])
         let snapshot = DashboardSnapshot(
             time: Int(Date().timeIntervalSince1970),
-            queue: .init(status, ready),
-            batches: batches.map { show($0, at: now) },
+            queue: .init(status, ready ?? ReadyJobs(), damaged: damaged + part.damaged),
+            batches: (batches ?? nil).map { show($0, at: now) },
             batchCount: status.batches,
-            workers: Self.workers(status, jobs),
+            workers: Self.workers(status, jobs ?? []),
             workerCount: status.workers.count,
             livingWorkers: status.livingWorkers.count,
             coordinators: status.coordinators.count,
@@ -108,11 +117,17 @@ actor DashboardReader {
     }
 
     private func slowPart(_ inspector: Inspector, at now: ContinuousClock.Instant) async throws -> SlowPart {
-        let restricted = try await inspector.restrictedHosts()
-            .sorted { ($1.failures, $0.name) < ($0.failures, $1.name) }
-        let statistics = try await inspector.cacheCounters()
-        let fetches = statistics.originFetchesByHost.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
-        let dead = try await inspector.newestDeadLetters(limit: DashboardFailures.maximumExamined)
+        let hosts = try await Inspector.undamaged { () async throws(RedisError) in
+            try await inspector.restrictedHosts()
+        }
+        let statistics = try await Inspector.undamaged { () async throws(RedisError) in
+            try await inspector.cacheCounters()
+        }
+        let dead = try await Inspector.undamaged { () async throws(RedisError) in
+            try await inspector.newestDeadLetters(limit: DashboardFailures.maximumExamined)
+        }
+        let restricted = (hosts ?? []).sorted { ($1.failures, $0.name) < ($0.failures, $1.name) }
+        let fetches = (statistics?.originFetchesByHost ?? [:]).sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         let memory = await inspector.cacheMemory()
         return SlowPart(
             hosts: DashboardSnapshot.Hosts(
@@ -121,10 +136,17 @@ actor DashboardReader {
                 openCount: restricted.count(where: \.isOpen),
                 mostFetched: fetches.prefix(Self.shownHosts).map { .init(host: $0.key, fetches: $0.value) }
             ),
-            failures: DashboardFailures(dead),
+            failures: DashboardFailures(dead ?? NewestDeadLetters()),
             statistics: statistics,
-            cache: DashboardSnapshot.CacheState(statistics, memory),
-            at: now
+            cache: DashboardSnapshot.CacheState(statistics ?? CacheStatistics(counters: [:]), memory),
+            at: now,
+            damaged: Self.names([
+                "hosts": hosts == nil, "counters of the cache": statistics == nil, "dead jobs": dead == nil,
+            ])
         )
+    }
+
+    private static func names(_ parts: KeyValuePairs<String, Bool>) -> [String] {
+        parts.filter(\.value).map(\.key)
     }
 }

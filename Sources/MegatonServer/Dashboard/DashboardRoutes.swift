@@ -11,15 +11,13 @@ internal import ServiceLifecycle
 /// the state, or `unavailable` with a sentence while Redis does not answer.
 struct DashboardRoutes: Sendable {
     private let feed: DashboardFeed
-    private let streams = RequestLimit(Self.maximumStreams, of: "dashboards")
+    private let streams = EventStreams(Self.maximumStreams, of: "dashboards")
 
     /// Maximum number of open pages.
     static let maximumStreams = 100
     /// Time after which a stream ends, and the page opens another one: a token that was removed or has expired must not
     /// see the cluster for longer.
     static let maximumAge: Duration = .seconds(300)
-    /// Time after that in which a client must have read the last event.
-    private static let readLimit: Duration = .seconds(30)
 
     init(_ feed: DashboardFeed) { self.feed = feed }
 
@@ -64,31 +62,14 @@ struct DashboardRoutes: Sendable {
     private func events(_ request: Request, _ context: ServerContext) async throws -> Response {
         _ = try QueryArguments(request)
         let place = try streams.enter()
-        let (mayChange, channel) = (Self.mayChange(context), context.channel)
-        var headers: HTTPFields = [.contentType: "text/event-stream", .cacheControl: "no-store"]
-        // A proxy that buffers would hold events back.
-        headers.set("X-Accel-Buffering", "no")
-        return Response(
-            status: .ok,
-            headers: headers,
-            body: ResponseBody { (writer) async throws in
-                defer { withExtendedLifetime(place) {} }
-                // A write waits for a client that reads nothing, which would hold its place for as long as it likes.
-                let end = channel.eventLoop.scheduleTask(in: TimeAmount(Self.maximumAge + Self.readLimit)) {
-                    channel.close(mode: .all, promise: nil)
-                }
-                defer { end.cancel() }
-                // Cancels the stream as soon as the page has gone.
-                try await request.body.consumeWithCancellationOnInboundClose { _ in
-                    try await write(mayChange: mayChange, to: &writer)
-                }
-                try await writer.finish(nil)
-            }
-        )
+        let mayChange = Self.mayChange(context)
+        return streams.response(request, context, place: place) { (writer) async throws in
+            try await write(mayChange: mayChange, to: &writer)
+        }
     }
 
     /// Writes events until the stream is too old, the server shuts down, or the task is cancelled.
-    private func write(mayChange: Bool, to writer: inout any ResponseBodyWriter) async throws {
+    private func write(mayChange: Bool, to writer: inout EventWriter) async throws {
         let end = ContinuousClock.now + Self.maximumAge
         var sample = await feed.sample()
         let begin = Begin(mayChange: mayChange, history: await feed.history.points)

@@ -46,17 +46,18 @@ struct DashboardSnapshot: Encodable, Sendable {
         /// Sentences for people.
         let warnings: [String]
 
-        init(_ status: ClusterStatus, _ ready: ReadyJobs) {
+        /// - Parameter damaged: parts of the state that cannot be read, as a key has another type than its own.
+        init(_ status: ClusterStatus, _ ready: ReadyJobs, damaged: [String] = []) {
             (isKnown, pauses, hasLeader) = (status.isKnown, status.pauses, status.leader != nil)
             (intake, staged, self.ready, running) = (status.intake, status.staged, status.ready, status.running)
             (delayed, held, heldHosts, dead) = (status.delayed, status.held, status.heldHosts, status.dead)
             (done, failed, cancelled) = (status.done, status.failed, status.cancelled)
             (retried, stalled) = (status.retried, status.stalled)
             oldestReadySeconds = ready.ages.values.max()
-            warnings = Self.warnings(status)
+            warnings = Self.warnings(status, damaged)
         }
 
-        private static func warnings(_ status: ClusterStatus) -> [String] {
+        private static func warnings(_ status: ClusterStatus, _ damaged: [String]) -> [String] {
             var warnings = status.versionWarnings
             if let warning = status.intakeWarning { warnings.append("Intakes: \(warning)") }
             let absent = (status.shards ?? []).filter { !$0.isReachable }.map { "\($0.number)" }
@@ -70,6 +71,12 @@ struct DashboardSnapshot: Encodable, Sendable {
                 warnings.append(
                     "\(keys.count) keys of the queue have another type than theirs; megaton doctor says how to repair "
                         + "the queue."
+                )
+            }
+            if !damaged.isEmpty {
+                warnings.append(
+                    "These parts cannot be shown, as a key of the queue has another type than its own: "
+                        + "\(damaged.joined(separator: ", ")). megaton doctor says how to repair the queue."
                 )
             }
             return warnings

@@ -41,7 +41,8 @@ struct ImageRoutes: Sendable {
         self.render = render
     }
 
-    /// - Parameter router: generates the route for HEAD from that for GET.
+    /// - Parameter router: generates the route for HEAD from that for GET. Middlewares that it gets later do not see
+    ///   requests for images.
     func add(to router: Router<ServerContext>) {
         router.get(RouterPath(Self.prefix + "/**")) { (request, context) async throws -> Response in
             do {
@@ -57,6 +58,7 @@ struct ImageRoutes: Sendable {
                 return try error.response()
             }
         }
+        router.add(middleware: ImageMethods(prefix: Self.prefix))
     }
 
     private func answer(_ request: Request, _ context: ServerContext) async throws -> Response {

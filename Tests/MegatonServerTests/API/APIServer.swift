@@ -60,6 +60,9 @@ struct APIServer: Sendable {
     /// - Parameter registry: counts the requests.
     static func run(
         counting registry: PrometheusRegistry = PrometheusRegistry([]),
+        gate: AccessGate = .open,
+        pace: UploadPace = UploadPace(),
+        streams: EventStreams = EventStreams(OutcomeRoutes.maximumStreams, of: "event streams"),
         _ body: @escaping @Sendable (APIServer) async throws -> Void
     ) async throws {
         try await RedisServerProcess.run { (redis) async throws in
@@ -73,7 +76,7 @@ struct APIServer: Sendable {
             let directory = try TestDirectory()
             let (started, start) = AsyncStream<Int>.makeStream()
             let application = Application(
-                router: router(cluster, registry, logger),
+                router: router(cluster, registry, gate, pace, streams, logger),
                 configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
                 onServerRunning: { start.yield($0.localAddress?.port ?? 0) },
                 logger: logger
@@ -113,6 +116,9 @@ struct APIServer: Sendable {
     private static func router(
         _ cluster: ClusterConnection,
         _ registry: PrometheusRegistry,
+        _ gate: AccessGate,
+        _ pace: UploadPace,
+        _ streams: EventStreams,
         _ logger: Logger
     ) -> Router<ServerContext> {
         let router = Router(context: ServerContext.self)
@@ -120,12 +126,13 @@ struct APIServer: Sendable {
         let groups = AccessScope.allCases.map { scope in
             router.group("/api/v1")
                 .add(middleware: APIErrorMiddleware())
-                .add(middleware: AccessMiddleware(.open, needs: scope))
+                .add(middleware: AccessMiddleware(gate, needs: scope))
         }
         let (read, submit, admin) = (groups[0], groups[1], groups[2])
-        BatchRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
+        BatchRoutes(cluster: cluster, pace: pace).add(to: read, submit: submit, admin: admin)
         JobRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
-        OutcomeRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
+        OutcomeRoutes(cluster: cluster, streams: streams).add(to: read, submit: submit, admin: admin)
+        DeadRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         DashboardRoutes(cluster: cluster, logger: logger).add(to: read)
         return router
     }

@@ -101,6 +101,24 @@ import Testing
         }
     }
 
+    /// Each wait for this client is too long.
+    @Test func anUploadThatIsTooSlowIsEnded() async throws {
+        let pace = UploadPace(grace: .zero, bytesPerSecond: .max)
+        try await APIServer.run(pace: pace) { (server) async throws in
+            let head = "POST /api/v1/batches?name=spring HTTP/1.1\r\nHost: localhost\r\n"
+            let type = "Content-Type: application/x-ndjson\r\nContent-Length: 1000000\r\n\r\n"
+            let file = try server.directory.write(Data((head + type + Self.job + "\n").utf8), to: "request")
+            // The client would wait for as long as the connection is open.
+            let script = "exec 3<>/dev/tcp/127.0.0.1/\(server.port); cat '\(file)' >&3; cat <&3"
+            let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
+            let answer = try APIServer.Answer(await client.ending().output)
+            #expect(answer.status == 408)
+            #expect(answer.field("Connection") == "close")
+            #expect(try answer.detail().hasPrefix("The request's body came too slowly"))
+            #expect(try await server.ask("batches/spring").status == 404, "nothing was pushed")
+        }
+    }
+
     @Test func aNameIsUsedOnce() async throws {
         try await APIServer.run { (server) async throws in
             #expect(try await server.submit([Self.job], "name=spring").status == 201)

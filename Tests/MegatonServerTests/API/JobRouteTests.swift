@@ -88,6 +88,21 @@ import Testing
         }
     }
 
+    @Test func aBatchThatHasEndedTakesNoJobs() async throws {
+        try await APIServer.run { (server) async throws in
+            let options = Self.options(#"{"source":"data:,a","batch":"spring"}"#)
+            let key = APIServer.keys.batch("spring")
+            #expect(try await server.ask("jobs", options).status == 202, "there is no such batch")
+            _ = try await server.send(["HSET", .string(key), "total", "1", "closed", "1"])
+            #expect(try await server.ask("jobs", options).status == 202, "jobs of a closed batch are awaited")
+            _ = try await server.send(["HSET", .string(key), "done", "1", "finished", "1"])
+            let refused = try await server.ask("jobs", options)
+            #expect(refused.status == 409)
+            #expect(try refused.detail().hasPrefix("The batch spring has ended and takes no more jobs: push this job"))
+            #expect(try await server.send(["LLEN", .string(APIServer.keys.jobs)]).int == 2)
+        }
+    }
+
     @Test func aJobThatTheQueueDoesNotKnowIsNotFound() async throws {
         try await APIServer.run { (server) async throws in
             _ = try await server.ask("jobs", Self.options(#"{"id":"a","source":"data:,a"}"#))

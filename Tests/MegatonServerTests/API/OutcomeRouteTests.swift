@@ -124,6 +124,32 @@ import Testing
         }
     }
 
+    /// A client that reads nothing more gives its place back.
+    @Test func aStreamThatIsNotReadEnds() async throws {
+        let streams = EventStreams(1, of: "event streams", writeLimit: .seconds(1))
+        try await APIServer.run(streams: streams) { (server) async throws in
+            try await server.makeBatch("spring", outcomes: 1, isFinished: false)
+            // More than the buffers of both sockets hold.
+            let line = #"{"id":"long","source":"data:,\#(String(repeating: "a", count: 900_000))"}"#
+            for _ in 0..<24 {
+                _ = try await server.send(["RPUSH", .string(APIServer.keys.results("spring")), .string(line)])
+            }
+            let request = "GET /api/v1/batches/spring/events HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n"
+            let script =
+                "exec 3<>/dev/tcp/127.0.0.1/\(server.port); printf '\(request)' >&3; "
+                + "read -r line <&3; echo \"$line\"; exec sleep 100"
+            let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
+            try await client.waitForOutput { $0.contains("HTTP/1.1 200") }
+            // Each question takes a process, so this is no busy loop; the suite's time limit bounds it.
+            let brief = ["--max-time", "5"]
+            while try await server.ask("batches/spring/events?from=26", brief).status == 503 {
+                try Task.checkCancellation()
+            }
+            client.send(SIGKILL)
+            _ = await client.ending()
+        }
+    }
+
     @Test func aStreamContinuesBehindTheLastEvent() async throws {
         try await APIServer.run { (server) async throws in
             try await server.makeBatch("spring", outcomes: 3)

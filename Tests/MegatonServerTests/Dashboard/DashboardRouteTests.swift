@@ -1,5 +1,6 @@
 import Foundation
 import Hummingbird
+import MegatonRedis
 import MegatonTestSupport
 import Testing
 
@@ -43,6 +44,26 @@ import Testing
             let queue = try #require(snapshot["queue"] as? [String: Any])
             #expect(queue["intake"] as? Int == 3 && queue["is_known"] as? Bool == true)
             #expect(try await server.ask("dashboard?a=1").status == 400)
+        }
+    }
+
+    /// A key that another program has written hides one part, and not the whole page.
+    @Test(arguments: [
+        (APIServer.keys.rate, "hosts"), (APIServer.keys.dead, "dead jobs"),
+        (APIServer.keys.ready(.normal), "ready jobs"), (APIServer.keys.batches, "batches"),
+        (APIServer.keys.stat, "counters of the cache"),
+    ])
+    func aDamagedPartIsNamed(_ key: String, _ part: String) async throws {
+        try await APIServer.run { (server) async throws in
+            _ = try await server.send(["SET", .string(key), "another program's"])
+            let answer = try await server.ask("dashboard")
+            #expect(answer.status == 200, "\(answer.body)")
+            let snapshot = try #require(try answer.object()["snapshot"] as? [String: Any])
+            let queue = try #require(snapshot["queue"] as? [String: Any])
+            let warnings = try #require(queue["warnings"] as? [String])
+            let sentence = "These parts cannot be shown, as a key of the queue has another type than its own: \(part)."
+            #expect(warnings.contains { $0.hasPrefix(sentence) }, "\(warnings)")
+            #expect(snapshot["worker_count"] as? Int == 0, "other parts are shown")
         }
     }
 

@@ -115,6 +115,18 @@ import Testing
         #expect(renderer.renditions.count == 2 && rendition.width == 300 && rendition.height == 400)
     }
 
+    @Test(arguments: ["POST", "PUT", "DELETE", "OPTIONS"]) func otherMethodsAreRefused(_ method: String) async throws {
+        let renderer = Renderer()
+        try await serve(ImageServer.Configuration(try PublishedExample.settings()), renderer) { (port) async throws in
+            let answer = try await Self.ask(port, Self.signed, ["--request", method])
+            #expect(answer.status == 405 && answer.field("Allow") == "GET, HEAD")
+            #expect(try answer.detail() == "Images have no method \(method); they have GET, HEAD.")
+            #expect(try await Self.ask(port, Self.signed, ["--head"]).status == 200)
+        }
+        // Only the request with HEAD.
+        #expect(renderer.renditions.count == 1)
+    }
+
     @Test func invalidOptionsAndOtherSitesAreRefused() async throws {
         let renderer = Renderer()
         try await serve(try Self.unsignedConfiguration(), renderer) { (port) async throws in

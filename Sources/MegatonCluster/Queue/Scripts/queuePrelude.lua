@@ -222,15 +222,15 @@ end
 local givenUpRate = 2
 
 -- How many more jobs of given-up hosts may be made ready. They end without a request, but each takes a place and
--- processor time, and a pack takes long: as many as an eighth of the places, a pack as one; or as half of the places
--- that other jobs leave, each source as one. They end within milliseconds, one after the other: while other jobs run,
--- their number in a second is limited too, or they would take all processors from these (`givenUpRate`).
+-- processor time. Their sources are as many as an eighth of the places, or as half of the places that other jobs leave;
+-- a pack may have more than that if it is the only one. They are taken in steps, as the size of a pack is known only
+-- afterwards. They end within milliseconds, one after the other: while other jobs run, their number in a second is
+-- limited too, or they would take all processors from these (`givenUpRate`).
 local function roomForGivenUp(givenUp, places, leased, t)
-  local count = #givenUp.ids
-  local room = math.max(1, math.floor(places / 8)) - count
+  local count, room = #givenUp.ids, 1
   if count > 0 then
-    local free = (places - (leased - givenUp.running)) / 2
-    room = math.max(room, math.floor((free - givenUp.sources) * count / givenUp.sources))
+    local limit = math.max(places / 8, (places - (leased - givenUp.running)) / 2)
+    room = math.min(count, math.floor((limit - givenUp.sources) * count / givenUp.sources))
   end
   if leased > givenUp.running then
     local step = 1000 / (givenUpRate * math.max(places, 1))

@@ -29,11 +29,13 @@ struct DeadRoutes: Sendable {
         submit: RouterGroup<ServerContext>,
         admin: RouterGroup<ServerContext>
     ) {
-        read.get("dead") { request, _ in try await list(request) }
-        read.get("dead/:id") { request, context in try await show(try context.segment("id"), request) }
+        read.get("dead") { request, context in try await list(request, context) }
+        read.get("dead/:id") { request, context in
+            try await show(try context.segment("id"), request, context)
+        }
         // A job may have one of these ids, and the router would find no other path for it.
-        read.get("dead/requeue") { request, _ in try await show("requeue", request) }
-        read.get("dead/drop") { request, _ in try await show("drop", request) }
+        read.get("dead/requeue") { request, context in try await show("requeue", request, context) }
+        read.get("dead/drop") { request, context in try await show("drop", request, context) }
         admin.post("dead/requeue") { request, context in try await requeue(request, context) }
         admin.post("dead/drop") { request, context in try await drop(request, context) }
     }
@@ -51,7 +53,7 @@ struct DeadRoutes: Sendable {
         var deleted = 0
     }
 
-    private func list(_ request: Request) async throws -> Response {
+    private func list(_ request: Request, _ context: ServerContext) async throws -> Response {
         let query = try QueryArguments(request, allowed: "limit", "batch", "error", "cursor")
         let limit = try query.number("limit", Self.limits) ?? 100
         let start = try query.number("cursor", Self.cursors) ?? 0
@@ -76,10 +78,10 @@ struct DeadRoutes: Sendable {
         if hasMore { listing.next = String(offset) }
         listing.total = try await queue.deadCount()
         listing.deleted = try await queue.droppedDeadLetters()
-        return try APIResponse.json(listing)
+        return APIResponse.json(bytes: ByteBuffer(bytes: context.shown(try APIResponse.data(listing))))
     }
 
-    private func show(_ id: String, _ request: Request) async throws -> Response {
+    private func show(_ id: String, _ request: Request, _ context: ServerContext) async throws -> Response {
         let batch = try QueryArguments(request, allowed: "batch").text("batch")
         let place = try requests.enter()
         defer { withExtendedLifetime(place) {} }
@@ -92,7 +94,7 @@ struct DeadRoutes: Sendable {
         var bytes = ByteBuffer(string: #"{"dead":["#)
         for (index, letter) in letters.enumerated() {
             if index > 0 { bytes.writeString(",") }
-            bytes.writeBytes(try letter.describedJSON())
+            bytes.writeBytes(context.shown(try letter.describedJSON()))
         }
         bytes.writeString("]}")
         return APIResponse.json(bytes: bytes)

@@ -1,0 +1,58 @@
+import Foundation
+import Logging
+import MegatonCore
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCluster
+@testable import MegatonServer
+
+/// The metrics of a cluster of which another program has written a key.
+@Suite(.timeLimit(.minutes(1))) struct ClusterMetricsTests {
+    private static let keys = QueueKeys()
+
+    /// Keys, and the metrics that need them.
+    private static let cases: [(key: String, hidden: [MetricDescription])] = [
+        (
+            keys.stat,
+            [
+                ClusterMetrics.ended, ClusterMetrics.retried, ClusterMetrics.stalled, ClusterMetrics.hostFetches,
+                ClusterMetrics.cache,
+            ]
+        ),
+        (keys.dead, [ClusterMetrics.jobs]), (keys.ready(.high), [ClusterMetrics.jobs, ClusterMetrics.oldest]),
+        (keys.rate, [ClusterMetrics.hosts, ClusterMetrics.openHosts]), (keys.control, [ClusterMetrics.paused]),
+        (keys.workerInfo, [ClusterMetrics.workers, ClusterMetrics.silentWorkers]),
+    ]
+
+    @Test(arguments: 0..<6) func aDamagedKeyHidesItsMetricsOnly(_ number: Int) async throws {
+        let (key, hidden) = Self.cases[number]
+        try await RedisServerProcess.run { (redis) async throws in
+            let client = redis.client()
+            defer { client.close() }
+            let inspector = Inspector(queue: JobQueue(client, keys: Self.keys), caches: [])
+            #expect(try await ClusterMetrics.read(inspector).missing.isEmpty)
+            _ = try await client.send(["SET", .string(key), "another program's"])
+            let reader = ClusterMetricsReader(
+                { inspector },
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            )
+            let families = await reader.families()
+            let names = Set(families.map(\.description.name))
+            #expect(Set(ClusterMetrics.descriptions.map(\.name)).subtracting(names) == Set(hidden.map(\.name)))
+            #expect(families.contains(MetricFamily(ClusterMetrics.up, 1)))
+            #expect(families.contains(MetricFamily(ClusterMetrics.missing, Double(hidden.count))))
+        }
+    }
+
+    @Test func theNameOfADamagedKeyHasNoQueue() {
+        let shard = QueueKeys(queue: "a:b", shard: 3)
+        for (key, name) in [
+            (shard.stat, "stat"), (shard.jobs(.high), "jobs:high"), (shard.batch("x:y"), "batch:x:y"),
+            (Self.keys.stage(epoch: 7), "stage:7"),
+        ] {
+            #expect(KeyTypes.Damage(key: key, type: "string", expected: "hash").name == name)
+        }
+    }
+}
