@@ -7,6 +7,8 @@ final class GivenUpHosts: Sendable {
 
     /// Time for which a report is not repeated: jobs that were held meanwhile follow with the next one.
     private static let interval: Duration = .seconds(1)
+    /// Time after a report for which the host counts as given up. If it answers meanwhile, a pack runs slower at first.
+    private static let memory: Duration = .seconds(10)
     /// Hosts that are remembered. Above that, all are forgotten: a report too many costs one command.
     private static let limit = 1000
 
@@ -18,5 +20,10 @@ final class GivenUpHosts: Sendable {
             reported[host] = now
             return true
         }
+    }
+
+    /// Whether this worker has reported the host not long ago.
+    func contains(_ host: String, at now: ContinuousClock.Instant) -> Bool {
+        reported.withLock { reported in reported[host].map { $0.duration(to: now) < Self.memory } ?? false }
     }
 }

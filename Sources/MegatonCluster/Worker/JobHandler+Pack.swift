@@ -63,6 +63,7 @@ extension JobHandler {
     /// Runs sources until all have ended, the pack is stopped, or its host takes no further request.
     private func runSources(_ run: inout PackRun) async throws(RedisError) {
         var current = run
+        current.isGivenUp = current.host.map { givenUpHosts.contains($0, at: .now) } ?? false
         let failure = await withTaskGroup(of: Event.self) { group -> RedisError? in
             let active = current.active
             group.addTask {
@@ -74,7 +75,7 @@ extension JobHandler {
             defer { for _ in 0..<max(0, started - 1) { running.takeBack() } }
             while true {
                 while current.mayStart, !running.isDraining {
-                    if started > 0 && !running.lend(of: places) { break }
+                    if started > 0 && (current.isGivenUp || !running.lend(of: places)) { break }
                     guard let source = current.startNext() else {
                         if started > 0 { running.takeBack() }
                         break
@@ -163,6 +164,7 @@ extension JobHandler {
                 return
             }
             let isGivenUp = error.hostTurn?.isGivenUp == true
+            if isGivenUp, error.hostTurn?.host == run.host { run.isGivenUp = true }
             if let turn = error.hostTurn, isGivenUp, givenUpHosts.isNews(turn.host, at: .now) {
                 try await duringLease(active) { () throws(RedisError) in try await queue.giveUp(turn.host) }
             }

@@ -7,12 +7,17 @@ struct PackRun: Sendable {
     let active: ActiveJob
     /// The sources that Redis has in the pack.
     private(set) var pack: Pack
+    /// The host of its sources; nil if they have none.
+    let host: String?
     /// Sources that have not been started.
     private(set) var waiting: ArraySlice<Pack.Source>
     /// The turn for which the rest of the pack waits, once its host has refused a request, and when that was.
     private var refusal: (turn: HostTurn, time: ContinuousClock.Instant)?
     /// Whether it begins with no further source, as other jobs wait for its place.
     var isYielding = false
+    /// Whether its host was given up. Its sources end within milliseconds, without a request: they then run one after
+    /// the other, as more at a time would only take the processors from other jobs.
+    var isGivenUp = false
     private var ends: [PackSettlement.End] = []
     private var splits: [PackSettlement.Split] = []
     private var counters: [String: Int] = [:]
@@ -31,6 +36,7 @@ struct PackRun: Sendable {
         self.interval = interval
         self.active = active
         self.pack = pack
+        host = pack.sources.first.flatMap { pack.job($0).host }
         waiting = pack.sources[...]
     }
 

@@ -212,13 +212,15 @@ import Testing
             try await fixture.queue.giveUp(slow)
             try await reachTurn(fixture)
             let running = try await fixture.claim(16)
-            #expect(Set(running.map(\.id)) == ["s", "p0"], "an eighth of 16 places")
-            for _ in 0..<3 {
-                try await reachTurn(fixture)
-                #expect(try await fixture.claim(16).isEmpty, "no other pack, while these run")
-            }
+            #expect(Set(running.map(\.id)) == ["s", "p0"], "eleven sources, of which half of 16 places leave room for 8")
             let single = try #require(running.first { $0.id == "s" })
             #expect(try await fixture.finish(single, .failed) == .ok)
+            for _ in 0..<3 {
+                try await reachTurn(fixture)
+                #expect(try await fixture.claim(16).isEmpty, "no other pack, while this one runs")
+            }
+            let pack = try #require(running.first { $0.id == "p0" })
+            #expect(try await fixture.finish(pack, .failed) == .ok)
             try await reachTurn(fixture)
             #expect(try await fixture.claim(16).map(\.id) == ["p1"])
         }

@@ -86,6 +86,26 @@ import Testing
         }
     }
 
+    /// Fault: a pack of a dead host ended its sources in all free places of its worker, and took all processors.
+    @Test func thePackOfAHostThatWasGivenUpUsesOnePlace() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let (runner, running) = (
+                Runner { _ in
+                    for _ in 0..<20 { await Task.yield() }
+                    var error = ImageError(.unreachable, "away", isRetryable: true)
+                    error.hostTurn = HostTurn(host: "a.example:80", wait: 60, interval: 1, isGivenUp: true)
+                    return .failed(error)
+                }, RunningJobs()
+            )
+            let handler = fixture.handler(runner, running: running, places: 4)
+            #expect(handler.givenUpHosts.isNews("a.example:80", at: .now), "by an earlier job")
+            let active = try await claimed(20, fixture, running)
+            await handler.handle(active)
+            #expect(try await fixture.batch("b")["failed"] == 20)
+            #expect(runner.state.withLock { $0.most } == 1)
+        }
+    }
+
     @Test func eachSourceEndsByItself() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let runner = Runner { job in
