@@ -79,6 +79,7 @@ struct RunCommand: AsyncParsableCommand {
             let shutdown = ShutdownSignal()
             let (result, orphans) = try await ProcessSignals.forwarded(to: shutdown) {
                 let paths = try await preparedPaths()
+                try await requireOutput(paths, shutdown)
                 let isSharded = target?.isShards ?? false
                 let finder = orphanFinder(paths)
                 let ledger = try await Ledger.open(
@@ -160,6 +161,13 @@ struct RunCommand: AsyncParsableCommand {
 
     private func preparedPaths() async throws -> RunPaths {
         try await onThread { try RunPaths(batch, output: target?.directory, writesFiles: target?.isShards != true) }
+    }
+
+    /// Checks the outputs that this machine writes. The workers of a cluster may have other rights.
+    private func requireOutput(_ paths: RunPaths, _ shutdown: ShutdownSignal) async throws {
+        guard !redis.namesRedis || options.workers != nil || target?.isShards == true else { return }
+        if let output = paths.output { try await onThread { try OutputCheck.requireDirectory(output) } }
+        if let bucket = try target?.bucket() { try await OutputCheck.requireBucket(bucket, worker.access, shutdown) }
     }
 
     /// Runs the body on a thread of its own, as a ledger may be long.

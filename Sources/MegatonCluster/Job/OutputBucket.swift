@@ -1,5 +1,5 @@
 internal import Foundation
-internal import MegatonPipeline
+package import MegatonPipeline
 
 /// Objects that outputs may be: those of a bucket, or those beneath a prefix of it.
 package struct OutputBucket: Sendable, Hashable, CustomStringConvertible {
@@ -41,6 +41,14 @@ package struct OutputBucket: Sendable, Hashable, CustomStringConvertible {
     package func isWithin(_ other: S3Prefix) -> Bool {
         other.bucket == bucket && "\(prefix)/".utf8.starts(with: other.prefix.utf8) && !isSame(as: other)
     }
+
+    /// An object that no job writes, with which the store can be asked for the bucket; nil if the prefix leaves no room
+    /// for its name.
+    package var probe: S3Location? {
+        try? S3Location(bucket: bucket, key: prefix.isEmpty ? Self.probeName : "\(prefix)/\(Self.probeName)")
+    }
+
+    private static let probeName = ".megaton-probe"
 
     /// The beginning of their output template.
     package var url: String { "s3://\(S3Location.encoded(description))/" }

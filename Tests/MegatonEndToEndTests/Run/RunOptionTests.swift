@@ -25,6 +25,18 @@ import Testing
         #expect(sizes == ["16x16 16x8", "32x 32x16", "c 8x8", "s 8x8", "x10 20x10"])
     }
 
+    /// No file can be created in `/proc`, whoever asks.
+    @Test func anOutputDirectoryThatTakesNoFileEndsARunBeforeItFetches() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 8, height: 8), to: "in/a.png")
+        let ledger = home.directory.path + "/ledger.jsonl"
+        let ending = await (try home.megaton(["run", "in", "-o", "/proc", "-j", "1", "--ledger", ledger])).ending()
+        #expect(ending.code == 74, "\(ending.errors)")
+        #expect(ending.errors.contains("to the output directory /proc: "), "\(ending.errors)")
+        #expect(ending.errors.contains("Nothing was fetched."), "\(ending.errors)")
+        #expect(!FileManager.default.fileExists(atPath: ledger))
+    }
+
     private static let unknownOptions: [(arguments: [String], words: String)] = [
         (["run", "-z"], "megaton run has no option -z."), (["run", "x.jpg", "--quite"], "Did you mean --quiet?"),
         (["run", "/no/such", "--workers", "0", "--silent"], "megaton run has no option --silent."),
