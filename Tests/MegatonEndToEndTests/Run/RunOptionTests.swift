@@ -98,7 +98,10 @@ import Testing
         (["--timeout", "0"], "more than 0"), (["--timeout=-1"], "more than 0"), (["--timeout", "-1"], "more than 0"),
         (["--heuristic-lifetime", "-5"], "--heuristic-lifetime must be 0 to"),
         (["--allow-type", "tiff,svg"], "repeat"), (["--allow-source", "ftp://x"], "ftp is never fetched"),
-        (["--timeout", "nan"], "more than 0"),
+        (["--timeout", "nan"], "more than 0"), (["--memory", "0"], "--memory must be"),
+        (["--memory", "1", "-j1"], "--memory 1 is too little for a render: a JPEG of 12 megapixels takes 9 MiB"),
+        (["--memory", "63", "-j4"], "63 is too little for 4 workers, which share it"),
+        (["--memory", "63", "-j4"], "Give at least 64, or fewer --workers."),
         (["--ledger", "-", "--json"], "standard output"), (["--size", "16", "--size", "16x16"], "share the name"),
     ]
 
