@@ -40,10 +40,12 @@ enum LedgerRemark {
     }
 
     /// Jobs that end without an outcome here, because only workers end ready jobs.
-    static func abandoned(_ queued: Int, hasFile: Bool) -> String {
+    ///
+    /// - Parameter obstacle: why no worker ends them.
+    static func abandoned(_ queued: Int, _ obstacle: String, hasFile: Bool) -> String {
         let (were, are) = queued == 1 ? ("was", "is") : ("were", "are")
         let unwritten = hasFile ? " and \(are) not in the ledger" : ""
-        return "no worker is running; \(Counted.of(queued, "queued job")) \(were) cancelled\(unwritten)"
+        return "\(obstacle); \(Counted.of(queued, "queued job")) \(were) cancelled\(unwritten)"
     }
 
     /// - Parameter hasJobs: whether the run had a job. Without one, an earlier run's ledger stays as it is.
