@@ -48,6 +48,13 @@ enum LedgerRemark {
         return "\(obstacle); \(Counted.of(queued, "queued job")) \(were) cancelled\(unwritten)"
     }
 
+    /// Outputs of the last run that this one does not make, and has not deleted.
+    static func forgotten(_ count: Int) -> String {
+        let (files, them) = count == 1 ? ("its file stays", "it") : ("their files stay", "them")
+        return "the last run made \(Counted.of(count, "output")) that this one does not make: \(files), and no later "
+            + "run knows \(them). --delete-orphans deletes such files, and megaton plan shows them before a run."
+    }
+
     /// - Parameter hasJobs: whether the run had a job. Without one, an earlier run's ledger stays as it is.
     /// - Returns: nil if there is no file, or if it is a stream.
     static func text(_ path: String?, hasJobs: Bool) -> String? {

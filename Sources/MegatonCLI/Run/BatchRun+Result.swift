@@ -57,6 +57,9 @@ extension BatchRun {
         /// Jobs whose outcomes Redis has lost; nil if there are none.
         var missing: MissingOutcomes?
 
+        /// Whether all inputs were read and all of their jobs have ended.
+        var isWhole: Bool { !wasInterrupted && !ranOutOfTime && isReadWhole && openJobs == 0 && missing == nil }
+
         /// The exit code.
         var code: Int32 {
             if missing != nil { return 69 }
