@@ -34,7 +34,8 @@ struct RunCommand: AsyncParsableCommand {
 
             Exit codes: 0 all jobs are done, 2 some failed, were cancelled or could not be repeated (the ledger says \
             which, and why), 64 wrong usage, 69 Redis or an input is not reachable, 70 workers cannot start or \
-            continue, 74 a file or standard output cannot be written, 75 the time of --timeout is over, 130 interrupted.
+            continue, 74 a file, the bucket of --output or standard output cannot be written, 75 the time of --timeout \
+            is over, 130 interrupted.
             """
     )
 

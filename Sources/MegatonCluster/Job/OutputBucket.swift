@@ -1,5 +1,5 @@
 internal import Foundation
-package import MegatonPipeline
+internal import MegatonPipeline
 
 /// Objects that outputs may be: those of a bucket, or those beneath a prefix of it.
 package struct OutputBucket: Sendable, Hashable, CustomStringConvertible {

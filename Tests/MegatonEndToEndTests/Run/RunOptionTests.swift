@@ -25,7 +25,7 @@ import Testing
         #expect(sizes == ["16x16 16x8", "32x 32x16", "c 8x8", "s 8x8", "x10 20x10"])
     }
 
-    /// No file can be created in `/proc`, whoever asks.
+    /// Even root can create no file in `/proc`.
     @Test func anOutputDirectoryThatTakesNoFileEndsARunBeforeItFetches() async throws {
         let home = try RunTests.Home()
         try home.directory.write(TestImage.quarters(width: 8, height: 8), to: "in/a.png")
