@@ -12,7 +12,7 @@ files["Sources/MegatonCluster/Queue/Scripts"] = {
         "now", "unpackMeta", "packMeta", "readyMark", "readySince", "callForAll", "batchKeys", "deathCounts",
         "submittedId", "refusedOutcome", "asDuplicate", "addDeadLetter", "deleteDeadLetters", "trimDeadLetters",
         "isConsistent", "closeIfComplete",
-        "finishOrFlagDamaged", "addToGauge", "onceKey", "readOnce", "endOnce", "onceOutcome", "storedOutcomes",
+        "finishOrFlagDamaged", "keepOutcomes", "addToGauge", "onceKey", "readOnce", "endOnce", "onceOutcome", "storedOutcomes",
         "noteStored", "hostName", "openFrontier", "holdingEntry", "nextTurn", "countHeldBytes", "hold", "tick",
         "sourceCount", "refusedOutcomes", "countPlaces", "placesOfShard", "addReply",
         "webhookMember", "unpackWebhook", "webhookCircuit", "setWebhookTurn", "endWebhook",

@@ -34,7 +34,8 @@ struct RunCommand: AsyncParsableCommand {
 
             Exit codes: 0 all jobs are done, 2 some failed, were cancelled or could not be repeated (the ledger says \
             which, and why), 64 wrong usage, 69 Redis or an input is not reachable, 70 workers cannot start or \
-            continue, 74 a file or standard output cannot be written, 75 the time of --timeout is over, 130 interrupted.
+            continue, 74 a file, the bucket of --output or standard output cannot be written, 75 the time of --timeout \
+            is over, 130 interrupted.
             """
     )
 
@@ -77,30 +78,34 @@ struct RunCommand: AsyncParsableCommand {
             try check(try await worker.loadedWatermarks())
             try requireConfirmation()
             let shutdown = ShutdownSignal()
-            let (result, orphans) = try await ProcessSignals.forwarded(to: shutdown) {
+            let (result, orphans, forgotten) = try await ProcessSignals.forwarded(to: shutdown) {
                 let paths = try await preparedPaths()
+                try await requireOutput(paths, shutdown)
                 let isSharded = target?.isShards ?? false
                 let finder = orphanFinder(paths)
                 let ledger = try await Ledger.open(
                     paths.ledger,
                     isDurable: isSharded,
                     isContinued: isSharded,
-                    orphans: finder
+                    orphans: options.deleteOrphans ? finder : nil
                 ) {
                     shutdown.level == .abort
                 }
                 defer { ledger.close() }
                 // The ledger is locked now, and has the lines of the earlier run until the first job ends.
-                if let finder { try await onThread { try finder.prepare { shutdown.level > .none } } }
+                let earlier = try await prepared(finder, shutdown)
                 let shards = isSharded ? try await batch.shardOutput(paths.output, ledger) : nil
                 defer { shards?.close() }
-                let files = Files(paths: paths, ledger: ledger, shards: shards, finder: finder)
+                let files = Files(paths: paths, ledger: ledger, shards: shards, finder: earlier)
                 let result = try await runBatch(files, shutdown, deadline)
-                guard let finder else { return (result, OrphanDeletion.Counts?.none) }
-                let deletion = OrphanDeletion(finder: finder, isConfirmed: options.yes, shutdown: shutdown)
-                return (result, try await deletion.run(after: result))
+                guard let orphans = files.finder else { return (result, OrphanDeletion.Counts?.none, Int?.none) }
+                guard orphans.isDeleting else {
+                    return (result, OrphanDeletion.Counts?.none, orphans.forgottenCount)
+                }
+                let deletion = OrphanDeletion(finder: orphans, isConfirmed: options.yes, shutdown: shutdown)
+                return (result, try await deletion.run(after: result), Int?.none)
             }
-            try await report(result, orphans)
+            try await report(result, orphans, forgotten)
         }
     }
 
@@ -110,7 +115,7 @@ struct RunCommand: AsyncParsableCommand {
         let ledger: Ledger
         /// Nil if the outputs are files.
         let shards: ShardOutput?
-        /// Nil if no orphans are deleted.
+        /// Nil if orphans are neither deleted nor counted.
         let finder: OrphanFinder?
     }
 
@@ -154,12 +159,36 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     private func orphanFinder(_ paths: RunPaths) -> OrphanFinder? {
-        guard options.deleteOrphans, let output = paths.output else { return nil }
-        return OrphanFinder(EarlierLedger(ledger: paths.ledger), output: output, others: worker.roots)
+        guard let output = paths.output else { return nil }
+        let earlier = EarlierLedger(ledger: paths.ledger)
+        let isDeleting = options.deleteOrphans
+        // They are counted if that is known soon: of a retry, or of shards, they never are.
+        let isCounting = target?.isShards == false && batch.retryFailed == nil && earlier.isBrief
+        guard isDeleting || isCounting else { return nil }
+        return OrphanFinder(earlier, output: output, others: worker.roots, isDeleting: isDeleting)
+    }
+
+    /// The finder with the lines of the earlier run. A ledger that cannot be read ends only a run that deletes orphans.
+    private func prepared(_ finder: OrphanFinder?, _ shutdown: ShutdownSignal) async throws -> OrphanFinder? {
+        guard let finder else { return nil }
+        do {
+            try await onThread { try finder.prepare { shutdown.level > .none } }
+            return finder.isDeleting || !finder.isEmpty ? finder : nil
+        } catch let error as CLIError where !finder.isDeleting && error.code != 130 {
+            Terminal.error("megaton: the outputs of the last run are not compared: \(error.message)")
+            return nil
+        }
     }
 
     private func preparedPaths() async throws -> RunPaths {
         try await onThread { try RunPaths(batch, output: target?.directory, writesFiles: target?.isShards != true) }
+    }
+
+    /// Checks the outputs that this machine writes. The workers of a cluster may have other rights.
+    private func requireOutput(_ paths: RunPaths, _ shutdown: ShutdownSignal) async throws {
+        guard !redis.namesRedis || options.workers != nil || target?.isShards == true else { return }
+        if let output = paths.output { try await onThread { try OutputCheck.requireDirectory(output) } }
+        if let bucket = try target?.bucket() { try await OutputCheck.requireBucket(bucket, worker.access, shutdown) }
     }
 
     /// Runs the body on a thread of its own, as a ledger may be long.
@@ -369,8 +398,14 @@ struct RunCommand: AsyncParsableCommand {
 
     // MARK: - The end
 
-    /// - Parameter orphans: nil without `--delete-orphans`.
-    private func report(_ result: BatchRun.Result, _ orphans: OrphanDeletion.Counts?) async throws {
+    /// - Parameters:
+    ///   - orphans: nil without `--delete-orphans`.
+    ///   - forgotten: number of outputs that only the last run has made; nil if it is not known.
+    private func report(
+        _ result: BatchRun.Result,
+        _ orphans: OrphanDeletion.Counts?,
+        _ forgotten: Int?
+    ) async throws {
         var summary = result.summary
         if let orphans { summary.add(orphans) }
         FailureCauses.report(result.errors, isOfCluster: redis.namesRedis && options.workers == nil)
@@ -380,6 +415,9 @@ struct RunCommand: AsyncParsableCommand {
             Terminal.note("megaton: \(summary.line)")
             if let ledger = LedgerRemark.text(summary.ledger, hasJobs: summary.jobs > 0) {
                 Terminal.note("megaton: \(ledger)")
+            }
+            if let forgotten, forgotten > 0, result.isWhole {
+                Terminal.note("megaton: \(LedgerRemark.forgotten(forgotten))")
             }
         }
         for remark in result.remarks(batch.repetition) { Terminal.error("megaton: \(remark)") }

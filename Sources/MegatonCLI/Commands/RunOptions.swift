@@ -93,6 +93,10 @@ struct RunOptions: ParsableArguments {
             )
         }
         try OptionRange.check("--workers", workers, 1...256)
+        if workers != nil || !redis.namesRedis {
+            let count = workers ?? ProcessInfo.processInfo.activeProcessorCount
+            try WorkerOptions.checkMemory(worker.memory, workers: count)
+        }
         try OptionRange.check("--cache-size", cacheSize, 64...1_048_576, " MiB")
         if let logLevel { try LogOptions.check(logLevel) }
         if !redis.cacheRedis.isEmpty && !redis.namesRedis {

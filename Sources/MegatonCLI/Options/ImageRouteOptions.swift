@@ -150,7 +150,7 @@ struct ImageRouteOptions: ParsableArguments {
         try OptionRange.check("--image-max-age", maximumAge, 0...31_536_000, " seconds")
         try OptionRange.check("--image-limit", limit, 1...65_536)
         try OptionRange.check("--image-rate", rate, 0.01...1e6, " a second")
-        try OptionRange.check("--memory", memory, 1...1_048_576, " MiB")
+        try WorkerOptions.checkMemory(memory)
         try OptionRange.check("--host-concurrency", hostConcurrency, 1...100_000)
         try OptionRange.check("--host-rate", hostRate, 0.001...1e6, " a second")
         for text in trustedProxy where AddressRange(text) == nil {

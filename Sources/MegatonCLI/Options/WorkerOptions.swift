@@ -183,7 +183,7 @@ struct WorkerOptions: ParsableArguments {
 
     mutating func validate() throws {
         if watermarks?.isEmpty == true { throw ValidationError("--watermarks is empty; it must name a directory.") }
-        try OptionRange.check("--memory", memory, 1...1_048_576, " MiB")
+        try Self.checkMemory(memory)
         try OptionRange.check("--concurrency", concurrency, 1...1024)
         try OptionRange.check("--host-concurrency", hostConcurrency, 1...100_000)
         try OptionRange.check("--host-patience", hostPatience, 0...86_400, " s")
@@ -407,12 +407,32 @@ struct WorkerOptions: ParsableArguments {
     /// Number of jobs of a worker of a run, whose sources may be on many slow hosts, and which no other work shares.
     private static let concurrencyOfRun = 64
 
+    /// Least memory of a worker for renders, MiB: a JPEG of 12 megapixels, as phones make them, takes 9 MiB, and a PNG
+    /// of that size 17 MiB. With much less, nearly every image is refused as `too_costly`.
+    private static let leastMemory = 16
+
+    /// - Parameter workers: number of workers that share the memory.
+    /// - Throws: `ValidationError` if the memory is out of bounds, or too little for each worker.
+    static func checkMemory(_ memory: Int?, workers: Int = 1) throws {
+        try OptionRange.check("--memory", memory, 1...1_048_576, " MiB")
+        guard let memory, memory / workers < leastMemory else { return }
+        let reason =
+            "a JPEG of 12 megapixels takes 9 MiB, and each image that does not fit is refused. Give at least "
+            + "\(leastMemory * workers)"
+        if workers == 1 { throw ValidationError("--memory \(memory) is too little for a render: \(reason).") }
+        throw ValidationError(
+            "--memory \(memory) is too little for \(workers) workers, which share it: \(reason), or fewer --workers."
+        )
+    }
+
     /// The same options for each of `workers` processes. They share the memory: without a number, each gets its
     /// fraction of the default, but at least 512 MiB, so that one large image fits.
     func arguments(workers: Int) -> [String] {
         var arguments = allowRoot.flatMap { ["--allow-root", $0] } + allowRead.flatMap { ["--allow-read", $0] }
         arguments += allowBucket.flatMap { ["--allow-bucket", $0] }
-        let share = memory.map { max(1, $0 / workers) } ?? max(512, (MemoryBudget.process.bytes / workers) >> 20)
+        let share =
+            memory.map { max(Self.leastMemory, $0 / workers) }
+            ?? max(512, (MemoryBudget.process.bytes / workers) >> 20)
         arguments += ["--memory", String(share)]
         arguments += access.arguments + allowType.flatMap { ["--allow-type", $0] }
         if let watermarks { arguments += ["--watermarks", FileNames.absolutePath(watermarks)] }

@@ -40,10 +40,19 @@ enum LedgerRemark {
     }
 
     /// Jobs that end without an outcome here, because only workers end ready jobs.
-    static func abandoned(_ queued: Int, hasFile: Bool) -> String {
+    ///
+    /// - Parameter obstacle: why no worker ends them.
+    static func abandoned(_ queued: Int, _ obstacle: String, hasFile: Bool) -> String {
         let (were, are) = queued == 1 ? ("was", "is") : ("were", "are")
         let unwritten = hasFile ? " and \(are) not in the ledger" : ""
-        return "no worker is running; \(Counted.of(queued, "queued job")) \(were) cancelled\(unwritten)"
+        return "\(obstacle); \(Counted.of(queued, "queued job")) \(were) cancelled\(unwritten)"
+    }
+
+    /// Outputs of the last run that this one does not make, and has not deleted.
+    static func forgotten(_ count: Int) -> String {
+        let (files, them) = count == 1 ? ("its file stays", "it") : ("their files stay", "them")
+        return "the last run made \(Counted.of(count, "output")) that this one does not make: \(files), and no later "
+            + "run knows \(them). --delete-orphans deletes such files, and megaton plan shows them before a run."
     }
 
     /// - Parameter hasJobs: whether the run had a job. Without one, an earlier run's ledger stays as it is.

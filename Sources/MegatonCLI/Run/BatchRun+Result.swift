@@ -57,6 +57,9 @@ extension BatchRun {
         /// Jobs whose outcomes Redis has lost; nil if there are none.
         var missing: MissingOutcomes?
 
+        /// Whether all inputs were read and all of their jobs have ended.
+        var isWhole: Bool { !wasInterrupted && !ranOutOfTime && isReadWhole && openJobs == 0 && missing == nil }
+
         /// The exit code.
         var code: Int32 {
             if missing != nil { return 69 }
@@ -68,6 +71,8 @@ extension BatchRun {
             return code == 0 && openJobs > 0 ? 69 : code
         }
     }
+
+    private var keepsLedger: Bool { ledger != nil }
 
     /// Reports jobs that are submitted again.
     static func reportRestored(_ count: Int, _ batch: String) {
@@ -86,6 +91,30 @@ extension BatchRun {
             Terminal.error("megaton: \(LedgerRemark.unwritten(unwritten, options.repetition))")
         }
         return unwritten
+    }
+
+    /// Reports that the batch is being ended, as its running jobs may take a while.
+    func reportEnding() {
+        let now = progress.withLock { $0 }
+        let count = now.submitted - now.ended
+        guard count > 0 else { return }
+        let reason = now.ranOutOfTime ? "the time of --timeout is over" : "interrupted"
+        let jobs = "\(Counted.jobs(count)) that \(count == 1 ? "has not ended is" : "have not ended are")"
+        Terminal.note("megaton: \(reason); \(jobs) being cancelled. Ctrl-C does not wait for that.")
+    }
+
+    /// Reports cancelled jobs that end later, and how to get their lines.
+    func reportAbandoned(_ count: Int, _ obstacle: String) {
+        let path = ledger?.path
+        let remark = LedgerRemark.abandoned(count, obstacle, hasFile: path != nil)
+        // The Redis of a run may end with it, and a line does not make a sample of a shard.
+        guard !cancelsAtTimeout, shards == nil, count > 0, let path, LedgerPath.descriptor(of: path) == nil else {
+            return Terminal.error("megaton: \(remark)")
+        }
+        Terminal.error(
+            "megaton: \(remark). They end when a worker claims them, and megaton batch results \(batch) --follow "
+                + "--ledger \(path) adds their lines then."
+        )
     }
 
     /// The error of a command that no longer waits for its batch.

@@ -23,15 +23,14 @@ final class BatchRun: Sendable {
     private let submitter: ShardedSubmitter
     private let monitor: BatchMonitor
     let waiting: RedisClient
-    private let ledger: Ledger?
-    var keepsLedger: Bool { ledger != nil }
+    let ledger: Ledger?
     /// The shards, and the cache with their renditions; nil if none are written.
-    private let shards: Shards?
+    let shards: Shards?
     private let shutdown: ShutdownSignal
     /// The end of `--timeout`; nil if there is none.
     private let deadline: ContinuousClock.Instant?
     /// Whether the jobs left after `--timeout` are cancelled; otherwise they continue.
-    private let cancelsAtTimeout: Bool
+    let cancelsAtTimeout: Bool
     let progress = Mutex(Progress())
     /// Ids of the submitted jobs, if a ledger is written. Apart from the progress, of which copies are taken: an id
     /// that is added while there is a copy would copy all the others.
@@ -224,7 +223,9 @@ final class BatchRun: Sendable {
             group.addTask {
                 await self.shutdown.wait(for: .drain)
                 self.changed.signal()
-                if !Task.isCancelled && self.hasBegun { try await self.submitter.cancel() }
+                if Task.isCancelled || !self.hasBegun { return nil }
+                self.reportEnding()
+                try await self.submitter.cancel()
                 return nil
             }
             var tally: BatchTally?
@@ -367,7 +368,7 @@ final class BatchRun: Sendable {
         var retries = WaitingJobs()
         defer { reporter.end() }
         var deadline: ContinuousClock.Instant?
-        var isAbandoned = false
+        var obstacle: String?
         while true {
             try Task.checkCancellation()
             let read = try await outcomes(&cursor)
@@ -396,16 +397,15 @@ final class BatchRun: Sendable {
             if shutdown.level > .none {
                 deadline = deadline ?? .now + Self.cancelTimeout
                 if shutdown.level == .abort || ContinuousClock.now > deadline ?? .now { return tally }
-                if lines.isEmpty && isAbandoned {
+                if lines.isEmpty, let obstacle {
                     progress.withLock { $0.wasAbandoned = true }
-                    let remark = LedgerRemark.abandoned(now.submitted - now.ended, hasFile: ledger?.path != nil)
-                    Terminal.error("megaton: \(remark)")
+                    reportAbandoned(now.submitted - now.ended, obstacle)
                     return tally
                 }
                 if lines.isEmpty && now.isStopped {
-                    isAbandoned = try await abandon()
+                    obstacle = try await abandon()
                     // Outcomes of that cancellation are read first.
-                    if isAbandoned { continue }
+                    if obstacle != nil { continue }
                 }
             }
             if isIdle { try await waitForOutcomes() }
@@ -472,18 +472,18 @@ final class BatchRun: Sendable {
         }
     }
 
-    /// Cancels the batch if no worker is running, and returns whether it did. Ready jobs end when a worker starts, and
-    /// the caller does not wait for that.
-    private func abandon() async throws -> Bool {
+    /// Cancels the batch if no worker claims its ready jobs, and returns the reason. They end when one does, and the
+    /// caller does not wait for that.
+    private func abandon() async throws -> String? {
         do {
             // The status comes from the queue alone: no cache is asked.
             let status = try await Inspector(queue: queue, cache: waiting).status()
-            guard status.livingWorkers.isEmpty else { return false }
-            return try await submitter.cancel()
+            guard let obstacle = QueueObstacle.ofReadyJobs(status) else { return nil }
+            return try await submitter.cancel() ? obstacle : nil
         } catch {
             // `outcomes` meets the same error and reports it.
             guard error.isTransient else { throw error }
-            return false
+            return nil
         }
     }
 

@@ -43,6 +43,11 @@ struct EarlierLedger: Sendable {
     /// Whether the ledger has lines.
     var exists: Bool { (Self.size(of: ledger) ?? 0) > 0 }
 
+    /// Whether the ledger has lines that are read in less than a second or two, before each run.
+    var isBrief: Bool { (1...Self.briefSize).contains(Self.size(of: ledger) ?? 0) }
+
+    private static let briefSize = 8 * 1024 * 1024
+
     /// When the last line of the ledger was written, seconds since 1970; 0 without a ledger.
     var time: Double {
         var info = stat()

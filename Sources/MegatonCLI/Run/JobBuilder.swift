@@ -71,6 +71,7 @@ struct JobBuilder: Sendable {
     private let outputURL: String?
     private var guardian: OutputGuard
     private var namer = OutputNamer()
+    private var ownIDs = OwnIDs()
     private var count = 0
     /// Whether a job was found that the options of renditions do not change.
     private var hasReportedOwnRenditions = false
@@ -108,7 +109,9 @@ struct JobBuilder: Sendable {
             let isAdmitted = admit(&job, isMade: row.id == nil, path: row.path) {
                 String(decoding: Job(source: row.url, labels: row.labels).json(), as: UTF8.self)
             }
-            return isAdmitted ? [.job(job, hasUniqueID: row.id == nil)] : []
+            guard isAdmitted else { return [] }
+            if row.id != nil { noteID(of: job, row.location) }
+            return [.job(job, hasUniqueID: row.id == nil)]
         case .job(let line, let location): return build(line, location)
         case .refused(let line, let reason, let location):
             invalidLines.add(location, "is refused: \(reason)")
@@ -180,7 +183,19 @@ struct JobBuilder: Sendable {
             plain.id = nil
             return String(decoding: plain.json(), as: UTF8.self)
         }
-        return isAdmitted ? .job(job, hasUniqueID: hasUniqueID) : nil
+        guard isAdmitted else { return nil }
+        if !hasUniqueID { noteID(of: job, location) }
+        return .job(job, hasUniqueID: hasUniqueID)
+    }
+
+    /// Reports a job that has the id of another one.
+    private mutating func noteID(of job: Job, _ location: LineLocation) {
+        guard job.refused == nil, let id = job.id, let first = ownIDs.note(job, at: location) else { return }
+        invalidLines.add(
+            location,
+            "has the id \(FieldProblem.quoted(id)) of \(first), which is another job: one of the two fails as "
+                + "id_conflict; give each job an id of its own"
+        )
     }
 
     /// Gives a job whose sample goes to a shard an id that is the same in each run, unless it has one of its own.

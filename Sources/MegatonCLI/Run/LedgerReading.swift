@@ -25,7 +25,8 @@ struct LedgerReading: Sendable {
 
     /// Reads until the end of the batch, or until Redis has no more outcomes.
     ///
-    /// - Returns: the exit code: 0, 2 if jobs of an ended batch failed or were cancelled, 69 if outcomes are missing.
+    /// - Returns: the exit code: 0, 2 if jobs of an ended batch failed or were cancelled, 69 if outcomes are missing:
+    ///   Redis has lost them, or another reader has deleted them.
     func run() async throws -> Int32 {
         let monitor = BatchMonitor(queue: queue, batch: batch)
         let counters = try await monitor.counters()
@@ -67,7 +68,8 @@ struct LedgerReading: Sendable {
             if isTimeOver { throw timeIsOver(written, cursor.history) }
             try await wait(monitor)
         }
-        return try await end(monitor, cursor.history, skipped: start.skipped, received: start.stored + written)
+        let code = try await end(monitor, cursor.history, skipped: start.skipped, received: start.stored + written)
+        return start.taken > 0 ? 69 : code
     }
 
     private func check(_ counters: BatchCounters) throws {
@@ -86,6 +88,8 @@ struct LedgerReading: Sendable {
         let histories: [OutcomeHistory]
         /// Number of outcomes that the reader does not want, or that another reader has.
         let skipped: Int
+        /// Of these, the number that the reader wants and another reader has deleted.
+        var taken = 0
         /// Number of lines in the ledger.
         let stored: Int
         /// The lines of the ledger that the shards may still have.
@@ -106,6 +110,7 @@ struct LedgerReading: Sendable {
         return Start(
             histories: OutcomeHistories(after: read).all,
             skipped: stored == 0 ? max(0, others) : 0,
+            taken: stored == 0 ? max(0, others) : 0,
             stored: stored,
             known: known
         )
@@ -150,14 +155,15 @@ struct LedgerReading: Sendable {
             let read = counters["read"]
             if read >= from { reportOtherReader(read, counters) }
             let skipped = max(read, from - 1)
-            return Start(histories: [OutcomeHistory(after: skipped)], skipped: skipped, stored: 0)
+            let taken = max(0, read - from + 1)
+            return Start(histories: [OutcomeHistory(after: skipped)], skipped: skipped, taken: taken, stored: 0)
         }
         let read = counters["read"]
         guard stored.number == 0, read > 0 else {
             return Start(histories: [stored], skipped: 0, stored: stored.number)
         }
         reportOtherReader(read, counters)
-        return Start(histories: [OutcomeHistory(after: read)], skipped: read, stored: 0)
+        return Start(histories: [OutcomeHistory(after: read)], skipped: read, taken: read, stored: 0)
     }
 
     private func reportOpen(_ counters: BatchCounters) {

@@ -5,7 +5,8 @@ import MegatonCore
 import MegatonPipeline
 import Synchronization
 
-/// Finds the outputs that only earlier runs have made, while a run with `--delete-orphans` makes its own.
+/// Finds the outputs that only earlier runs have made, while a run with `--delete-orphans` makes its own. For a run
+/// without the option it only counts them.
 ///
 /// Before the run replaces the ledger, the lines of the earlier runs are saved beside it. They stay there until a run
 /// has come to its end and its orphans are deleted, so that a killed run is repeated without a loss. The methods block.
@@ -30,6 +31,8 @@ final class OrphanFinder: Sendable {
     let earlier: EarlierLedger
     /// The output directory, absolute.
     let output: String
+    /// Whether orphans are deleted, so that the earlier lines are saved; otherwise they are counted.
+    let isDeleting: Bool
     /// Directories besides the output directory to which jobs may write.
     private let others: [OutputRoot]
     private let state: Mutex<State>
@@ -37,8 +40,10 @@ final class OrphanFinder: Sendable {
     /// - Parameters:
     ///   - output: the output directory, absolute.
     ///   - others: directories besides it to which jobs may write, absolute.
-    init(_ earlier: EarlierLedger, output: String, others: [String]) {
+    ///   - isDeleting: false if orphans are counted only.
+    init(_ earlier: EarlierLedger, output: String, others: [String], isDeleting: Bool = true) {
         self.earlier = earlier
+        self.isDeleting = isDeleting
         self.output = output
         self.others = others.map(OutputRoot.init)
         state = Mutex(State(root: OutputRoot(output)))
@@ -53,27 +58,29 @@ final class OrphanFinder: Sendable {
     /// - Throws: `CLIError` if the ledger is that of another output directory, or a file cannot be read or written, or
     ///   130 if the reading was stopped.
     func prepare(unless isStopped: () -> Bool) throws {
-        if try earlier.savedIsForeign() {
+        if isDeleting, try earlier.savedIsForeign() {
             throw CLIError.usage(
                 "--delete-orphans saves the lines of the ledger as \(earlier.saved), and that file has something else. "
                     + "Move it, or name another --ledger."
             )
         }
         try state.withLock { state in
-            try earlier.read { line, _, _ in
+            try earlier.read { line, _, isSaved in
                 try check(isStopped)
+                // Saved lines stay: a later run finds their orphans.
+                if isSaved && !isDeleting { return true }
                 for output in line.outputs {
                     guard let path = output.path else { continue }
                     if let name = state.root.name(of: path) {
                         state.index.add(name, output, of: line)
-                    } else if !others.contains(where: { $0.name(of: path) != nil }) {
+                    } else if isDeleting, !others.contains(where: { $0.name(of: path) != nil }) {
                         throw elsewhere(path)
                     }
                 }
                 return true
             }
             state.index.seal()
-            try save(state.index, state.root, isStopped)
+            if isDeleting { try save(state.index, state.root, isStopped) }
         }
     }
 
@@ -88,7 +95,7 @@ final class OrphanFinder: Sendable {
         guard isStopped() else { return }
         throw CLIError(
             code: 130,
-            message: "interrupted while the ledger of earlier runs was read, for --delete-orphans; nothing was begun."
+            message: "interrupted while the ledger of earlier runs was read, to find orphans; nothing was begun."
         )
     }
 
@@ -234,6 +241,13 @@ final class OrphanFinder: Sendable {
 
     /// Whether jobs failed whose earlier outputs stay.
     var hasFailures: Bool { state.withLock { !$0.failedSources.isEmpty } }
+
+    /// Number of outputs that only the last run has made, whether or not their files are still there; nil if it is
+    /// not known.
+    var forgottenCount: Int? {
+        if obstacle != nil { return nil }
+        return state.withLock { $0.withoutPaths > 0 ? nil : $0.index.orphanCount }
+    }
 
     /// Whether no earlier run has made an output.
     var isEmpty: Bool { state.withLock { $0.index.count == 0 } }

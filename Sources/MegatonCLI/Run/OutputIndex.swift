@@ -120,6 +120,9 @@ struct OutputIndex: Sendable {
     /// Whether only an earlier run has made this output.
     func isOrphan(_ name: String) -> Bool { position(of: name).map { !marks[$0] } ?? false }
 
+    /// Number of outputs that only an earlier run has made.
+    var orphanCount: Int { marks.count { !$0 } }
+
     /// The output, if only an earlier run has made it and it was not returned before: a name may have several lines.
     mutating func takeOrphan(_ name: String) -> Entry? {
         guard let position = position(of: name), !marks[position] else { return nil }

@@ -37,12 +37,16 @@ struct PlanComparison: Sendable {
 
     /// Reads the earlier ledger.
     ///
+    /// - Parameter progress: called with the number of lines so far.
     /// - Throws: `CLIError` if it cannot be read.
-    mutating func prepare() throws {
+    mutating func prepare(_ progress: (_ lines: Int) -> Void) throws {
         guard let earlier else { return }
         ledgerTime = earlier.time
         if earlier.exists { plan.ledger = earlier.ledger }
+        var lines = 0
         try earlier.read { line, _, isSaved in
+            lines += 1
+            progress(lines)
             if !isSaved { figures.add(line) }
             if let shards, line.status == .done, let id = line.id { shards.known.note(line.source, of: id) }
             for output in line.outputs {
@@ -107,7 +111,8 @@ struct PlanComparison: Sendable {
 
     @discardableResult
     private mutating func mark(_ path: String) -> OutputIndex.Entry? {
-        guard let names = root?.names(of: path) else { return nil }
+        // Without earlier outputs there is none to find, and links need not be resolved for each job.
+        guard index.count > 0, let names = root?.names(of: path) else { return nil }
         var found: OutputIndex.Entry?
         for name in names { found = found ?? index.mark(name) }
         return found

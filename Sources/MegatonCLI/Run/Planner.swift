@@ -93,7 +93,15 @@ struct Planner: Sendable {
         let ledgers = ThreadPool(name: "megaton-plan", count: 1)
         defer { ledgers.stop() }
         let state = Mutex(State(comparison: PlanComparison(earlier, output: selection.output, shards: shards)))
-        try await ledgers.run { try state.withLock { try $0.comparison.prepare() } }
+        let progress = Mutex(progressReporter)
+        defer { progress.withLock { $0.end() } }
+        try await ledgers.run {
+            try state.withLock { state in
+                try state.comparison.prepare { lines in
+                    progress.withLock { $0.show(ReadProgress(count: lines, step: "lines of the ledger read")) }
+                }
+            }
+        }
         let reader = try ReadingThread(selection, builder, remote)
         var isWhole = false
         do {
@@ -108,6 +116,8 @@ struct Planner: Sendable {
                     break
                 }
                 if !goesOn { break }
+                let jobs = state.withLock { $0.comparison.plan.jobs }
+                progress.withLock { $0.show(ReadProgress(count: jobs, step: "jobs compared")) }
             }
         }
         let leftOut = reader.leftOut
@@ -127,9 +137,16 @@ struct Planner: Sendable {
                 }
             }
         }
+        progress.withLock { $0.end() }
         try print(state.withLock { $0 })
         reader.notRetried.report()
         if state.withLock({ $0.comparison.plan.invalid }) > 0 || !reader.notRetried.isEmpty { throw ExitCode(2) }
+    }
+
+    /// Silent if the list of outputs goes to a terminal, and so shows the progress itself.
+    private var progressReporter: ProgressReporter {
+        let isListed = form == .list && !options.json && isatty(STDOUT_FILENO) == 1
+        return ProgressReporter(isInteractive: Terminal.isInteractive, isSilent: isListed)
     }
 
     /// - Returns: false if standard output has no reader any more.
@@ -156,23 +173,26 @@ struct Planner: Sendable {
         state.comparison = Self.placeholder
         defer { state.comparison = comparison }
         return try comparison.add(job) { output, exists, category in
-            let way = "\(TextColumns.oneLine(Self.name(job.source))) -> \(TextColumns.oneLine(output.text))"
-            guard form == .list else {
-                show("\(Self.word(category)) \(way)", &state)
-                return true
+            // Not before it is known to be shown: the text costs more than the comparison.
+            func way() -> String {
+                "\(TextColumns.oneLine(Self.name(job.source))) -> \(TextColumns.oneLine(output.text))"
             }
             if options.json { return true }
+            guard form == .list else {
+                show("\(Self.word(category)) \(way())", &state)
+                return true
+            }
             let note = !exists ? "" : category == .blocked ? " (an input exists there)" : " (a file exists there)"
-            return try Terminal.output(way + note)
+            return try Terminal.output(way() + note)
         }
     }
 
     /// Stands in the place of a comparison that is in use, so that it is not copied.
     private static var placeholder: PlanComparison { PlanComparison(nil, output: nil) }
 
-    private func show(_ line: String, _ state: inout State) {
+    private func show(_ line: @autoclosure () -> String, _ state: inout State) {
         guard case .summary(let limit) = form, !options.json, limit > 0 else { return }
-        if state.shown.count < limit { state.shown.append(line) } else { state.omitted += 1 }
+        if state.shown.count < limit { state.shown.append(line()) } else { state.omitted += 1 }
     }
 
     private static func word(_ category: Plan.Category) -> String {

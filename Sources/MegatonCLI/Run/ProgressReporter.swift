@@ -49,31 +49,63 @@ struct BatchProgress: Sendable, Equatable {
     }
 }
 
-/// Shows the progress of a batch: a bar on a terminal, otherwise a line every 10 s.
+/// Progress of reading and comparing, whose end is not known, as text for a terminal or a log.
+struct ReadProgress: Sendable, Equatable {
+    var count: Int
+    /// The counted things and their step, such as "jobs compared".
+    var step: String
+
+    func text(seconds: Double) -> String {
+        let rate = seconds > 0 ? Double(count) / seconds : 0
+        return "\(count) \(step), \(String(format: "%.0f", rate)) a second"
+    }
+}
+
+/// Shows progress, such as that of a batch: a line that is replaced on a terminal, otherwise a line every 10 s.
 struct ProgressReporter {
     private let isInteractive: Bool
+    private let isSilent: Bool
     private let start = ContinuousClock.now
     private var last: ContinuousClock.Instant?
     private var hasShown = false
 
-    init(isInteractive: Bool) {
+    /// - Parameter isSilent: whether nothing is shown.
+    init(isInteractive: Bool, isSilent: Bool = false) {
         self.isInteractive = isInteractive
+        self.isSilent = isSilent
         // Without a terminal the first line comes after 10 s: a shorter batch needs none.
         last = isInteractive ? nil : .now
     }
 
     /// - Parameter progress: all fields but the time, which is set here.
     mutating func show(_ progress: BatchProgress) {
+        showIfDue { seconds, columns in
+            var progress = progress
+            progress.seconds = seconds
+            return columns.map(progress.line(columns:)) ?? progress.text()
+        }
+    }
+
+    mutating func show(_ progress: ReadProgress) {
+        showIfDue { seconds, columns in
+            let text = progress.text(seconds: seconds)
+            return columns.map { TextColumns.fitted(text, max(0, $0 - 1)) } ?? text
+        }
+    }
+
+    /// - Parameter text: called if a line is due, with the seconds since the start and the columns of the terminal; nil
+    ///   without one.
+    private mutating func showIfDue(_ text: (_ seconds: Double, _ columns: Int?) -> String) {
+        if isSilent { return }
         let now = ContinuousClock.now
         if let last, last.duration(to: now) < (isInteractive ? .milliseconds(100) : .seconds(10)) { return }
         last = now
         hasShown = true
-        var progress = progress
-        progress.seconds = start.duration(to: now).inSeconds
+        let seconds = start.duration(to: now).inSeconds
         if isInteractive {
-            Terminal.status(progress.line(columns: Terminal.columns))
+            Terminal.status(text(seconds, Terminal.columns))
         } else {
-            Terminal.note("megaton: \(progress.text())")
+            Terminal.note("megaton: \(text(seconds, nil))")
         }
     }
 

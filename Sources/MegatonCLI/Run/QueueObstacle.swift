@@ -13,6 +13,17 @@ enum QueueObstacle {
         return nil
     }
 
+    /// Why no ready job ends, cancelled ones included; nil if they do, or if jobs may still end in another way.
+    static func ofReadyJobs(_ status: ClusterStatus) -> String? {
+        if status.livingWorkers.isEmpty { return "no worker is running" }
+        // A leader ends the cancelled jobs that it has not admitted, and workers end those that run.
+        let isLed = status.leader != nil && status.staged > 0
+        guard status.pauses.contains(JobQueue.PauseMode.paused.rawValue), status.running == 0, !isLed else {
+            return nil
+        }
+        return "the queue is paused"
+    }
+
     /// The processes that are missing, and the command that starts one. A worker without a coordinator is enough: it
     /// takes over after some seconds.
     static func missingWorker(_ status: ClusterStatus) -> String? {

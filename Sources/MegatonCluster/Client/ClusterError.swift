@@ -15,7 +15,7 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
         public static let redisUnavailable = Code("redis_unavailable")
         /// Redis refuses the client, for example its password, or the client was closed.
         public static let redis = Code("redis")
-        /// Another client has submitted a batch of this name.
+        /// A batch of this name was submitted before, by another client or by an earlier call of this one.
         public static let batchExists = Code("batch_exists")
         /// Another process has closed the batch while its jobs were submitted: it takes no more.
         public static let batchClosed = Code("batch_closed")

@@ -106,22 +106,10 @@ struct JobValidator: Sendable {
             return Data(SHA256.hash(data: job.json()).prefix(16))
         }
 
-        /// Digest of the work and the labels, which distinguishes jobs with the same id: 32 hex digits; nil if invalid.
-        /// It is not computed from the JSON, which takes as long to write as the rest of the validation.
+        /// As ``Job/contentDigest``; nil if invalid.
         var content: String? {
             guard case .valid(let job, _) = verdict else { return nil }
-            var fields = [job.kind.rawValue, job.source, job.output ?? "", job.credential ?? ""]
-            if let labels = job.labels { fields.append(WireJSON.text(labels)) }
-            if let failOn = job.failOn { fields.append("failOn=\(failOn.rawValue)") }
-            if let replace = job.replace { fields.append("replace=\(replace.rawValue)") }
-            if job.reload == true { fields.append("reload") }
-            if let facts = job.facts { fields.append("facts=\(facts.map(\.rawValue).joined(separator: ","))") }
-            if job.refresh == true { fields.append("refresh") }
-            for rendition in job.renditions ?? [] { fields += [rendition.name] + rendition.identity }
-            var hash = SHA256()
-            // Each field with its length, so that no field can pass for two.
-            for field in fields { hash.update(data: Data("\(field.utf8.count):\(field)".utf8)) }
-            return String(hash.finalize().hexDigits.prefix(32))
+            return job.contentDigest
         }
     }
 

@@ -42,6 +42,14 @@ package struct OutputBucket: Sendable, Hashable, CustomStringConvertible {
         other.bucket == bucket && "\(prefix)/".utf8.starts(with: other.prefix.utf8) && !isSame(as: other)
     }
 
+    /// An object that no job writes, with which the store can be asked for the bucket; nil if the prefix leaves no room
+    /// for its name.
+    package var probe: S3Location? {
+        try? S3Location(bucket: bucket, key: prefix.isEmpty ? Self.probeName : "\(prefix)/\(Self.probeName)")
+    }
+
+    private static let probeName = ".megaton-probe"
+
     /// The beginning of their output template.
     package var url: String { "s3://\(S3Location.encoded(description))/" }
 

@@ -134,6 +134,28 @@ package struct FileOutput: Sendable {
         return try rename(temporary, at: place, for: data, rule: rule, version: version)
     }
 
+    /// The reason why a directory takes no file; nil if it does. A file is opened as for an output, without a name if
+    /// the file system supports that, and is not kept. Blocks.
+    package static func obstacle(in directory: String) -> String? {
+        let unnamed = open(directory, O_WRONLY | O_CLOEXEC | unnamedFile, 0o666)
+        if unnamed >= 0 {
+            close(unnamed)
+            return nil
+        }
+        var code = errno
+        if code == EOPNOTSUPP || code == EISDIR || code == EINVAL {
+            let temporary = "\(directory)/\(temporaryName())"
+            let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
+            code = errno
+            if descriptor >= 0 {
+                close(descriptor)
+                unlink(temporary)
+                return nil
+            }
+        }
+        return String(cString: strerror(code))
+    }
+
     private static func temporaryName() -> String { ".megaton-\(UInt64.random(in: .min ... .max)).tmp" }
 
     /// Renames the temporary file to its final name. The rule was checked before, but another process may have created

@@ -87,6 +87,7 @@ extension JobQueue {
                 QueueScripts.cancelBatch,
                 keys: [
                     intake, keys.batch(batch), keys.cancelled, keys.intakes, keys.known(batch), keys.stat, keys.ended,
+                    keys.results(batch),
                 ],
                 arguments: [.string(batch), .string(submitter ?? "")]
             )

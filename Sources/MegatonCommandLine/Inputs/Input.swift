@@ -21,6 +21,7 @@ package struct InputRow: Sendable, Equatable {
     /// Nil if the id is made by the submitter.
     package let id: String?
     package let labels: Job.Labels?
+    package let location: LineLocation
 }
 
 /// Path of an input in the output tree.

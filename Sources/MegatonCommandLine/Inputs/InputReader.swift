@@ -360,7 +360,7 @@ package struct InputReader {
             }
             guard case .source(let url, let path) = named(row.source) else { return nil }
             if row.id == nil && row.labels == nil { return .source(url: url, path: path) }
-            return .row(InputRow(url: url, path: path, id: row.id, labels: row.labels))
+            return .row(InputRow(url: url, path: path, id: row.id, labels: row.labels, location: row.location))
         }
     }
 

@@ -153,9 +153,9 @@ package struct LineReader {
 /// Location of a line, or of another part of an input, for messages: `jobs.jsonl, line 3`.
 package struct LineLocation: Sendable, Equatable, CustomStringConvertible {
     /// Path of the list as it was opened, or `standard input`.
-    let list: String
+    package let list: String
     /// Line number, from 1.
-    let number: Int
+    package let number: Int
     /// The noun for the number.
     var unit = "line"
 

@@ -64,7 +64,7 @@ public struct S3Store: Sendable {
     /// Repetition of POST requests, which the loader does not repeat.
     let retries: RetryingDataLoader.Policy
     /// Those of the loader, for messages.
-    private let credentials: Credentials
+    let credentials: Credentials
 
     /// - Parameter loader: its policy must have `s3` among its schemes.
     public init(_ loader: DataLoader) {

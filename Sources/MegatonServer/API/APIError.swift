@@ -76,7 +76,7 @@ struct APIError: Error {
         switch error.code {
         case .noBatch: self.init(.notFound, "There is no batch of this name, or no longer.")
         case .batchExists:
-            self.init(.conflict, "Another client has submitted a batch of this name; choose another name.")
+            self.init(.conflict, "A batch of this name was submitted before; choose another name.")
         case .batchClosed, .otherReader: self.init(.conflict, error.message)
         // The number of shards is being changed, for the most part.
         case .shardMismatch: self = .unavailable(error.message)

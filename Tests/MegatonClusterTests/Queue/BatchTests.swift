@@ -302,6 +302,39 @@ import Testing
         }
     }
 
+    /// Fault: jobs that were cancelled before a coordinator had read them had no outcome, and so no line in a ledger.
+    @Test func aDroppedJobHasAnOutcome() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let job = #"{"id":"j","source":"http://a.example/0","labels":{"n":"x"}}"#
+            let pack = #"{"id":"p","sources":["http://a.example/1","http://a.example/2"]}"#
+            let jobs = [
+                PushedJob(json: Data(job.utf8), sources: 1), PushedJob(json: Data(pack.utf8), sources: 2),
+                PushedJob(json: Data("no job".utf8), sources: 1),
+            ]
+            _ = try await fixture.queue.push(
+                jobs,
+                to: "b",
+                first: 0,
+                isLast: true,
+                policy: BatchPolicy(keepsLedger: true),
+                idsAreUnique: true,
+                submitter: "me"
+            )
+            try await fixture.queue.cancel(batch: "b")
+            let results = RedisArgument.string(fixture.keys.results("b"))
+            let lines = try await fixture.redis.send(["LRANGE", results, "0", "-1"]).array ?? []
+            let outcomes = try lines.map { line in
+                try JSONDecoder().decode(JobOutcome.self, from: Data((line.string ?? "").utf8))
+            }
+            let names = outcomes.map { "\($0.id ?? "") \($0.source)" }
+            #expect(names == ["j http://a.example/0", "p.1 http://a.example/1", "p.2 http://a.example/2"])
+            #expect(outcomes.allSatisfy { $0.status == .cancelled && $0.error?.code == "cancelled" })
+            #expect(outcomes.first?.labels == ["n": .text("x")])
+            let batch = try await fixture.batch("b")
+            #expect(batch["cancelled"] == 4 && batch["outcomes"] == 3 && batch.isFinished)
+        }
+    }
+
     /// Fault: the jobs were dropped before a counter that was no number ended the script, and nothing counted them.
     @Test(arguments: ["total", "own", "cancelled", "known"])
     func aDamagedBatchThatIsCancelledLosesNoJobUncounted(_ damage: String) async throws {

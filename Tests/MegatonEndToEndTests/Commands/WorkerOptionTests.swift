@@ -51,7 +51,7 @@ import Testing
         let large = try home.directory.write(TestImage.quarters(width: 3000, height: 3000), to: "in/large.png")
         try home.directory.write(TestImage.quarters(width: 64, height: 64), to: "in/small.png")
         let folder = (large as NSString).deletingLastPathComponent
-        let ending = try await home.run([folder, "--workers", "2", "--memory", "4"])
+        let ending = try await home.run([folder, "--workers", "2", "--memory", "32"])
         #expect(ending.code == 2, "\(ending.errors)")
         let ledger = try home.ledger()
         let refusal = try #require(ledger.first { $0.source.hasSuffix("large.png") }?.error)

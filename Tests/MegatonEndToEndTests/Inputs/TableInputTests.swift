@@ -90,7 +90,7 @@ import Testing
             "line 4 is refused: its column \"url\" is",
             "line 5 is refused: its id, column \"id\", is \"no id!\"", "line 6 is refused: its labels have",
             "columns are \"n\" (1101 bytes)", "line 7 is refused: a quote is in the middle",
-            "line 8 is refused: it is not UTF-8",
+            "line 8 is refused: it is not UTF-8", "list.csv, line 9 has the id \"1\" of line 2, which is another job",
         ]
         for message in messages { #expect(ending.errors.contains(message), "\(message) in \(ending.errors)") }
         let codes = try home.ledger().map { $0.error?.code ?? "none" }

@@ -206,6 +206,34 @@ import Testing
         }
     }
 
+    /// Fault: it waited for 10 s without a word, and did not say how its jobs get their lines.
+    @Test func aSubmissionToAPausedQueueIsInterruptedAtOnce() async throws {
+        try await withCluster(workers: 1) { (server, directory, _) async throws in
+            #expect(try await megaton(["queue", "pause"], server).code == 0)
+            let urls = (0..<3).map { "https://example.org/\($0).png" }
+            let list = try directory.write(Data(urls.joined(separator: "\n").utf8), to: "list.txt")
+            let ledger = directory.path + "/spring.jsonl"
+            let submit = try ProgramUnderTest.megaton([
+                "submit", list, "--wait", "--batch", "spring", "--output", directory.path, "--redis", server.url,
+                "--ledger", ledger,
+            ])
+            try await server.wait(forChangesOf: ["megaton:{default}:2:ready:normal"]) { client in
+                try await client.send(["LLEN", "megaton:{default}:2:ready:normal"]).int == 3
+            }
+            submit.send(SIGINT)
+            let ending = await submit.ending()
+            #expect(ending.code == 130, "\(ending.errors)")
+            #expect(ending.errors.contains("interrupted; 3 jobs that have not ended are being cancelled."))
+            let words = "the queue is paused; 3 queued jobs were cancelled and are not in the ledger. They end when"
+            #expect(ending.errors.contains(words), "\(ending.errors)")
+            #expect(try await megaton(["queue", "resume"], server).code == 0)
+            let results = try await megaton(["batch", "results", "spring", "--follow", "--ledger", ledger], server)
+            #expect(results.code == 2, "\(results.errors)")
+            let lines = try String(contentsOfFile: ledger, encoding: .utf8).split(separator: "\n")
+            #expect(lines.count == 3 && lines.allSatisfy { $0.contains(#""status":"cancelled""#) }, "\(lines)")
+        }
+    }
+
     @Test(arguments: ["redis-control.conf", "redis-cache.conf"])
     func theRedisConfigurationsOfTheRepositoryStart(_ name: String) async throws {
         let options = RedisServerProcess.Options(file: Repository.root + "/deploy/" + name)

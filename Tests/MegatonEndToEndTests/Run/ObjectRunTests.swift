@@ -40,6 +40,27 @@ import Testing
         }
     }
 
+    @Test func aRunThatCannotWriteItsObjectsEndsBeforeItFetches() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 60, height: 40), to: "in/a.png")
+        let ledger = home.directory.path + "/ledger.jsonl"
+        func check(_ bucket: String, _ options: [String], _ words: String) async throws {
+            let run = ["run", "in", "-o", "s3://\(bucket)/t/", "-j", "1", "--ledger", ledger] + options
+            let ending = await (try home.megaton(run)).ending()
+            #expect(ending.code == 74 && ending.errors.contains(words), "\(ending.code) \(ending.errors)")
+            #expect(ending.errors.contains("s3://\(bucket)/t/") && ending.errors.contains("Nothing was fetched."))
+            #expect(!FileManager.default.fileExists(atPath: ledger))
+        }
+        let unused = try FreePort.find()
+        try await check(MotoServer.bucket, ["--s3-endpoint", "http://127.0.0.1:\(unused)"], "cannot be reached")
+        try await MotoServer.run { (moto) async throws in
+            let absent = try moto.options(in: home.directory, bucket: "no-such-bucket")
+            try await check("no-such-bucket", absent, "there is no bucket no-such-bucket.")
+            let wrong = try moto.options(in: home.directory, secret: "wrong")
+            try await check(MotoServer.bucket, wrong, "the store does not accept the key of the credential")
+        }
+    }
+
     private static let impossibleBuckets: [(options: [String], words: String)] = [
         (["-o", "s3://x"], "is neither a bucket nor bucket/prefix"), (["-o", "s3://"], "is neither a bucket"),
         (["-o", "s3://thumbs/%"], "write %25"), (["-o", "/tmp/x", "--allow-bucket", "A"], "--allow-bucket"),

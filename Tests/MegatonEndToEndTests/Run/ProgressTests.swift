@@ -34,13 +34,39 @@ import Testing
     private static func run(_ urls: [String], _ home: RunTests.Home, _ terminal: PseudoTerminal) throws
         -> ProgramUnderTest
     {
+        try start(["run", "-o", home.output, "-j", "1", "--allow-private"] + urls, home, terminal)
+    }
+
+    private static func start(
+        _ arguments: [String],
+        _ home: RunTests.Home,
+        _ terminal: PseudoTerminal
+    ) throws -> ProgramUnderTest {
         let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path + "/megaton"
         let start = ["-c", #"t=$1; shift; exec "$@" 2> "$t""#, "sh", terminal.path, program]
         return try ProgramUnderTest(
             program: "/bin/sh",
-            arguments: start + ["run", "-o", home.output, "-j", "1", "--allow-private"] + urls,
+            arguments: start + arguments,
             environment: home.environment.merging(["TERM": "xterm"]) { $1 }
         )
+    }
+
+    /// Fault: a plan of half a million rows showed nothing for a minute.
+    @Test func aPlanShowsItsProgress() async throws {
+        let home = try RunTests.Home()
+        let terminal = try PseudoTerminal(columns: 40)
+        let urls = (0..<3).map { "https://h.example/\($0).png" }
+        let plan = try Self.start(["plan", "-o", home.output, "--json"] + urls, home, terminal)
+        let ending = await plan.ending()
+        #expect(ending.code == 0 && ending.output.contains("\"jobs\""), "\(ending.output)")
+        let text = terminal.read(until: { $0.contains("3 jobs compared") && $0.hasSuffix("\u{1B}[2K") })
+        #expect(Self.lines(text).contains { $0.hasPrefix("3 jobs compared, ") }, "\(text)")
+        #expect(Self.lines(text).last?.isEmpty == true, "the line is cleared: \(text)")
+    }
+
+    @Test func theRateOfAReadingHasNoFraction() {
+        #expect(ReadProgress(count: 1234, step: "jobs compared").text(seconds: 2) == "1234 jobs compared, 617 a second")
+        #expect(ReadProgress(count: 0, step: "jobs compared").text(seconds: 0) == "0 jobs compared, 0 a second")
     }
 
     /// Makes the window narrower while the line is shown.

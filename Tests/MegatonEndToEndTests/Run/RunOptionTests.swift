@@ -25,6 +25,18 @@ import Testing
         #expect(sizes == ["16x16 16x8", "32x 32x16", "c 8x8", "s 8x8", "x10 20x10"])
     }
 
+    /// Even root can create no file in `/proc`.
+    @Test func anOutputDirectoryThatTakesNoFileEndsARunBeforeItFetches() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 8, height: 8), to: "in/a.png")
+        let ledger = home.directory.path + "/ledger.jsonl"
+        let ending = await (try home.megaton(["run", "in", "-o", "/proc", "-j", "1", "--ledger", ledger])).ending()
+        #expect(ending.code == 74, "\(ending.errors)")
+        #expect(ending.errors.contains("to the output directory /proc: "), "\(ending.errors)")
+        #expect(ending.errors.contains("Nothing was fetched."), "\(ending.errors)")
+        #expect(!FileManager.default.fileExists(atPath: ledger))
+    }
+
     private static let unknownOptions: [(arguments: [String], words: String)] = [
         (["run", "-z"], "megaton run has no option -z."), (["run", "x.jpg", "--quite"], "Did you mean --quiet?"),
         (["run", "/no/such", "--workers", "0", "--silent"], "megaton run has no option --silent."),
@@ -86,7 +98,10 @@ import Testing
         (["--timeout", "0"], "more than 0"), (["--timeout=-1"], "more than 0"), (["--timeout", "-1"], "more than 0"),
         (["--heuristic-lifetime", "-5"], "--heuristic-lifetime must be 0 to"),
         (["--allow-type", "tiff,svg"], "repeat"), (["--allow-source", "ftp://x"], "ftp is never fetched"),
-        (["--timeout", "nan"], "more than 0"),
+        (["--timeout", "nan"], "more than 0"), (["--memory", "0"], "--memory must be"),
+        (["--memory", "1", "-j1"], "--memory 1 is too little for a render: a JPEG of 12 megapixels takes 9 MiB"),
+        (["--memory", "63", "-j4"], "63 is too little for 4 workers, which share it"),
+        (["--memory", "63", "-j4"], "Give at least 64, or fewer --workers."),
         (["--ledger", "-", "--json"], "standard output"), (["--size", "16", "--size", "16x16"], "share the name"),
     ]
 

@@ -18,10 +18,16 @@ extension MotoServer {
         await moto.stop()
     }
 
-    /// Options of a program that uses the bucket; the key is in a file of the directory.
-    func options(in directory: TestDirectory) throws -> [String] {
-        let key = #""s3":{"id":"\#(keyID)","secret":"\#(secret)"}"#
-        let json = #"{"credentials":[{"sources":["s3://\#(Self.bucket)"],\#(key)}]}"#
+    /// Options of a program that uses a bucket; the key is in a file of the directory.
+    ///
+    /// - Parameter other: a secret that is not that of the server; nil for the right one.
+    func options(
+        in directory: TestDirectory,
+        bucket: String = MotoServer.bucket,
+        secret other: String? = nil
+    ) throws -> [String] {
+        let key = #""s3":{"id":"\#(keyID)","secret":"\#(other ?? secret)"}"#
+        let json = #"{"credentials":[{"sources":["s3://\#(bucket)"],\#(key)}]}"#
         let file = try directory.write(Data(json.utf8), to: "credentials.json")
         chmod(file, 0o600)
         return ["--s3-endpoint", url.absoluteString, "--credentials", file]

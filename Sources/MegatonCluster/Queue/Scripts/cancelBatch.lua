@@ -1,42 +1,60 @@
 #!lua flags=allow-oom
 -- cancelBatch: drops the jobs of a batch that have not been staged, and marks the rest as no longer wanted.
 --
--- KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 cancelled · 4 intakes · 5 known:<batch> · 6 stat · 7 ended
+-- KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 cancelled · 4 intakes · 5 known:<batch> · 6 stat · 7 ended ·
+--      8 results:<batch>
 -- ARGV 1 batch · 2 the submitter; empty for any
 -- Returns how many jobs were dropped, sources of packs included, or the error NOBATCH. If a submitter is given and has
 --      no batch of this name, it does nothing and returns -1.
--- If the batch has packs, one call drops about 256 KiB of its jobs: the caller repeats it while jobs:<batch> exists.
--- After: the batch is closed, and the dropped jobs count as cancelled. Jobs that are ready, delayed or staged end as
--- cancelled when a worker or the coordinator reaches them, and running jobs when their worker renews next.
+-- If the batch has packs or a ledger, one call drops about 256 KiB of its jobs: the caller repeats it while
+-- jobs:<batch> exists.
+-- After: the batch is closed, and the dropped jobs count as cancelled. In the ledger each of them has an outcome, if it
+-- can be read and has an id. Jobs that are ready, delayed or staged end as cancelled when a worker or the coordinator
+-- reaches them, and running jobs when their worker renews next.
 -- A batch whose counters or `known` are damaged does not count the dropped jobs, which are in `damaged_batch_ends` of
 -- stat then, and is not marked as finished. If its key is no hash, the call is an error and has changed nothing.
 
 local jobsKey, batchKey, cancelledKey, intakesKey, knownKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local statKey, endedKey = KEYS[6], KEYS[7]
+local statKey, endedKey, resultsKey = KEYS[6], KEYS[7], KEYS[8]
 local batch, submitter = ARGV[1], ARGV[2]
 
 if submitter ~= '' and redis.call('HGET', batchKey, 'submitter') ~= submitter then return -1 end
 if redis.call('EXISTS', batchKey) == 0 then return redis.error_reply('NOBATCH there is no batch of this name') end
 local isPacked = redis.call('HEXISTS', batchKey, 'packs') == 1
 local isDamaged = not isConsistent(batchKey, knownKey)
-local dropped = 0
-if isPacked then
-  -- Their sources have to be counted, about 256 KiB at a time.
+local keepsLedger = not isDamaged and redis.call('HGET', batchKey, 'ledger') == '1'
+local dropped, outcomes = 0, {}
+-- One outcome, or one for each source of a pack.
+local function addOutcomes(json, job, isPack)
+  if type(job.id) ~= 'string' then return end
+  local key, message = batch .. '/' .. job.id, 'The batch was cancelled before the job began.'
+  if isPack then
+    local all = refusedOutcomes(key, json, 'cancelled', 'cancelled', message)
+    for _, outcome in ipairs(all) do outcomes[#outcomes + 1] = outcome end
+    return
+  end
+  local labels = type(job.labels) == 'table' and cjson.encode(job.labels) or nil
+  outcomes[#outcomes + 1] = refusedOutcome(key, json, 'cancelled', 'cancelled', message, labels)
+end
+if isPacked or keepsLedger then
+  -- The sources of packs have to be counted, and the ledger needs an outcome for each: about 256 KiB at a time.
   local bytes = 0
   while bytes < 262144 do
     local json = redis.call('RPOP', jobsKey)
     if not json then break end
     bytes = bytes + #json
     local read, job = pcall(cjson.decode, json)
-    local isPack = read and type(job) == 'table' and type(job.sources) == 'table'
+    local isJob = read and type(job) == 'table'
+    local isPack = isJob and type(job.sources) == 'table'
     dropped = dropped + (isPack and math.max(#job.sources, 1) or 1)
+    if isJob and keepsLedger then addOutcomes(json, job, isPack) end
   end
 else
   dropped = redis.call('LLEN', jobsKey)
   redis.call('UNLINK', jobsKey)
 end
 redis.call('SADD', cancelledKey, batch)
--- Packs that are left stay in reach of the leader, in case the caller dies before it has dropped them.
+-- Jobs that are left stay in reach of the leader, in case the caller dies before it has dropped them.
 if redis.call('EXISTS', jobsKey) == 0 then redis.call('ZREM', intakesKey, batch) end
 redis.call('HSET', batchKey, 'closed', '1')
 -- Jobs that were announced and did not come are no longer awaited.
@@ -53,4 +71,8 @@ if dropped > 0 then
   end
 end
 if not isDamaged then closeIfComplete(batchKey, knownKey, endedKey) end
+-- Last, so that no count is lost to a damaged ledger.
+if #outcomes > 0 and not pcall(keepOutcomes, statKey, batchKey, resultsKey, outcomes) then
+  redis.call('HINCRBY', statKey, 'damaged_batch_ends', #outcomes)
+end
 return dropped

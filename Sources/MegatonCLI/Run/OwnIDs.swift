@@ -1,0 +1,47 @@
+import Foundation
+import MegatonCluster
+import MegatonCommandLine
+
+/// Ids that the jobs of lists name, to find different jobs with the same id: the coordinator fails the later one as
+/// `id_conflict`, and does not know its line.
+///
+/// Takes about 50 bytes for each id. Ids beyond the limit are not compared.
+struct OwnIDs: Sendable {
+    private struct First: Sendable {
+        let content: UInt64
+        let list: UInt32
+        let line: UInt32
+    }
+
+    private var known: [UInt64: First] = [:]
+    /// Names of the lists.
+    private var lists: [String] = []
+    private let limit: Int
+
+    init(limit: Int = 1_000_000) { self.limit = limit }
+
+    /// Notes the id of a job.
+    ///
+    /// - Returns: the line of the first job with the id, if that is another job; nil for a new id, and for the same job
+    ///   again, which is a duplicate.
+    mutating func note(_ job: Job, at location: LineLocation) -> String? {
+        guard let id = job.id else { return nil }
+        let key = Self.hash(id)
+        let content = Self.hash(job.contentDigest)
+        if let first = known[key] {
+            if first.content == content { return nil }
+            let list = lists[Int(first.list)]
+            return list == location.list ? "line \(first.line)" : "\(list), line \(first.line)"
+        }
+        guard known.count < limit else { return nil }
+        if lists.last != location.list { lists.append(location.list) }
+        known[key] = First(
+            content: content,
+            list: UInt32(clamping: lists.count - 1),
+            line: UInt32(clamping: location.number)
+        )
+        return nil
+    }
+
+    private static func hash(_ text: String) -> UInt64 { OutcomeHistory.identity(of: Data(text.utf8)).low }
+}
