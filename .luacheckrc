@@ -11,8 +11,8 @@ files["Sources/MegatonCluster/Queue/Scripts"] = {
     read_globals = {
         "now", "unpackMeta", "packMeta", "readyMark", "readySince", "callForAll", "batchKeys", "deathCounts",
         "submittedId", "refusedOutcome", "asDuplicate", "addDeadLetter", "deleteDeadLetters", "trimDeadLetters",
-        "isConsistent", "closeIfComplete",
-        "finishOrFlagDamaged", "keepOutcomes", "addToGauge", "onceKey", "readOnce", "endOnce", "onceOutcome", "storedOutcomes",
+        "isConsistent", "closeIfComplete", "finishOrFlagDamaged", "keepOutcomes", "addToGauge", "onceKey", "readOnce",
+        "endOnce", "onceOutcome", "storedOutcomes",
         "noteStored", "hostName", "openFrontier", "holdingEntry", "nextTurn", "countHeldBytes", "hold", "tick",
         "sourceCount", "refusedOutcomes", "countPlaces", "placesOfShard", "addReply",
         "webhookMember", "unpackWebhook", "webhookCircuit", "setWebhookTurn", "endWebhook",
