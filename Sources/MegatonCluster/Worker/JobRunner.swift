@@ -147,7 +147,7 @@ package struct JobRunner: JobRunning {
                 try await metrics.inSpan(.store) { () async throws(ImagePipeline.Error) -> [String] in
                     let writer = OutputWriter(files: output, objects: objects)
                     return try await writer.write(results, of: job, to: template)
-                } facts: { (result: Result<[String], ImagePipeline.Error>) in
+                } facts: { (result: Swift.Result<[String], ImagePipeline.Error>) in
                     var facts = SpanFacts(result) { facts, _ in
                         facts.bytes = responses.reduce(0) { $0 + $1.data.count }
                     }
