@@ -27,7 +27,12 @@ struct JobRoutes: Sendable {
         try request.require(contentType: "application/json")
         _ = try QueryArguments(request)
         var job = try Self.job(try await request.content(atMost: Job.maximumSize))
-        job.traceparent = job.traceparent ?? request.traceparent
+        if job.traceparent == nil, let traceparent = request.traceparent {
+            var traced = job
+            traced.traceparent = traceparent
+            // Proxies add the field, too: a job that has no room for it stays as it is.
+            if traced.json().count <= Job.maximumSize { job = traced }
+        }
         // Its id and other notation may need more bytes than the client's: no worker would read it.
         guard job.json().count <= Job.maximumSize else {
             throw APIError(.contentTooLarge, "The job with its id has more than \(Job.maximumSize) bytes.")
