@@ -102,6 +102,9 @@ import Testing
             #expect(try await push(#","batchSize":4"#, "admin-token-0001") == 202)
             _ = try await server.send(["HSET", .string(key), "expected", "4", "closed", "1"])
             #expect(try await push(#","batchSize":1"#, "importer-token-1") == 202, "only the first number counts")
+            _ = try await server.send(["HSET", .string(key), "submitter", "the command line"])
+            #expect(try await push("", "importer-token-1") == 403)
+            #expect(try await push("", "admin-token-0001") == 202)
             #expect(try await server.send(["HGET", .string(key), "owner"]).string == nil)
         }
     }

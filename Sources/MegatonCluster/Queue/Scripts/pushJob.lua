@@ -5,8 +5,8 @@
 -- ARGV 1 batch · 2 the owner of a batch that this job begins, or `` if it is the operator · 3 the job's JSON ·
 --      4 `1` if the client may push to batches of all owners · 5 `1` if the job names the number of jobs of its batch
 -- Returns 1, or the error OTHEROWNER if the client may not push the job to the batch, or BATCHCLOSED if the batch has
---      ended. To a batch that has no owner, every client may push jobs that do not close it: servers of earlier
---      versions have stored none.
+--      ended. To a batch that has neither an owner nor a submitter, as it began in a public list or with a server of
+--      an earlier version, every client may push jobs that do not close it.
 -- Before: any state. After: the job is in the list. A batch that did not exist has its owner, and is known to readers
 -- once the job is admitted; its time in `ended` lets it be forgotten if that never happens. Not safe to repeat, as
 -- LPUSH. A batch whose key is no hash has no owner and no end here.
@@ -19,8 +19,8 @@ local kind = redis.call('TYPE', batchKey).ok
 if kind == 'hash' then
   local finished, stored, expected, submitter =
     unpack(redis.call('HMGET', batchKey, 'finished', 'owner', 'expected', 'submitter'))
-  -- The number closes a batch only if it is the first one, and no submitter closes the batch.
-  local isOther = closes and not expected and not submitter
+  -- Only the first number closes a batch.
+  local isOther = submitter or closes and not expected
   if stored then isOther = stored ~= owner end
   if isOther and not mayPushToAll then
     return redis.error_reply('OTHEROWNER the batch belongs to another client')
