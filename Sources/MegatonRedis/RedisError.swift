@@ -42,6 +42,8 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         package static let jobsLost = Code("jobs_lost")
         /// NOBATCH, of our scripts `cancelBatch` and `closeBatch`: there is no batch of this name.
         package static let noBatch = Code("no_batch")
+        /// OTHEROWNER, of our script `pushJob`: the batch belongs to another client.
+        package static let otherOwner = Code("other_owner")
         /// OTHERREADER, of our script `results`: another reader has received outcomes that this one has not.
         package static let otherReader = Code("other_reader")
         /// The queue is used by processes or jobs of a protocol that this program does not speak.
@@ -87,6 +89,7 @@ package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
             case "BATCHBEHIND": .batchBehind
             case "BATCHCLOSED": .batchClosed
             case "NOBATCH": .noBatch
+            case "OTHEROWNER": .otherOwner
             case "OTHERREADER": .otherReader
             // Since Redis 7 an error inside a script keeps its own code; older versions wrap it.
             case "ERR" where reply.contains("-OOM "): .outOfMemory

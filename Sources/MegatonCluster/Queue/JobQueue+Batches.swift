@@ -59,17 +59,22 @@ extension JobQueue {
         try await redis.send(["LPUSH", .string(keys.jobs(job.priority)), .buffer(ByteBuffer(bytes: job.json()))])
     }
 
-    /// Pushes a job to the public list of its priority, unless it names a batch that has ended; see the script
-    /// `pushJob`. As for `push(_:)`, a push whose reply was lost may have happened.
+    /// Pushes a job to the public list of its priority, unless it names a batch of another owner or one that has ended;
+    /// see the script `pushJob`. As for `push(_:)`, a push whose reply was lost may have happened.
     ///
-    /// - Parameter owner: the owner of a batch that this job begins; nil if it is the operator.
-    /// - Throws: `.batchClosed` if the batch has ended.
-    package func push(_ job: Job, owner: String?) async throws(RedisError) {
+    /// - Parameters:
+    ///   - owner: the owner of a batch that this job begins; nil if it is the operator.
+    ///   - mayPushToAll: whether the client may push to batches of all owners.
+    /// - Throws: `.otherOwner` if the client may not push the job to the batch; `.batchClosed` if the batch has ended.
+    package func push(_ job: Job, owner: String?, mayPushToAll: Bool) async throws(RedisError) {
         guard let batch = job.batch else { return try await push(job) }
         try await redis.run(
             QueueScripts.pushJob,
             keys: [keys.jobs(job.priority), keys.batch(batch), keys.ended],
-            arguments: [.string(batch), .string(owner ?? ""), .buffer(ByteBuffer(bytes: job.json()))]
+            arguments: [
+                .string(batch), .string(owner ?? ""), .buffer(ByteBuffer(bytes: job.json())),
+                mayPushToAll ? "1" : "0", job.batchSize == nil ? "0" : "1",
+            ]
         )
     }
 

@@ -13,8 +13,8 @@ import Synchronization
 /// - The queue decides whether a pushed job is run; workers decide how it ends.
 ///
 /// The outcomes are read from what the queue remembers of idempotency keys, for all images in one round trip while
-/// there are any. The lists of `JobReply` have no outcome for the second of two processes: a duplicate with a reply ends
-/// at once, while the first job still runs. And they would need rights of their own in Redis.
+/// there are any. The lists of `JobReply` have no outcome for the second of two processes: a duplicate with a reply
+/// ends at once, while the first job still runs. And they would need rights of their own in Redis.
 ///
 /// One loop makes all requests to Redis. A client that leaves does not take its job with it. The number of requests
 /// that wait is limited by the caller.
@@ -42,6 +42,8 @@ final class RenditionJobs: Sendable {
         var images: [String: Image] = [:]
         var lastWaiter = 0
         var isClosed = false
+        /// Whether the log has that the queue cannot be asked, since its last answer.
+        var hasReported = false
     }
 
     private let queue: JobQueue
@@ -136,18 +138,33 @@ final class RenditionJobs: Sendable {
 
     private func step() async {
         let images = state.withLock { Array($0.images.values) }
-        for start in stride(from: 0, to: images.count, by: Self.imagesAtOnce) {
-            let some = Array(images[start..<min(images.count, start + Self.imagesAtOnce)])
-            do throws(RedisError) {
-                try await look(at: some)
-            } catch {
-                logger.debug("the jobs of images cannot be followed", metadata: [LogKey.error: "\(error)"])
-                // Those that were pushed before may still end in time.
-                let reason = "The queue of the workers does not answer; try again after the time of Retry-After."
-                for image in some { end(image.job.id, onlyNew: true, .failure(.unavailable(reason))) }
+        if images.isEmpty { return }
+        do throws(RedisError) {
+            for start in stride(from: 0, to: images.count, by: Self.imagesAtOnce) {
+                try await look(at: Array(images[start..<min(images.count, start + Self.imagesAtOnce)]))
             }
+            state.withLock { $0.hasReported = false }
+        } catch {
+            // No further round trip: each may last for the time limit of a command.
+            report(error)
+            // Those that were pushed before may still end in time.
+            let reason = "The queue of the workers cannot be asked; try again after the time of Retry-After."
+            for image in images { end(image.job.id, onlyNew: true, .failure(.unavailable(reason))) }
         }
         expire()
+    }
+
+    private func report(_ error: RedisError) {
+        let isNews = state.withLock { state -> Bool in
+            defer { state.hasReported = true }
+            return !state.hasReported
+        }
+        logger.log(
+            // One line for each outage.
+            level: isNews && !Task.isCancelled ? .warning : .debug,
+            "the queue cannot be asked for images; requests for those that the cache lacks are refused",
+            metadata: [LogKey.error: "\(error)"]
+        )
     }
 
     private func look(at images: [Image]) async throws(RedisError) {

@@ -49,6 +49,14 @@ struct APIError: Error {
         )
     }
 
+    static func otherOwner(of batch: String) -> APIError {
+        APIError(
+            .forbidden,
+            "The batch \(batch) is not one of this token's; use the token that submitted it, or one with the scope "
+                + "admin."
+        )
+    }
+
     static func noOutcomes(_ name: String) -> APIError {
         APIError(.conflict, "The batch \(name) was submitted without a ledger and keeps no outcomes.")
     }

@@ -155,11 +155,7 @@ struct BatchRoutes: Sendable {
         // Shard 0 decides about names, and has the batches of jobs that were pushed one by one.
         let owner = try await queue.first.owner(ofBatch: name)
         if let owner, owner == context.identity?.owner { return }
-        throw APIError(
-            .forbidden,
-            "The batch \(name) is not one of this token's; use the token that submitted it, or one with the scope "
-                + "admin."
-        )
+        throw APIError.otherOwner(of: name)
     }
 
     private func cancel(_ request: Request, _ context: ServerContext) async throws -> Response {

@@ -27,7 +27,12 @@ struct JobRoutes: Sendable {
         try request.require(contentType: "application/json")
         _ = try QueryArguments(request)
         var job = try Self.job(try await request.content(atMost: Job.maximumSize))
-        job.traceparent = job.traceparent ?? request.traceparent
+        if job.traceparent == nil, let traceparent = request.traceparent {
+            var traced = job
+            traced.traceparent = traceparent
+            // Proxies add the field, too: a job that has no room for it stays as it is.
+            if traced.json().count <= Job.maximumSize { job = traced }
+        }
         // Its id and other notation may need more bytes than the client's: no worker would read it.
         guard job.json().count <= Job.maximumSize else {
             throw APIError(.contentTooLarge, "The job with its id has more than \(Job.maximumSize) bytes.")
@@ -35,10 +40,15 @@ struct JobRoutes: Sendable {
         let queue = try await cluster.queue(isFresh: true)
         // Shard 0 has the public lists of clients: it compares ids and idempotency keys with those of other programs.
         do throws(RedisError) {
-            try await queue.first.push(job, owner: context.identity?.owner)
+            let mayPushToAll = context.identity?.allows(.admin) == true
+            try await queue.first.push(job, owner: context.identity?.owner, mayPushToAll: mayPushToAll)
         } catch {
-            guard error.code == .batchClosed, let batch = job.batch else { throw error }
-            throw APIError.endedBatch(batch)
+            guard let batch = job.batch else { throw error }
+            switch error.code {
+            case .batchClosed: throw APIError.endedBatch(batch)
+            case .otherOwner: throw APIError.otherOwner(of: batch)
+            default: throw error
+            }
         }
         return try APIResponse.json(Pushed(id: job.id ?? ""), .accepted)
     }
@@ -54,6 +64,8 @@ struct JobRoutes: Sendable {
         do throws(JobError) {
             var job = try Job(json: json)
             if job.id == nil { job.id = UUID().uuidString.lowercased() }
+            // The scope of a requeued job's id: a client could take the ids of another client's batch with it.
+            job.requeuedFrom = nil
             return job
         } catch {
             throw APIError(.badRequest, FieldProblem.sentence("The body is no job: \(error.message)"))

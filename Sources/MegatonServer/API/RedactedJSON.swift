@@ -32,7 +32,7 @@ enum RedactedJSON {
     /// Whether a byte is one of those of which a text with a secret has at least one.
     private static func isSuspicious(_ byte: UInt8) -> Bool {
         switch byte {
-        case UInt8(ascii: "@"), UInt8(ascii: "?"), UInt8(ascii: "#"), UInt8(ascii: "&"), escape: true
+        case UInt8(ascii: "@"), UInt8(ascii: "?"), UInt8(ascii: "#"), UInt8(ascii: "&"), UInt8(ascii: ";"), escape: true
         default: false
         }
     }

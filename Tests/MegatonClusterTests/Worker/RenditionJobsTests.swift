@@ -23,10 +23,10 @@ import Testing
     private func run(
         processes: Int = 1,
         limit: Duration = .seconds(60),
+        logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
         _ fixture: QueueFixture,
         _ body: ([RenditionJobs]) async throws -> Void
     ) async throws {
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let jobs = (0..<processes).map { _ in RenditionJobs(fixture.queue, limit: limit, logger: logger) }
         try await withThrowingTaskGroup(of: Void.self) { group in
             for process in jobs { group.addTask { await process.run() } }
@@ -169,6 +169,32 @@ import Testing
                 #expect(draining.contains("no new jobs"))
                 #expect(try await fixture.count("LLEN", fixture.keys.jobs(.high)) == 0)
                 try await fixture.queue.set(.drain, to: false)
+                async let outcome = processes[0].outcome(of: job)
+                try await endJob(fixture)
+                let found = try await outcome
+                #expect(found?.status == .done)
+            }
+        }
+    }
+
+    /// Fault: a queue that refuses a command, for want of a permission for example, left no line above `debug`.
+    @Test func aQueueThatCannotBeAskedIsLoggedOnce() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let lines = LogLines()
+            let workers = RedisArgument.string(fixture.keys.workers)
+            _ = try await fixture.redis.send(["SET", workers, "damaged"])
+            try await run(logger: lines.logger(), fixture) { (processes) async throws in
+                for path in ["a.jpg", "b.jpg"] {
+                    let job = try Self.job(path)
+                    guard case .unavailable? = await Self.failure(processes[0], job) else {
+                        Issue.record("\(path) was not refused")
+                        return
+                    }
+                }
+                #expect(lines.warnings.count == 1, "\(lines.all)")
+                _ = try await fixture.redis.send(["DEL", workers])
+                try await signOn(fixture)
+                let job = try Self.job()
                 async let outcome = processes[0].outcome(of: job)
                 try await endJob(fixture)
                 let found = try await outcome

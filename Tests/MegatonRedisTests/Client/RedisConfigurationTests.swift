@@ -67,6 +67,7 @@ import Testing
         ("CROSSSLOT Keys in request don't hash to the same slot", .crossSlot), ("NOPERM x", .authentication),
         ("ERR The user executing the script can't run this command or subcommand", .authentication),
         ("BATCHEXISTS x", .batchExists), ("NOBATCH x", .noBatch), ("OTHERREADER x", .otherReader),
+        ("OTHEROWNER x", .otherOwner),
     ])
     func sortsErrorReplies(_ reply: String, _ code: RedisError.Code) {
         #expect(RedisError(reply: reply).code == code)

@@ -73,13 +73,50 @@ import Testing
             let job = #"{"source":"data:,a","batch":"spring"}"#
             let body = ["--header", "Content-Type: application/json", "--data", job]
             #expect(try await server.ask("jobs", body + Self.header("importer-token-1")).status == 202)
-            #expect(try await server.ask("jobs", body + Self.header("other-token-0001")).status == 202)
+            #expect(try await server.ask("jobs", body + Self.header("other-token-0001")).status == 403)
+            for token in ["importer-token-2", "admin-token-0001"] {
+                #expect(try await server.ask("jobs", body + Self.header(token)).status == 202, "\(token)")
+            }
+            #expect(try await server.send(["LLEN", .string(APIServer.keys.jobs)]).int == 3)
             #expect(try await Self.change("spring", "close", "importer-token-1", at: server).status == 404)
             // As the script `admit` counts them.
             let key = APIServer.keys.batch("spring")
-            _ = try await server.send(["HSET", .string(key), "total", "2", "own", "0"])
+            _ = try await server.send(["HSET", .string(key), "total", "3", "own", "0"])
             #expect(try await Self.change("spring", "close", "other-token-0001", at: server).status == 403)
             #expect(try await Self.change("spring", "close", "importer-token-2", at: server).status == 200)
+        }
+    }
+
+    /// The first number of jobs closes a batch of the public lists.
+    @Test func aTokenAddsToABatchOfTheOperatorAndDoesNotCloseIt() async throws {
+        try await APIServer.run(gate: try Self.gate()) { (server) async throws in
+            func push(_ field: String, _ token: String) async throws -> Int {
+                let job = #"{"source":"data:,a","batch":"spring"\#(field)}"#
+                let body = ["--header", "Content-Type: application/json", "--data", job]
+                return try await server.ask("jobs", body + Self.header(token)).status
+            }
+            let key = APIServer.keys.batch("spring")
+            _ = try await server.send(["HSET", .string(key), "total", "1", "own", "0"])
+            #expect(try await push("", "importer-token-1") == 202)
+            #expect(try await push(#","batchSize":1"#, "importer-token-1") == 403)
+            #expect(try await push(#","batchSize":4"#, "admin-token-0001") == 202)
+            _ = try await server.send(["HSET", .string(key), "expected", "4", "closed", "1"])
+            #expect(try await push(#","batchSize":1"#, "importer-token-1") == 202, "only the first number counts")
+            _ = try await server.send(["HSET", .string(key), "submitter", "the command line"])
+            #expect(try await push("", "importer-token-1") == 403)
+            #expect(try await push("", "admin-token-0001") == 202)
+            #expect(try await server.send(["HGET", .string(key), "owner"]).string == nil)
+        }
+    }
+
+    /// With the scope of a requeued job, a job would take an id of another client's batch.
+    @Test func aJobHasTheScopeOfItsOwnBatch() async throws {
+        try await APIServer.run(gate: try Self.gate()) { (server) async throws in
+            let job = #"{"id":"a","source":"data:,a","requeuedFrom":"spring"}"#
+            let body = ["--header", "Content-Type: application/json", "--data", job]
+            #expect(try await server.ask("jobs", body + Self.header("other-token-0001")).status == 202)
+            let pushed = try await server.send(["LINDEX", .string(APIServer.keys.jobs), "0"]).string
+            #expect(try Job(json: Data((pushed ?? "").utf8)).requeuedFrom == nil)
         }
     }
 

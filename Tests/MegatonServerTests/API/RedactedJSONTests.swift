@@ -20,6 +20,8 @@ import Testing
         #expect(Self.redacted(#"{"source":"\#(Self.secret)", \#(rest)"#) == #"{"source":"\#(Self.shown)", \#(rest)"#)
         let plain = #"{"source":"https://example.com/a.jpg?page=2",  "x":[1.50,null]}"#
         #expect(Self.redacted(plain) == plain)
+        let path = #"{"source":"https://example.com/a.jpg;size=2;session=hidden"}"#
+        #expect(Self.redacted(path) == #"{"source":"https://example.com/a.jpg;size=2;session=…"}"#)
     }
 
     /// The job of a dead letter is a text, as another program has written it.
