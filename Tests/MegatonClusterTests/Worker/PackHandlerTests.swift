@@ -106,6 +106,25 @@ import Testing
         }
     }
 
+    /// Fault: each error was `failed` in the trace, a wait for the host too.
+    @Test func theSpanOfASourceHasTheResultOfItsAttempt() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let handler = fixture.handler(Runner { _ in .done([]) }, running: running)
+            let active = try await claimed(1, fixture, running)
+            let job = Job(id: "p.1", source: "http://a.example/1")
+            func facts(_ error: ImageError) -> SpanFacts { handler.facts(ofSource: job, in: active, .failed(error)) }
+            var error = ImageError(.unreachable, "away", isRetryable: true)
+            #expect(facts(error).result == "retry" && facts(error).isError)
+            error.hostTurn = HostTurn(host: "a.example:80", wait: 1, interval: 1)
+            #expect(facts(error).result == "hold" && !facts(error).isError && facts(error).code == "unreachable")
+            error.hostTurn = HostTurn(host: "a.example:80", wait: 1, interval: 1, isGivenUp: true)
+            #expect(facts(error).result == "failed" && facts(error).isError)
+            active.stop(.batchCancelled)
+            #expect(facts(error).result == "cancelled" && !facts(error).isError)
+        }
+    }
+
     @Test func eachSourceEndsByItself() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let runner = Runner { job in
