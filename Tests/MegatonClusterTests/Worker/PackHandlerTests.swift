@@ -1,5 +1,4 @@
 import Foundation
-import MegatonPipeline
 import MegatonRedis
 import MegatonTestSupport
 import Synchronization
@@ -7,6 +6,7 @@ import Testing
 
 @testable import MegatonCluster
 @testable import MegatonCore
+@testable import MegatonPipeline
 
 /// Packs in a worker, with a runner that renders nothing and a real Redis.
 @Suite(.timeLimit(.minutes(2))) struct PackHandlerTests {
@@ -103,6 +103,39 @@ import Testing
             await handler.handle(active)
             #expect(try await fixture.batch("b")["failed"] == 20)
             #expect(runner.state.withLock { $0.most } == 1)
+        }
+    }
+
+    /// Fetches each source. All but the first wait until two run at once, for a while.
+    private final class Fetcher: JobRunning {
+        let state = Mutex(Runner.State())
+
+        func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> JobRunner.Result {
+            metrics.update { $0.originFetches += 1 }
+            state.withLock { state in
+                state.count += 1
+                state.most = max(state.most, state.count)
+            }
+            defer { state.withLock { $0.count -= 1 } }
+            var looks = job.id == "p.1" ? 0 : 10_000
+            while looks > 0 && state.withLock({ $0.most < 2 }) {
+                looks -= 1
+                await Task.yield()
+            }
+            return .done([])
+        }
+    }
+
+    /// Fault: the pack ran its sources one after the other to the end, although its host answered again.
+    @Test func thePackOfAHostThatAnswersAgainUsesTheFreePlaces() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let (runner, running) = (Fetcher(), RunningJobs())
+            let handler = fixture.handler(runner, running: running, places: 4)
+            #expect(handler.givenUpHosts.isNews("a.example:80", at: .now), "by an earlier job")
+            let active = try await claimed(20, fixture, running)
+            await handler.handle(active)
+            #expect(try await fixture.batch("b")["done"] == 20)
+            #expect(runner.state.withLock { $0.most } > 1)
         }
     }
 
