@@ -80,7 +80,7 @@ struct RunCommand: AsyncParsableCommand {
             let shutdown = ShutdownSignal()
             let (result, orphans, forgotten) = try await ProcessSignals.forwarded(to: shutdown) {
                 let paths = try await preparedPaths()
-                try await requireOutput(paths, shutdown)
+                try await requireOutput(paths, shutdown, deadline)
                 let isSharded = target?.isShards ?? false
                 let finder = orphanFinder(paths)
                 let ledger = try await Ledger.open(
@@ -185,10 +185,19 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     /// Checks the outputs that this machine writes. The workers of a cluster may have other rights.
-    private func requireOutput(_ paths: RunPaths, _ shutdown: ShutdownSignal) async throws {
+    private func requireOutput(
+        _ paths: RunPaths,
+        _ shutdown: ShutdownSignal,
+        _ deadline: ContinuousClock.Instant?
+    ) async throws {
         guard !redis.namesRedis || options.workers != nil || target?.isShards == true else { return }
-        if let output = paths.output { try await onThread { try OutputCheck.requireDirectory(output) } }
-        if let bucket = try target?.bucket() { try await OutputCheck.requireBucket(bucket, worker.access, shutdown) }
+        if let output = paths.output {
+            let remark: String? = try await onThread { try OutputCheck.checkDirectory(output) }
+            if let remark { Terminal.error("megaton: \(remark)") }
+        }
+        if let bucket = try target?.bucket() {
+            try await OutputCheck.requireBucket(bucket, worker.access, shutdown, until: deadline)
+        }
     }
 
     /// Runs the body on a thread of its own, as a ledger may be long.

@@ -430,9 +430,7 @@ struct WorkerOptions: ParsableArguments {
     func arguments(workers: Int) -> [String] {
         var arguments = allowRoot.flatMap { ["--allow-root", $0] } + allowRead.flatMap { ["--allow-read", $0] }
         arguments += allowBucket.flatMap { ["--allow-bucket", $0] }
-        let share =
-            memory.map { max(Self.leastMemory, $0 / workers) }
-            ?? max(512, (MemoryBudget.process.bytes / workers) >> 20)
+        let share = memory.map { $0 / workers } ?? max(512, (MemoryBudget.process.bytes / workers) >> 20)
         arguments += ["--memory", String(share)]
         arguments += access.arguments + allowType.flatMap { ["--allow-type", $0] }
         if let watermarks { arguments += ["--watermarks", FileNames.absolutePath(watermarks)] }

@@ -72,8 +72,6 @@ extension BatchRun {
         }
     }
 
-    private var keepsLedger: Bool { ledger != nil }
-
     /// Reports jobs that are submitted again.
     static func reportRestored(_ count: Int, _ batch: String) {
         Terminal.error(
@@ -87,34 +85,10 @@ extension BatchRun {
     /// - Returns: the number of these jobs.
     func reportUnwritten(_ counters: BatchCounters, _ tally: BatchTally) -> Int {
         let unwritten = max(counters["cancelled"] - tally.cancelled, 0)
-        if keepsLedger && unwritten > 0 {
+        if ledger != nil && unwritten > 0 {
             Terminal.error("megaton: \(LedgerRemark.unwritten(unwritten, options.repetition))")
         }
         return unwritten
-    }
-
-    /// Reports that the batch is being ended, as its running jobs may take a while.
-    func reportEnding() {
-        let now = progress.withLock { $0 }
-        let count = now.submitted - now.ended
-        guard count > 0 else { return }
-        let reason = now.ranOutOfTime ? "the time of --timeout is over" : "interrupted"
-        let jobs = "\(Counted.jobs(count)) that \(count == 1 ? "has not ended is" : "have not ended are")"
-        Terminal.note("megaton: \(reason); \(jobs) being cancelled. Ctrl-C does not wait for that.")
-    }
-
-    /// Reports cancelled jobs that end later, and how to get their lines.
-    func reportAbandoned(_ count: Int, _ obstacle: String) {
-        let path = ledger?.path
-        let remark = LedgerRemark.abandoned(count, obstacle, hasFile: path != nil)
-        // The Redis of a run may end with it, and a line does not make a sample of a shard.
-        guard !cancelsAtTimeout, shards == nil, count > 0, let path, LedgerPath.descriptor(of: path) == nil else {
-            return Terminal.error("megaton: \(remark)")
-        }
-        Terminal.error(
-            "megaton: \(remark). They end when a worker claims them, and megaton batch results \(batch) --follow "
-                + "--ledger \(path) adds their lines then."
-        )
     }
 
     /// The error of a command that no longer waits for its batch.

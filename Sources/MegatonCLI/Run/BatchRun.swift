@@ -20,7 +20,7 @@ final class BatchRun: Sendable {
     /// Whether workers also write to this process' standard error.
     private let showsLogs: Bool
     let queue: ShardedQueue
-    private let submitter: ShardedSubmitter
+    let submitter: ShardedSubmitter
     private let monitor: BatchMonitor
     let waiting: RedisClient
     let ledger: Ledger?
@@ -178,21 +178,6 @@ final class BatchRun: Sendable {
     var leftOut: LeftOutInputs { progress.withLock { $0.leftOut } }
 
     private var hasBegun: Bool { progress.withLock { $0.hasBegun } }
-
-    /// Cancels the batch after an error, such as a full disk, because no process follows it any more. Another
-    /// submitter's batch of this name is left alone.
-    ///
-    /// - Returns: whether the batch was cancelled.
-    private func giveUp() async -> Bool {
-        do {
-            return try await submitter.cancel()
-        } catch {
-            Terminal.error(
-                "megaton: the batch \(batch) could not be cancelled; megaton batch cancel \(batch) ends it: \(error)"
-            )
-            return false
-        }
-    }
 
     private func follow() async throws -> BatchTally {
         // Nothing is pushed if the start took all of the time.
@@ -469,21 +454,6 @@ final class BatchRun: Sendable {
             // `outcomes` meets the same error and reports it.
             guard error.isTransient else { throw error }
             return false
-        }
-    }
-
-    /// Cancels the batch if no worker claims its ready jobs, and returns the reason. They end when one does, and the
-    /// caller does not wait for that.
-    private func abandon() async throws -> String? {
-        do {
-            // The status comes from the queue alone: no cache is asked.
-            let status = try await Inspector(queue: queue, cache: waiting).status()
-            guard let obstacle = QueueObstacle.ofReadyJobs(status) else { return nil }
-            return try await submitter.cancel() ? obstacle : nil
-        } catch {
-            // `outcomes` meets the same error and reports it.
-            guard error.isTransient else { throw error }
-            return nil
         }
     }
 

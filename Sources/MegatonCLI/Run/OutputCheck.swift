@@ -5,25 +5,37 @@ import MegatonPipeline
 
 /// Checks before a run begins that its outputs can be written, so that no source is fetched in vain.
 enum OutputCheck {
-    /// Blocks.
+    /// Checks the output directory, which exists. Blocks.
     ///
-    /// - Parameter directory: the output directory, which exists.
-    /// - Throws: `CLIError` 74 if it takes no file.
-    static func requireDirectory(_ directory: String) throws {
-        guard let reason = FileOutput.obstacle(in: directory) else { return }
+    /// - Returns: a remark if it takes no file and is not empty: outputs that are there may stay as they are, and its
+    ///   subdirectories may take files.
+    /// - Throws: `CLIError` 74 if it takes no file and is empty.
+    static func checkDirectory(_ directory: String) throws -> String? {
+        guard let reason = FileOutput.obstacle(in: directory) else { return nil }
+        // A directory that cannot be listed may have subdirectories.
+        let isEmpty = (try? FileManager.default.contentsOfDirectory(atPath: directory))?.isEmpty ?? false
+        if !isEmpty {
+            return "no file can be written to the output directory \(directory) itself: \(reason). New outputs fail "
+                + "there; those in its subdirectories may not."
+        }
         throw CLIError.output(
             "no file can be written to the output directory \(directory): \(reason). Correct that, or name another "
                 + "directory with --output. Nothing was fetched."
         )
     }
 
-    /// - Parameter access: the options of the workers that write the objects.
+    /// Asks the store for the bucket of the outputs.
+    ///
+    /// - Parameters:
+    ///   - access: the options of the workers that write the objects.
+    ///   - deadline: the end of `--timeout`, with which the run ends; nil if there is none.
     /// - Throws: `CLIError` 74 if the store cannot be reached or shows that no object can be written to the bucket, 130
     ///   after a signal, or an error of the credentials.
     static func requireBucket(
         _ bucket: OutputBucket,
         _ access: SourceAccessOptions,
-        _ shutdown: ShutdownSignal
+        _ shutdown: ShutdownSignal,
+        until deadline: ContinuousClock.Instant?
     ) async throws {
         guard let location = bucket.probe else { return }
         let store = try store(access)
@@ -32,6 +44,13 @@ enum OutputCheck {
             group.addTask {
                 await shutdown.wait(for: .drain)
                 return nil
+            }
+            if let deadline {
+                group.addTask {
+                    // It throws only if the task is cancelled, as the store has answered.
+                    try? await Task.sleep(until: deadline, clock: .continuous)
+                    return nil
+                }
             }
             defer { group.cancelAll() }
             return await group.next() ?? nil

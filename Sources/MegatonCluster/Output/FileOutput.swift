@@ -134,8 +134,8 @@ package struct FileOutput: Sendable {
         return try rename(temporary, at: place, for: data, rule: rule, version: version)
     }
 
-    /// The reason why a directory takes no file; nil if it does. A file is opened as for an output, without a name if
-    /// the file system supports that, and is not kept. Blocks.
+    /// The reason why a directory takes no file; nil if it does, or if the reason may pass. A file is opened as for an
+    /// output, without a name if the file system supports that, and is not kept. Blocks.
     package static func obstacle(in directory: String) -> String? {
         let unnamed = open(directory, O_WRONLY | O_CLOEXEC | unnamedFile, 0o666)
         if unnamed >= 0 {
@@ -153,7 +153,7 @@ package struct FileOutput: Sendable {
                 return nil
             }
         }
-        return String(cString: strerror(code))
+        return transientCodes.contains(code) ? nil : String(cString: strerror(code))
     }
 
     private static func temporaryName() -> String { ".megaton-\(UInt64.random(in: .min ... .max)).tmp" }
@@ -246,14 +246,15 @@ package struct FileOutput: Sendable {
     }
 
     /// A full disk stays full for longer than a job waits, and each attempt would render before it fails again; the
-    /// operator repeats failed jobs once there is room. A directory without write permission keeps failing too. Only
-    /// EIO, EMFILE and ENFILE are transient.
+    /// operator repeats failed jobs once there is room. A directory without write permission keeps failing too.
+    private static let transientCodes = [EIO, EMFILE, ENFILE]
+
     private static func error(_ what: String, at place: FileAccess.OutputDirectory) -> ImagePipeline.Error {
         let code = errno
         return ImagePipeline.Error(
             [ENOSPC, EDQUOT].contains(code) ? .diskFull : .outputFailed,
             "\(place.path)/\(place.name) \(what): \(String(cString: strerror(code))).",
-            isRetryable: [EIO, EMFILE, ENFILE].contains(code)
+            isRetryable: transientCodes.contains(code)
         )
     }
 }

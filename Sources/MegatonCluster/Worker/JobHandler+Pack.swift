@@ -149,6 +149,8 @@ extension JobHandler {
         outcome.facts = end.metrics.facts
         switch end.result {
         case .done(let outputs):
+            // The host answers again.
+            if end.metrics.counts.originFetches > 0 { run.isGivenUp = false }
             outcome.outputs = outputs
             run.end(outcome)
         case .failed(let error):

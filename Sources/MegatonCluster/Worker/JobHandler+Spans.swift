@@ -11,6 +11,9 @@ extension JobHandler {
         let settlement: Settlement?
     }
 
+    /// Results with the status of an error.
+    private static let faults: Set<String> = ["failed", "retry", "lost", "refused"]
+
     /// Facts about an attempt at a job of its own.
     ///
     /// - Parameter parsed: nil if the job cannot be read.
@@ -27,7 +30,7 @@ extension JobHandler {
         } else {
             facts.result = "lost"
         }
-        facts.isError = ["failed", "retry", "lost", "refused"].contains(facts.result)
+        facts.isError = Self.faults.contains(facts.result ?? "")
         return facts
     }
 
@@ -37,10 +40,25 @@ extension JobHandler {
         switch result {
         case .done: facts.result = "done"
         case .failed(let error):
-            facts.result = "failed"
-            facts.fail(error.code.rawValue)
+            facts.result = self.result(of: job, in: active, after: error)
+            facts.code = error.code.rawValue
         }
+        facts.isError = Self.faults.contains(facts.result ?? "")
         return facts
+    }
+
+    /// How a source of a pack ends an attempt with an error, in the words for other jobs; see `decide`.
+    private func result(of job: Job, in active: ActiveJob, after error: ImagePipeline.Error) -> String {
+        switch active.reason {
+        case .batchCancelled: return "cancelled"
+        case .shutdown: return "released"
+        case .leaseLost: return "lost"
+        case .quarantined, nil: break
+        }
+        if error.hostTurn?.isGivenUp == true { return "failed" }
+        if error.hostTurn != nil && !retry.asksForTooLong(error) { return "hold" }
+        if retry.delay(after: active.counted, of: job.attempts, error: error) == nil { return "failed" }
+        return RetryPolicy.isFree(error) ? "wait" : "retry"
     }
 
     private func facts(of job: ActiveJob, id: String?, source: String?, _ result: JobRunner.Result?) -> SpanFacts {

@@ -15,8 +15,8 @@ struct PackRun: Sendable {
     private var refusal: (turn: HostTurn, time: ContinuousClock.Instant)?
     /// Whether it begins with no further source, as other jobs wait for its place.
     var isYielding = false
-    /// Whether its host was given up. Its sources end within milliseconds, without a request: they then run one after
-    /// the other, as more at a time would only take the processors from other jobs.
+    /// Whether its host was given up and has not answered since. Its sources end within milliseconds, without a
+    /// request: they run one after the other, as more at a time would only take the processors from other jobs.
     var isGivenUp = false
     private var ends: [PackSettlement.End] = []
     private var splits: [PackSettlement.Split] = []

@@ -21,7 +21,8 @@ package enum SpanName: String, Sendable {
     }
 }
 
-/// Attributes with which a span ends. None of them can be secret: no URL, no path and no message of an error.
+/// Attributes with which a span ends. None of them is secret: no URL, no path and no message of an error. Ids and names
+/// of batches are as the client has chosen them.
 package struct SpanFacts: Sendable {
     package var id: String?
     package var batch: String?

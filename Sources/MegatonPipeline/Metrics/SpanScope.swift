@@ -45,11 +45,11 @@ package struct SpanSource: Sendable {
 
     /// A scope that begins a trace, or continues that of a client; nil without a tracer.
     ///
-    /// - Parameter traceparent: field of W3C Trace Context, which the tracer reads.
-    package func scope(continuing traceparent: String?) -> SpanScope? {
+    /// - Parameter traceparent: field of W3C Trace Context, which the tracer reads; not evaluated without a tracer.
+    package func scope(continuing traceparent: @autoclosure () -> String?) -> SpanScope? {
         guard let active else { return nil }
         var parent = ServiceContext.topLevel
-        if let traceparent {
+        if let traceparent = traceparent() {
             active.extract([FieldExtractor.traceparent: traceparent], into: &parent, using: FieldExtractor())
         }
         return SpanScope(active, parent: parent)

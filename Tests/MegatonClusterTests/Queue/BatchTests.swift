@@ -307,9 +307,11 @@ import Testing
         try await QueueFixture.run { (fixture) async throws in
             let job = #"{"id":"j","source":"http://a.example/0","labels":{"n":"x"}}"#
             let pack = #"{"id":"p","sources":["http://a.example/1","http://a.example/2"]}"#
+            // Read as infinity, which cannot be written.
+            let endless = #"{"id":"e","source":"http://a.example/3","labels":{"n":1e999}}"#
             let jobs = [
                 PushedJob(json: Data(job.utf8), sources: 1), PushedJob(json: Data(pack.utf8), sources: 2),
-                PushedJob(json: Data("no job".utf8), sources: 1),
+                PushedJob(json: Data("no job".utf8), sources: 1), PushedJob(json: Data(endless.utf8), sources: 1),
             ]
             _ = try await fixture.queue.push(
                 jobs,
@@ -331,7 +333,9 @@ import Testing
             #expect(outcomes.allSatisfy { $0.status == .cancelled && $0.error?.code == "cancelled" })
             #expect(outcomes.first?.labels == ["n": .text("x")])
             let batch = try await fixture.batch("b")
-            #expect(batch["cancelled"] == 4 && batch["outcomes"] == 3 && batch.isFinished)
+            #expect(batch["cancelled"] == 5 && batch["outcomes"] == 3 && batch.isFinished)
+            let unwritten = try await fixture.redis.send(["HGET", .string(fixture.keys.stat), "damaged_batch_ends"])
+            #expect(unwritten.int == 1)
         }
     }
 

@@ -1,5 +1,4 @@
 import Foundation
-import MegatonPipeline
 import MegatonRedis
 import MegatonTestSupport
 import Synchronization
@@ -7,6 +6,7 @@ import Testing
 
 @testable import MegatonCluster
 @testable import MegatonCore
+@testable import MegatonPipeline
 
 /// Packs in a worker, with a runner that renders nothing and a real Redis.
 @Suite(.timeLimit(.minutes(2))) struct PackHandlerTests {
@@ -103,6 +103,58 @@ import Testing
             await handler.handle(active)
             #expect(try await fixture.batch("b")["failed"] == 20)
             #expect(runner.state.withLock { $0.most } == 1)
+        }
+    }
+
+    /// Fetches each source. All but the first wait until two run at once, for a while.
+    private final class Fetcher: JobRunning {
+        let state = Mutex(Runner.State())
+
+        func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> JobRunner.Result {
+            metrics.update { $0.originFetches += 1 }
+            state.withLock { state in
+                state.count += 1
+                state.most = max(state.most, state.count)
+            }
+            defer { state.withLock { $0.count -= 1 } }
+            var looks = job.id == "p.1" ? 0 : 10_000
+            while looks > 0 && state.withLock({ $0.most < 2 }) {
+                looks -= 1
+                await Task.yield()
+            }
+            return .done([])
+        }
+    }
+
+    /// Fault: the pack ran its sources one after the other to the end, although its host answered again.
+    @Test func thePackOfAHostThatAnswersAgainUsesTheFreePlaces() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let (runner, running) = (Fetcher(), RunningJobs())
+            let handler = fixture.handler(runner, running: running, places: 4)
+            #expect(handler.givenUpHosts.isNews("a.example:80", at: .now), "by an earlier job")
+            let active = try await claimed(20, fixture, running)
+            await handler.handle(active)
+            #expect(try await fixture.batch("b")["done"] == 20)
+            #expect(runner.state.withLock { $0.most } > 1)
+        }
+    }
+
+    /// Fault: each error was `failed` in the trace, a wait for the host too.
+    @Test func theSpanOfASourceHasTheResultOfItsAttempt() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let handler = fixture.handler(Runner { _ in .done([]) }, running: running)
+            let active = try await claimed(1, fixture, running)
+            let job = Job(id: "p.1", source: "http://a.example/1")
+            func facts(_ error: ImageError) -> SpanFacts { handler.facts(ofSource: job, in: active, .failed(error)) }
+            var error = ImageError(.unreachable, "away", isRetryable: true)
+            #expect(facts(error).result == "retry" && facts(error).isError)
+            error.hostTurn = HostTurn(host: "a.example:80", wait: 1, interval: 1)
+            #expect(facts(error).result == "hold" && !facts(error).isError && facts(error).code == "unreachable")
+            error.hostTurn = HostTurn(host: "a.example:80", wait: 1, interval: 1, isGivenUp: true)
+            #expect(facts(error).result == "failed" && facts(error).isError)
+            active.stop(.batchCancelled)
+            #expect(facts(error).result == "cancelled" && !facts(error).isError)
         }
     }
 

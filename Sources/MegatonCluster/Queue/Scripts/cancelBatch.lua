@@ -12,7 +12,8 @@
 -- can be read and has an id. Jobs that are ready, delayed or staged end as cancelled when a worker or the coordinator
 -- reaches them, and running jobs when their worker renews next.
 -- A batch whose counters or `known` are damaged does not count the dropped jobs, which are in `damaged_batch_ends` of
--- stat then, and is not marked as finished. If its key is no hash, the call is an error and has changed nothing.
+-- stat then, and is not marked as finished. Outcomes that cannot be written are counted there, too. If its key is no
+-- hash, the call is an error and has changed nothing.
 
 local jobsKey, batchKey, cancelledKey, intakesKey, knownKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local statKey, endedKey, resultsKey = KEYS[6], KEYS[7], KEYS[8]
@@ -23,8 +24,8 @@ if redis.call('EXISTS', batchKey) == 0 then return redis.error_reply('NOBATCH th
 local isPacked = redis.call('HEXISTS', batchKey, 'packs') == 1
 local isDamaged = not isConsistent(batchKey, knownKey)
 local keepsLedger = not isDamaged and redis.call('HGET', batchKey, 'ledger') == '1'
-local dropped, outcomes = 0, {}
--- One outcome, or one for each source of a pack.
+local dropped, unwritten, outcomes = 0, 0, {}
+-- One outcome, or one for each source of a pack. It may throw: labels can be read that cannot be written, as 1e999.
 local function addOutcomes(json, job, isPack)
   if type(job.id) ~= 'string' then return end
   local key, message = batch .. '/' .. job.id, 'The batch was cancelled before the job began.'
@@ -46,8 +47,9 @@ if isPacked or keepsLedger then
     local read, job = pcall(cjson.decode, json)
     local isJob = read and type(job) == 'table'
     local isPack = isJob and type(job.sources) == 'table'
-    dropped = dropped + (isPack and math.max(#job.sources, 1) or 1)
-    if isJob and keepsLedger then addOutcomes(json, job, isPack) end
+    local count = isPack and math.max(#job.sources, 1) or 1
+    dropped = dropped + count
+    if isJob and keepsLedger and not pcall(addOutcomes, json, job, isPack) then unwritten = unwritten + count end
   end
 else
   dropped = redis.call('LLEN', jobsKey)
@@ -73,6 +75,7 @@ end
 if not isDamaged then closeIfComplete(batchKey, knownKey, endedKey) end
 -- Last, so that no count is lost to a damaged ledger.
 if #outcomes > 0 and not pcall(keepOutcomes, statKey, batchKey, resultsKey, outcomes) then
-  redis.call('HINCRBY', statKey, 'damaged_batch_ends', #outcomes)
+  unwritten = unwritten + #outcomes
 end
+if unwritten > 0 then redis.call('HINCRBY', statKey, 'damaged_batch_ends', unwritten) end
 return dropped

@@ -378,7 +378,8 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, fleet)
     end
   end
   if noted > 0 then
-    table.insert(givenUp.ids, 1, math.floor(givenUp.next))
+    -- Not rounded down: of a large fleet, a millisecond has several sources.
+    table.insert(givenUp.ids, 1, givenUp.next)
     redis.call('SET', fleet.givenUp, cjson.encode(givenUp.ids), 'PX', 60000)
   end
   -- A repair may have removed jobs without their bytes: they must not stay counted for ever.
