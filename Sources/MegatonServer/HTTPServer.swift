@@ -38,7 +38,7 @@ package struct HTTPServer: Service {
     /// Time for which a connection may send nothing between two requests, or in the middle of one.
     static let idleTimeout: Duration = .seconds(60)
     /// Time for which a client may leave bytes of a response unread.
-    static let stalledWriteLimit: Duration = .seconds(60)
+    static let stalledWriteLimit = StalledWriteLimit.usual
 
     private let configuration: Configuration
     private let metrics: ClusterMetricsReader

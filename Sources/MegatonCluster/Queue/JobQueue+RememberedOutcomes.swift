@@ -4,7 +4,7 @@ internal import NIOCore
 
 /// Jobs that their clients follow by idempotency keys, with plain commands.
 extension JobQueue {
-    /// What the queue remembers of the job that has an idempotency key.
+    /// The memory of the queue about the job that has an idempotency key.
     enum RememberedOutcome: Sendable, Equatable {
         /// The job was admitted and has not ended.
         case open

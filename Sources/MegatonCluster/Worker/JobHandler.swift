@@ -36,7 +36,12 @@ struct JobHandler: Sendable {
         let metrics: PipelineMetrics
         private let start: ContinuousClock.Instant
 
-        init(_ job: ActiveJob, _ parsed: Result<Job, JobError>, _ metrics: PipelineMetrics, since start: Instant) {
+        init(
+            _ job: ActiveJob,
+            _ parsed: Result<Job, JobError>,
+            _ metrics: PipelineMetrics,
+            since start: ContinuousClock.Instant
+        ) {
             (self.job, self.parsed, self.metrics, self.start) = (job, parsed, metrics, start)
         }
 

@@ -12,7 +12,7 @@ struct EventStreams: Sendable {
     ///   - maximum: number of streams at a time.
     ///   - kind: the kind of streams, in the plural.
     ///   - writeLimit: time for which a client may leave a piece of an event unread.
-    init(_ maximum: Int, of kind: String, writeLimit: Duration = HTTPServer.stalledWriteLimit) {
+    init(_ maximum: Int, of kind: String, writeLimit: Duration = StalledWriteLimit.usual) {
         places = RequestLimit(maximum, of: kind)
         self.writeLimit = writeLimit
     }

@@ -3,7 +3,8 @@ internal import Hummingbird
 internal import HummingbirdCore
 internal import MegatonCore
 
-/// Counts the requests to ``HTTPServer`` by their routes, never by their paths: clients can make up any number of those.
+/// Counts the requests to ``HTTPServer`` by their routes, never by their paths: clients can make up any number of
+/// those.
 ///
 /// It is the outermost middleware, so that refusals count too.
 struct RequestMetrics: RouterMiddleware {

@@ -41,6 +41,9 @@ final class FirstRequestLimit: ChannelInboundHandler, RemovableChannelHandler {
 final class StalledWriteLimit: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = Never
 
+    /// The limit of a server.
+    static let usual: Duration = .seconds(60)
+
     private let limit: TimeAmount
     private var timer: Scheduled<Void>?
 

@@ -235,7 +235,7 @@ import Testing
             }
             for process in processes { process.send(SIGTERM) }
             for process in processes { _ = await process.ending() }
-            // What the cache has needs no worker.
+            // An image that the cache has needs no worker.
             #expect(try await server.ask(cold).head.hasPrefix("HTTP/1.1 200"))
         }
     }
