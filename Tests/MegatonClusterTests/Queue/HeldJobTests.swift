@@ -212,7 +212,7 @@ import Testing
             try await fixture.queue.giveUp(slow)
             try await reachTurn(fixture)
             let running = try await fixture.claim(16)
-            #expect(Set(running.map(\.id)) == ["s", "p0"], "eleven sources, of which half of 16 places leave room for 8")
+            #expect(Set(running.map(\.id)) == ["s", "p0"], "half of 16 places are full with eleven sources")
             let single = try #require(running.first { $0.id == "s" })
             #expect(try await fixture.finish(single, .failed) == .ok)
             for _ in 0..<3 {
