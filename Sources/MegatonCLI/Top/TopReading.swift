@@ -13,6 +13,8 @@ struct TopReading: Sendable {
     let failures: [DeadLetter]
     /// The time at which the counters were read.
     let time: ContinuousClock.Instant
+    /// Warnings about each control Redis that is full, or nearly so.
+    var memoryWarnings: [String] = []
 
     /// Maximum number of dead jobs in a reading.
     private static let failureLimit = 10
@@ -35,7 +37,8 @@ struct TopReading: Sendable {
             restricted: try await inspector.restrictedHosts(),
             counters: counters,
             failures: failures,
-            time: time
+            time: time,
+            memoryWarnings: await inspector.controlMemoryWarnings()
         )
     }
 }

@@ -54,6 +54,8 @@ struct TopSnapshot: Sendable {
     let rates: TopRates?
     /// Those with most fetches since the reading before, then those with most fetches of all.
     let hosts: [Host]
+    /// A warning if the shared cache has refused entries since the reading before; nil otherwise.
+    let refusal: String?
 
     /// Maximum number of hosts.
     private static let hostLimit = 50
@@ -61,6 +63,7 @@ struct TopSnapshot: Sendable {
     /// - Parameter last: nil for the first reading.
     init(from last: TopReading?, to reading: TopReading) {
         self.reading = reading
+        refusal = last.flatMap { reading.counters.refusalWarning(since: $0.counters) }
         let seconds = last.map { max(0.001, $0.time.duration(to: reading.time).inSeconds) }
         if let last, let seconds {
             rates = TopRates(from: last, to: reading, seconds: seconds)

@@ -86,6 +86,9 @@ struct TopView: Sendable {
         if !status.pauses.isEmpty {
             warnings.append("\(status.pauses.joined(separator: ", ")); megaton queue resume ends this")
         }
+        if let text = status.workerWarning { warnings.append(text) }
+        warnings += snapshot.reading.memoryWarnings
+        if let text = snapshot.refusal { warnings.append(text) }
         if let text = status.intakeWarning { warnings.append("intakes: \(text)") }
         let shards = (status.shards ?? []).filter { !$0.isReachable }
         if !shards.isEmpty {

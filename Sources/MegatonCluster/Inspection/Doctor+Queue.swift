@@ -40,8 +40,6 @@ extension Doctor {
         return [Finding(level: .ok, subject: "versions", message: version)]
     }
 
-    private static func waiting(_ count: Int) -> String { count == 1 ? "1 job waits" : "\(count) jobs wait" }
-
     private func coordinator(_ status: ClusterStatus) -> Finding {
         let waiting = status.intake + status.staged
         if let leader = status.leader { return Finding(level: .ok, subject: "coordinator", message: "\(leader) leads") }
@@ -52,7 +50,7 @@ extension Doctor {
             level: .warning,
             subject: "coordinator",
             message:
-                "no coordinator leads; \(Self.waiting(waiting)) to be admitted. A worker takes its place within some "
+                "no coordinator leads; \(ClusterStatus.waiting(waiting)) to be admitted. A worker takes its place within some "
                 + "seconds if there is one; otherwise start megaton coordinator or megaton worker."
         )
     }
@@ -77,13 +75,12 @@ extension Doctor {
     }
 
     private func workers(_ status: ClusterStatus) -> Finding {
-        let waiting = status.ready + status.intake + status.staged
         let living = status.livingWorkers.count
         return Finding(
             level: living > 0 || !status.isKnown ? .ok : .warning,
             subject: "workers",
             message: living == 0
-                ? "no worker is running; \(Self.waiting(waiting)). Start megaton worker."
+                ? status.missingWorkers
                 : "\(living) \(living == 1 ? "is" : "are") running"
         )
     }

@@ -14,8 +14,6 @@ extension Doctor {
     private static let slow: Double = 20
     /// Limit for the slowest ping, milliseconds: beyond it something blocks the server.
     private static let stuck: Double = 200
-    /// Fraction of `maxmemory` from which a Redis counts as full.
-    private static let full = 0.8
 
     /// Checks one server.
     ///
@@ -168,27 +166,25 @@ extension Doctor {
     }
 
     private func memory(of part: Part, info: String) -> Finding {
-        let (used, limit) = (InfoReply.number("used_memory", in: info), InfoReply.number("maxmemory", in: info))
+        let memory = RedisMemory(info: info)
         let subject = "\(part.rawValue): memory"
-        if limit == 0 {
+        if memory.limit == 0 {
             let hint = ": the cache grows until the memory of the machine is full. Set maxmemory."
             return Finding(
                 level: part == .cache ? .warning : .ok,
                 subject: subject,
-                message: "\(used >> 20) MiB, maxmemory is not set" + (part == .cache ? hint : "")
+                message: "\(memory.used >> 20) MiB, maxmemory is not set" + (part == .cache ? hint : "")
             )
         }
-        let share = Double(used) / Double(limit)
-        let state = "\(Int(share * 100)) % of \(limit >> 20) MiB"
-        // A cache that evicts soon becomes full, and that is intended.
-        let evicts = part == .cache && InfoReply.text("maxmemory_policy", in: info)?.hasPrefix("allkeys") == true
-        if share <= Self.full || evicts { return Finding(level: .ok, subject: subject, message: state) }
-        return Finding(
-            level: .warning,
-            subject: subject,
-            message: state + ": when it is full, Redis refuses \(part == .control ? "new jobs" : "new entries"). "
-                + "Raise maxmemory."
-        )
+        let warning: String? =
+            switch part {
+            case .control: memory.jobsWarning
+            // A cache that evicts soon becomes full, and that is intended.
+            case .cache:
+                memory.isNearlyFull && !memory.policy.hasPrefix("allkeys")
+                    ? memory.warning(refusing: "new entries") : nil
+            }
+        return Finding(level: warning == nil ? .ok : .warning, subject: subject, message: warning ?? memory.state)
     }
 
     /// A cut-off master loses the writes that it still acknowledges, unless it refuses writes without its replicas.

@@ -22,6 +22,8 @@ actor DashboardReader {
         let statistics: CacheStatistics?
         let cache: DashboardSnapshot.CacheState
         let at: ContinuousClock.Instant
+        /// Warnings about the servers.
+        let notices: [String]
         /// Parts that cannot be read, as a key has another type than its own.
         let damaged: [String]
     }
@@ -41,6 +43,8 @@ actor DashboardReader {
     private static let shownHosts = 20
     /// Interval of the slow part.
     private static let slowInterval = DashboardHistory.interval
+    /// Age of the reading before, beyond which it does not say what happens now.
+    private static let comparedAge: Duration = .seconds(60)
 
     init(_ cluster: ClusterConnection) { self.cluster = cluster }
 
@@ -76,7 +80,7 @@ actor DashboardReader {
         let damaged = Self.names(["ready jobs": ready == nil, "running jobs": jobs == nil, "batches": batches == nil])
         let snapshot = DashboardSnapshot(
             time: Int(Date().timeIntervalSince1970),
-            queue: .init(status, ready ?? ReadyJobs(), damaged: damaged + part.damaged),
+            queue: .init(status, ready ?? ReadyJobs(), notices: part.notices, damaged: damaged + part.damaged),
             batches: (batches ?? nil).map { show($0, at: now) },
             batchCount: status.batches,
             workers: Self.workers(status, jobs ?? []),
@@ -129,6 +133,8 @@ actor DashboardReader {
         let restricted = (hosts ?? []).sorted { ($1.failures, $0.name) < ($0.failures, $1.name) }
         let fetches = (statistics?.originFetchesByHost ?? [:]).sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         let memory = await inspector.cacheMemory()
+        let last = slow.flatMap { $0.at.duration(to: now) < Self.comparedAge ? $0.statistics : nil }
+        let refusal = last.flatMap { statistics?.refusalWarning(since: $0) }
         return SlowPart(
             hosts: DashboardSnapshot.Hosts(
                 restricted: restricted.prefix(Self.shownHosts).map(HostRoutes.Restricted.init),
@@ -138,8 +144,13 @@ actor DashboardReader {
             ),
             failures: DashboardFailures(dead ?? NewestDeadLetters()),
             statistics: statistics,
-            cache: DashboardSnapshot.CacheState(statistics ?? CacheStatistics(counters: [:]), memory),
+            cache: DashboardSnapshot.CacheState(
+                statistics ?? CacheStatistics(counters: [:]),
+                memory,
+                hasRefused: refusal != nil
+            ),
             at: now,
+            notices: await inspector.controlMemoryWarnings() + (refusal.map { [$0] } ?? []),
             damaged: Self.names([
                 "hosts": hosts == nil, "counters of the cache": statistics == nil, "dead jobs": dead == nil,
             ])

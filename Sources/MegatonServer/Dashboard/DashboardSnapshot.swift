@@ -46,15 +46,18 @@ struct DashboardSnapshot: Encodable, Sendable {
         /// Sentences for people.
         let warnings: [String]
 
-        /// - Parameter damaged: parts of the state that cannot be read, as a key has another type than its own.
-        init(_ status: ClusterStatus, _ ready: ReadyJobs, damaged: [String] = []) {
+        /// - Parameters:
+        ///   - notices: warnings about the servers, which come first.
+        ///   - damaged: parts of the state that cannot be read, as a key has another type than its own.
+        init(_ status: ClusterStatus, _ ready: ReadyJobs, notices: [String] = [], damaged: [String] = []) {
             (isKnown, pauses, hasLeader) = (status.isKnown, status.pauses, status.leader != nil)
             (intake, staged, self.ready, running) = (status.intake, status.staged, status.ready, status.running)
             (delayed, held, heldHosts, dead) = (status.delayed, status.held, status.heldHosts, status.dead)
             (done, failed, cancelled) = (status.done, status.failed, status.cancelled)
             (retried, stalled) = (status.retried, status.stalled)
             oldestReadySeconds = ready.ages.values.max()
-            warnings = Self.warnings(status, damaged)
+            // The page shows the first ones.
+            warnings = (status.workerWarning.map { [$0] } ?? []) + notices + Self.warnings(status, damaged)
         }
 
         private static func warnings(_ status: ClusterStatus, _ damaged: [String]) -> [String] {
@@ -124,7 +127,8 @@ struct DashboardSnapshot: Encodable, Sendable {
         let bytesOut: Int
         let servers: [Server]
 
-        init(_ statistics: CacheStatistics, _ memory: [CacheMemory]) {
+        /// - Parameter hasRefused: whether an entry was refused a moment ago, also if the memory seems to have room.
+        init(_ statistics: CacheStatistics, _ memory: [CacheMemory], hasRefused: Bool = false) {
             tiers = [
                 Tier(name: "shared_cache", count: statistics.hits),
                 Tier(name: "stale", count: statistics.staleHits),
@@ -142,7 +146,8 @@ struct DashboardSnapshot: Encodable, Sendable {
                     answers: $0.answers,
                     used: $0.used,
                     limit: $0.limit,
-                    isFull: $0.isFull,
+                    // Which one has refused is not counted: only those that do not evict may have.
+                    isFull: $0.isFull || hasRefused && !$0.evicts,
                     evicts: $0.evicts,
                     evictions: $0.evictions,
                     problem: $0.problem

@@ -247,6 +247,44 @@ import Testing
         #expect(lines[heading + 1].contains("60 s ago") && lines[1].contains("(1 silent)"), "\(lines)")
     }
 
+    /// Fault: a fleet without workers, a control Redis without room and a cache that refuses entries had no line.
+    @Test func standstillsHaveALine() throws {
+        let reading = try view().snapshot.reading
+        var (status, counters) = (reading.status, reading.counters)
+        func lines(after last: TopReading?, memory: [String] = []) -> [String] {
+            var now = TopReading(
+                status: status,
+                ready: ReadyJobs(),
+                caches: [],
+                restricted: [],
+                counters: counters,
+                failures: [],
+                time: reading.time
+            )
+            now.memoryWarnings = memory
+            return TopView(queue: "default", snapshot: TopSnapshot(from: last, to: now)).lines(width: 300)
+        }
+        #expect(!lines(after: reading).contains { $0.hasPrefix("! ") })
+        (status.workers, status.ready) = ([], 2)
+        counters.cacheFull += 1
+        let all = lines(after: reading, memory: ["control Redis at redis://a: 99 % of 8 MiB"])
+        #expect(all.contains("! no worker is running; 2 jobs wait. Start megaton worker."), "\(all)")
+        #expect(all.contains("! control Redis at redis://a: 99 % of 8 MiB"), "\(all)")
+        #expect(all.contains { $0.hasPrefix("! the shared cache refuses new entries") }, "\(all)")
+        #expect(!lines(after: nil).contains { $0.hasPrefix("! the shared cache") }, "there is no reading before")
+    }
+
+    @Test func aFullControlRedisHasALine() async throws {
+        try await RedisServerProcess.run { (redis) async throws in
+            let client = redis.client()
+            defer { client.close() }
+            try await client.send(["CONFIG", "SET", "maxmemory", "1"])
+            let arguments = ["top", "--once", "--interval", "0.1", "--redis", redis.url]
+            let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
+            #expect(ending.code == 0 && ending.output.contains("! control Redis at "), "\(ending.output)")
+        }
+    }
+
     /// The host that is busy now comes first, and those with most fetches of all follow.
     @Test func hostsAreInTheOrderOfTheirRates() throws {
         let hosts = try view().snapshot.hosts

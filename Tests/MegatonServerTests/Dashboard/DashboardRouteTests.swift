@@ -67,6 +67,56 @@ import Testing
         }
     }
 
+    private static func warnings(_ server: APIServer) async throws -> [String] {
+        let snapshot = try #require(try await server.ask("dashboard").object()["snapshot"] as? [String: Any])
+        let queue = try #require(snapshot["queue"] as? [String: Any])
+        return try #require(queue["warnings"] as? [String])
+    }
+
+    /// Fault: a control Redis that refused all writes looked as always.
+    @Test func aFullControlRedisHasAWarning() async throws {
+        try await APIServer.run { (server) async throws in
+            _ = try await server.send(["CONFIG", "SET", "maxmemory", "1"])
+            let warnings = try await Self.warnings(server)
+            #expect(warnings.count == 1 && warnings[0].hasPrefix("control Redis at redis://127.0.0.1:"), "\(warnings)")
+            #expect(warnings.first?.contains("Redis refuses new jobs. Raise maxmemory.") == true, "\(warnings)")
+        }
+    }
+
+    /// Fault: a fleet without workers looked as one that has much to do.
+    @Test func jobsThatWaitWithoutAWorkerHaveAWarning() async throws {
+        try await APIServer.run { (server) async throws in
+            try await server.makeBatch("spring", outcomes: 3, isFinished: false)
+            #expect(try await Self.warnings(server) == ["no worker is running; 3 jobs wait. Start megaton worker."])
+        }
+    }
+
+    /// Fault: a cache that had room for small entries, and refused large ones, did not count as full.
+    @Test func aCacheThatHasRefusedEntriesHasAWarning() async throws {
+        try await APIServer.run { (server) async throws in
+            let counter = RedisCommand(["HINCRBY", .string(APIServer.keys.stat), "cache_full", "3"])
+            _ = try await server.send(counter)
+            let stream = try server.start("dashboard/events")
+            try await stream.waitForOutput { $0.contains("event: snapshot\n") }
+            #expect(try await Self.warnings(server).isEmpty, "they were refused before the first reading")
+            _ = try await server.send(counter)
+            try await stream.waitForOutput { $0.contains("the shared cache refuses new entries") }
+        }
+    }
+
+    @Test func aServerThatDoesNotEvictIsFullOnceEntriesAreRefused() async throws {
+        try await RedisServerProcess.run { (redis) async throws in
+            let client = redis.client()
+            defer { client.close() }
+            let inspector = Inspector(queue: JobQueue(client, keys: QueueKeys()), cache: client)
+            let memory = await inspector.cacheMemory()
+            let statistics = CacheStatistics(counters: [:])
+            #expect(DashboardSnapshot.CacheState(statistics, memory).servers.map(\.isFull) == [false])
+            let refusing = DashboardSnapshot.CacheState(statistics, memory, hasRefused: true)
+            #expect(refusing.servers.map(\.isFull) == [true])
+        }
+    }
+
     @Test func aStreamHasStatesUntilTheShutdown() async throws {
         try await APIServer.run { (server) async throws in
             try await server.makeBatch("spring", outcomes: 1, isFinished: false)
