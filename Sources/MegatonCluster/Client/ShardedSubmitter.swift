@@ -30,6 +30,7 @@ package actor ShardedSubmitter {
         keptLimit: Int = BatchSubmitter.keptBytes,
         rememberedIDs: Int = rememberedIDs,
         owner: String? = nil,
+        fullTime: Duration = BatchSubmitter.retryTime,
         stopsWaiting: @escaping @Sendable () -> Bool = { false },
         onDelay: @escaping @Sendable (RedisError) -> Void = { _ in },
         onRestore: @escaping @Sendable (Int) -> Void = { _ in }
@@ -45,6 +46,7 @@ package actor ShardedSubmitter {
                 keptLimit: keptLimit / queue.shards.count,
                 owner: owner,
                 shards: queue.shards.count,
+                fullTime: fullTime,
                 stopsWaiting: stopsWaiting,
                 onDelay: onDelay,
                 onRestore: onRestore

@@ -29,6 +29,10 @@ struct BatchUpload: Sendable {
     /// keeps, as the server has several uploads at a time.
     private static let keptBytes = 8 * 1024 * 1024
 
+    /// Time for which a push is retried while Redis is full. Jobs make room in it only as they end, and a client that
+    /// has no answer for longer takes the server for one that hangs.
+    private static let fullTime: Duration = .seconds(6)
+
     /// - Parameter length: number of bytes of the body; nil if the client has not announced it.
     /// - Returns: number of jobs that Redis has.
     func run(_ body: RequestBody, length: Int?) async throws -> Int {
@@ -40,6 +44,7 @@ struct BatchUpload: Sendable {
             policy: policy,
             keptLimit: Self.keptBytes,
             owner: owner,
+            fullTime: Self.fullTime,
             stopsWaiting: { Task.isShuttingDownGracefully },
             onDelay: { [logger] error in
                 logger.warning("a push waits for Redis", metadata: ["error": "\(error)"])
@@ -63,9 +68,25 @@ struct BatchUpload: Sendable {
             }
             return submitted
         } catch {
-            await abandon(submitter)
+            let isCancelled = await abandon(submitter)
+            if (error as? RedisError)?.code == .outOfMemory { throw full(isCancelled) }
             throw error
         }
+    }
+
+    /// - Parameter isCancelled: whether a part of the batch was pushed and cancelled; nil if that is not known.
+    private func full(_ isCancelled: Bool?) -> APIError {
+        let rest =
+            switch isCancelled {
+            case false?: "Nothing was submitted; send the request again after the time of Retry-After."
+            case true?:
+                "The batch \(name) was cancelled; after the time of Retry-After, submit all jobs again under another "
+                    + "name."
+            case nil:
+                "The batch \(name) may have a part of its jobs and could not be cancelled: cancel it later, and submit "
+                    + "all jobs again under another name."
+            }
+        return .unavailable("The queue's Redis is full and takes no more jobs. \(rest)")
     }
 
     /// - Returns: number of jobs that were added.
@@ -166,14 +187,17 @@ struct BatchUpload: Sendable {
 
     /// Cancels a batch of which only a part was pushed. A batch of this name that another client has submitted is left
     /// alone.
-    private func abandon(_ submitter: ShardedSubmitter) async {
+    ///
+    /// - Returns: whether the batch was cancelled, false if Redis has no part of it; nil if it could not be asked.
+    private func abandon(_ submitter: ShardedSubmitter) async -> Bool? {
         do {
-            try await submitter.cancel()
+            return try await submitter.cancel()
         } catch {
             logger.warning(
                 "the batch could not be cancelled",
                 metadata: ["batch": "\(name)", "error": "\(error)"]
             )
+            return nil
         }
     }
 }

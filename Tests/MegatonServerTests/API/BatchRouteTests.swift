@@ -196,6 +196,21 @@ import Testing
         }
     }
 
+    /// Fault: a client had no answer for a minute and more.
+    @Test func aFullRedisIsAnsweredSoon() async throws {
+        try await APIServer.run { (server) async throws in
+            _ = try await server.send(["CONFIG", "SET", "maxmemory", "1"])
+            let start = ContinuousClock.now
+            let answer = try await server.submit([Self.job], "name=spring")
+            #expect(start.duration(to: .now) < .seconds(20))
+            #expect(answer.status == 503 && answer.field("Retry-After") == "1", "\(answer.body)")
+            let sentence = "The queue's Redis is full and takes no more jobs. Nothing was submitted;"
+            #expect(try answer.detail().hasPrefix(sentence), "\(answer.body)")
+            _ = try await server.send(["CONFIG", "SET", "maxmemory", "0"])
+            #expect(try await server.submit([Self.job], "name=spring").status == 201, "the name is free")
+        }
+    }
+
     @Test func aRedisThatIsAwayIsNoFaultOfTheClient() async throws {
         try await APIServer.run { (server) async throws in
             #expect(try await server.submit([Self.job], "name=spring").status == 201)
