@@ -129,7 +129,10 @@ package struct Inspector: Sendable {
         return status
     }
 
-    private static func workers(
+    /// The workers, by their last heartbeats and the descriptions of themselves.
+    ///
+    /// - Parameter now: the time of Redis, milliseconds.
+    static func workers(
         _ beats: [String: String],
         _ info: [String: String],
         now: Int

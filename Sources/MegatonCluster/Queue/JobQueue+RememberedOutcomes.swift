@@ -24,10 +24,35 @@ extension JobQueue {
 
     /// Why a job that is pushed now would not be done soon.
     enum Standstill: Sendable, Equatable {
-        case paused, draining, withoutWorkers
+        case paused, draining
+        /// None is signed on.
+        case withoutWorkers
+        /// Those that are signed on died or hang.
+        case silentWorkers
     }
 
-    /// Reads whether jobs are done now, and the outcomes of some jobs, in one round trip.
+    /// Maximum number of workers that are looked at: those with the newest heartbeats.
+    private static let examinedWorkers = 100
+
+    /// Whether a worker has missed at most two heartbeats. A worker that was killed stays signed on for a minute.
+    func hasLivingWorker(timeout: Duration) async throws(RedisError) -> Bool {
+        let replies = try await redis.pipeline(
+            [
+                ["TIME"], ["ZRANGE", .string(keys.workers), "0", .int(Self.examinedWorkers - 1), "REV", "WITHSCORES"],
+                ["HGETALL", .string(keys.workerInfo)],
+            ],
+            timeout: timeout
+        )
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        guard replies.count == 3, let time = replies[0].array?.compactMap(\.int), time.count == 2 else {
+            throw Self.unexpected("TIME")
+        }
+        let now = time[0] * 1000 + time[1] / 1000
+        return Inspector.workers(replies[1].dictionary, replies[2].dictionary, now: now).contains(where: \.isLiving)
+    }
+
+    /// Reads whether jobs are done now, and the outcomes of some jobs, in one round trip. Whether the workers are silent
+    /// is not looked at: see `hasLivingWorker(timeout:)`.
     ///
     /// - Returns: one outcome for each key, nil for a key that the queue does not remember: the job was not admitted
     ///   yet, or was forgotten.

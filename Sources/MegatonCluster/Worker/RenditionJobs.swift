@@ -44,6 +44,8 @@ final class RenditionJobs: Sendable {
         var isClosed = false
         /// Whether the log has that the queue cannot be asked, since its last answer.
         var hasReported = false
+        /// When a worker was last known to live.
+        var sawWorker: ContinuousClock.Instant?
     }
 
     private let queue: JobQueue
@@ -56,6 +58,8 @@ final class RenditionJobs: Sendable {
     static let waitLimit: Duration = .seconds(20)
     /// Pause between two looks at the outcomes while requests wait.
     private static let interval: Duration = .milliseconds(25)
+    /// Pause between two looks at the heartbeats of the workers while they live.
+    private static let heartbeatInterval: Duration = .seconds(1)
     /// Time limit of a command.
     private static let redisLimit: Duration = .seconds(2)
     /// Maximum number of images in one round trip.
@@ -168,16 +172,22 @@ final class RenditionJobs: Sendable {
     }
 
     private func look(at images: [Image]) async throws(RedisError) {
-        let (standstill, outcomes) = try await queue.rememberedOutcomes(
+        let found = try await queue.rememberedOutcomes(
             of: images.map(\.job.id),
             timeout: Self.redisLimit
         )
+        var standstill = found.standstill
+        if standstill == nil, try await workersAreSilent() { standstill = .silentWorkers }
         var new: [RenditionJob] = []
-        for (image, outcome) in zip(images, outcomes) {
+        for (image, outcome) in zip(images, found.outcomes) {
             switch outcome {
             case .ended(let json): end(image.job.id, Self.result(json))
+            // No job that the queue has is done either, and its requests would wait in vain. Those that were pushed
+            // before the last worker signed off wait on: its successor may be about to sign on.
+            case .open where standstill == .silentWorkers || standstill == .withoutWorkers && !image.isPushed:
+                new.append(image.job)
             case .open: markPushed(image.job.id)
-            case nil: if !image.isPushed { new.append(image.job) }
+            case nil: if !image.isPushed || standstill == .silentWorkers { new.append(image.job) }
             }
         }
         if new.isEmpty { return }
@@ -187,6 +197,18 @@ final class RenditionJobs: Sendable {
         }
         try await queue.push(new.map(\.json), as: .high, timeout: Self.redisLimit)
         for job in new { markPushed(job.id) }
+    }
+
+    /// Whether all workers that are signed on have missed three heartbeats.
+    private func workersAreSilent() async throws(RedisError) -> Bool {
+        let now = ContinuousClock.now
+        let isKnown = state.withLock { state in
+            state.sawWorker.map { $0.duration(to: now) < Self.heartbeatInterval } ?? false
+        }
+        if isKnown { return false }
+        let isLiving = try await queue.hasLivingWorker(timeout: Self.redisLimit)
+        state.withLock { $0.sawWorker = isLiving ? now : nil }
+        return !isLiving
     }
 
     private func markPushed(_ id: String) { state.withLock { $0.images[id]?.isPushed = true } }
@@ -242,6 +264,7 @@ final class RenditionJobs: Sendable {
         case .paused: "The queue of the workers is paused, until an operator resumes it."
         case .draining: "The queue of the workers takes no new jobs, until an operator resumes it."
         case .withoutWorkers: "No worker is signed on to the queue."
+        case .silentWorkers: "No worker of the queue has sent a heartbeat lately."
         }
     }
 

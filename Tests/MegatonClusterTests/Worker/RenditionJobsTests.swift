@@ -177,6 +177,39 @@ import Testing
         }
     }
 
+    /// Fault: after the last worker was killed, requests waited for 20 s, as it stays signed on for a minute.
+    @Test func requestsDoNotWaitForWorkersThatDied() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await signOn(fixture)
+            let job = try Self.job()
+            try await run(fixture) { (processes) async throws in
+                async let waiting = Self.failure(processes[0], job)
+                try await waitForPush(fixture)
+                // A worker sends a heartbeat each 5 s.
+                let beat = Int(try await fixture.queue.milliseconds()) - 16_000
+                try await fixture.redis.send(["ZADD", .string(fixture.keys.workers), .int(beat), "w1"])
+                let other = try Self.job("b.jpg")
+                for error in [await waiting, await Self.failure(processes[0], job)] {
+                    guard case .unavailable(let text)? = error, text.contains("heartbeat") else {
+                        Issue.record("\(String(describing: error))")
+                        return
+                    }
+                }
+                guard case .unavailable? = await Self.failure(processes[0], other) else {
+                    Issue.record("a job was pushed that no worker does")
+                    return
+                }
+                #expect(try await fixture.count("LLEN", fixture.keys.jobs(.high)) == 1, "no further job is pushed")
+                // The next heartbeat ends this.
+                try await signOn(fixture)
+                async let outcome = processes[0].outcome(of: job)
+                try await endJob(fixture)
+                let found = try await outcome
+                #expect(found?.status == .done)
+            }
+        }
+    }
+
     /// Fault: a queue that refuses a command, for want of a permission for example, left no line above `debug`.
     @Test func aQueueThatCannotBeAskedIsLoggedOnce() async throws {
         try await QueueFixture.run { (fixture) async throws in
