@@ -50,8 +50,8 @@ extension Doctor {
             level: .warning,
             subject: "coordinator",
             message:
-                "no coordinator leads; \(ClusterStatus.waiting(waiting)) to be admitted. A worker takes its place within some "
-                + "seconds if there is one; otherwise start megaton coordinator or megaton worker."
+                "no coordinator leads; \(ClusterStatus.waiting(waiting)) to be admitted. A worker takes its place "
+                + "within some seconds if there is one; otherwise start megaton coordinator or megaton worker."
         )
     }
 

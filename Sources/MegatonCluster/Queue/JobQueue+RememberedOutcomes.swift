@@ -51,8 +51,8 @@ extension JobQueue {
         return Inspector.workers(replies[1].dictionary, replies[2].dictionary, now: now).contains(where: \.isLiving)
     }
 
-    /// Reads whether jobs are done now, and the outcomes of some jobs, in one round trip. Whether the workers are silent
-    /// is not looked at: see `hasLivingWorker(timeout:)`.
+    /// Reads whether jobs are done now, and the outcomes of some jobs, in one round trip. The heartbeats of the workers
+    /// are not looked at: see `hasLivingWorker(timeout:)`.
     ///
     /// - Returns: one outcome for each key, nil for a key that the queue does not remember: the job was not admitted
     ///   yet, or was forgotten.
