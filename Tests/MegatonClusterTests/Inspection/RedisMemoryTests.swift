@@ -14,16 +14,18 @@ import Testing
         return RedisMemory(info: lines.joined(separator: "\r\n"))
     }
 
-    @Test(arguments: [
-        (70, 100, "noeviction", nil), (500, 0, "noeviction", nil),
-        (90, 100, "noeviction", "90 % of 100 MiB: when it is full, Redis refuses new jobs. Raise maxmemory."),
-        // A cache in the same Redis makes room.
-        (99, 100, "volatile-lru", nil),
-        (
-            101, 100, "volatile-lru",
-            "101 MiB are in use, maxmemory is 100 MiB, and Redis refuses new jobs. Raise maxmemory."
-        ),
-    ] as [(Int, Int, String, String?)])
+    @Test(
+        arguments: [
+            (70, 100, "noeviction", nil), (500, 0, "noeviction", nil),
+            (90, 100, "noeviction", "90 % of 100 MiB: when it is full, Redis refuses new jobs. Raise maxmemory."),
+            // A cache in the same Redis makes room.
+            (99, 100, "volatile-lru", nil),
+            (
+                101, 100, "volatile-lru",
+                "101 MiB are in use, maxmemory is 100 MiB, and Redis refuses new jobs. Raise maxmemory."
+            ),
+        ] as [(Int, Int, String, String?)]
+    )
     func aWarningIsForARedisWithoutRoom(_ used: Int, _ limit: Int, _ policy: String, _ warning: String?) {
         #expect(Self.memory(used, of: limit, policy: policy).jobsWarning == warning)
     }
