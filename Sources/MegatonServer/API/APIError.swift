@@ -1,5 +1,6 @@
 internal import Hummingbird
 internal import HummingbirdCore
+internal import MegatonCluster
 internal import MegatonRedis
 internal import NIOCore
 
@@ -36,7 +37,7 @@ struct APIError: Error {
     static func noName(_ subject: String) -> APIError {
         APIError(
             .badRequest,
-            "\(subject) is no name: allowed are texts of 1 to 128 of the characters A-Z a-z 0-9 . _ : -"
+            "\(subject) is no name: allowed are texts of \(Job.nameRule)"
         )
     }
 

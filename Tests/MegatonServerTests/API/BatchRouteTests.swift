@@ -35,6 +35,16 @@ import Testing
         }
     }
 
+    /// Clients remove these segments from the URLs of a batch: it could be submitted, and never be read.
+    @Test(arguments: [".", ".."]) func aNameThatUrlsCannotHaveIsRefused(_ name: String) async throws {
+        try await APIServer.run { (server) async throws in
+            let answer = try await server.submit([Self.job], "name=\(name)")
+            #expect(answer.status == 400, "\(answer.body)")
+            #expect(try answer.detail().contains(#"except "." and "..""#), "\(answer.body)")
+            #expect(try await server.submit([Self.job], "name=...").status == 201)
+        }
+    }
+
     @Test func aPackIsTakenApart() async throws {
         try await APIServer.run { (server) async throws in
             let pack = #"{"sources":["data:,a","data:,b",{"id":"c","source":"data:,c"}]}"#
