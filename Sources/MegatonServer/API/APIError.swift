@@ -41,6 +41,15 @@ struct APIError: Error {
         )
     }
 
+    static func existingBatch(_ name: String) -> APIError {
+        APIError(
+            .conflict,
+            "A batch of this name was submitted before; choose another name. If the request repeats one whose answer "
+                + "was lost, GET /api/v1/batches/\(name) shows how many jobs were submitted, and whether the batch was "
+                + "cancelled."
+        )
+    }
+
     static func endedBatch(_ name: String) -> APIError {
         APIError(
             .conflict,

@@ -68,6 +68,7 @@ struct BatchUpload: Sendable {
             case let failure as UploadFailure: throw failure.response(batch: name, rest)
             case let error as APIError where error.status == .contentTooLarge:
                 throw UploadFailure(.contentTooLarge, error.detail).response(batch: name, rest)
+            case let error as RedisError where error.code == .batchExists: throw APIError.existingBatch(name)
             default: throw error
             }
         }
