@@ -50,7 +50,7 @@ struct ExplainCommand: AsyncParsableCommand {
         }
         if localCache?.isEmpty == true { throw ValidationError("--local-cache is empty; it must name a directory.") }
         if let credential, !Job.isName(credential) {
-            throw ValidationError("--credential must be a name of 1 to 128 letters, digits and . : - _")
+            throw ValidationError("--credential must be a name of \(Job.nameRule)")
         }
     }
 

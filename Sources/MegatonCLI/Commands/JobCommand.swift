@@ -23,10 +23,10 @@ struct JobCommand: AsyncParsableCommand {
 
     mutating func validate() throws {
         if !Job.isName(id) {
-            throw ValidationError("\"\(id)\" is no id: allowed are texts of 1 to 128 of A-Z a-z 0-9 . _ : -")
+            throw ValidationError("\"\(id)\" is no id: allowed are texts of \(Job.nameRule)")
         }
         if let batch, !batch.isEmpty, !Job.isName(batch) {
-            throw ValidationError("--batch \"\(batch)\" is no name: allowed are 1 to 128 of A-Z a-z 0-9 . _ : -")
+            throw ValidationError("--batch \"\(batch)\" is no name: allowed are texts of \(Job.nameRule)")
         }
     }
 

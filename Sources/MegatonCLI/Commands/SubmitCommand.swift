@@ -61,7 +61,7 @@ struct SubmitCommand: AsyncParsableCommand {
         try options.take(lists, renditions, presets)
         options.isBatchNamed = batch != nil
         if let batch, !Job.isName(batch) {
-            throw ValidationError("--batch must be a name of 1 to 128 letters, digits and . : - _, not \"\(batch)\".")
+            throw ValidationError("--batch must be a name of \(Job.nameRule), not \"\(batch)\".")
         }
         // A default for other submissions.
         if !options.hasInputs, options.retryFailed != nil, OptionOrigins.isConfigured("--output") { output = nil }

@@ -189,7 +189,7 @@ struct BatchOptions: ParsableArguments {
             )
         }
         if let credential, !Job.isName(credential) {
-            throw ValidationError("--credential must be a name of 1 to 128 letters, digits and . : - _")
+            throw ValidationError("--credential must be a name of \(Job.nameRule)")
         }
         if let timeout, !(timeout > 0 && timeout < 1e9) {
             throw ValidationError("--timeout must be a number of seconds, more than 0, not \(timeout.formatted()).")

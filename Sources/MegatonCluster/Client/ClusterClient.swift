@@ -203,8 +203,8 @@ public final class ClusterClient: Sendable {
     /// sequence is never in memory as a whole. Without jobs the batch ends at once.
     ///
     /// - Parameters:
-    ///   - name: the batch's name, `[A-Za-z0-9._:-]{1,128}`; a unique one if nil. A name can be used again when the
-    ///     batch has been forgotten.
+    ///   - name: the batch's name, `[A-Za-z0-9._:-]{1,128}` except `.` and `..`; a unique one if nil. A name can be
+    ///     used again when the batch has been forgotten.
     ///   - deduplicates: whether jobs with the same source, renditions and output are done only once; the others end as
     ///     `deduplicated`. For jobs without an id too.
     ///   - weight: share of this batch relative to other batches, 1 to 100.
@@ -218,7 +218,7 @@ public final class ClusterClient: Sendable {
     ) async throws -> Batch {
         let name = name ?? ProcessIdentity.batch("batch")
         guard Job.isName(name) else {
-            throw ClusterError(.invalidConfiguration, "A batch's name must match [A-Za-z0-9._:-]{1,128}.")
+            throw ClusterError(.invalidConfiguration, "A batch's name must have \(Job.nameRule).")
         }
         let weights = 1...BatchPolicy.maximumWeight
         guard weights.contains(weight) else {

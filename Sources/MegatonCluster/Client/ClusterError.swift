@@ -87,7 +87,7 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
     /// The keys of a queue.
     static func keys(_ queue: String) throws(ClusterError) -> QueueKeys {
         guard Job.isName(queue) else {
-            throw ClusterError(.invalidConfiguration, "The queue's name must match [A-Za-z0-9._:-]{1,128}.")
+            throw ClusterError(.invalidConfiguration, "The queue's name must have \(Job.nameRule).")
         }
         return QueueKeys(queue: queue)
     }

@@ -6,8 +6,8 @@ package struct OutcomePosition: Sendable, Hashable, CustomStringConvertible {
     /// The numbers of the first shards; those of the others are 1.
     private var numbers: [Int]
 
-    /// Maximum number in a text.
-    private static let maximum = 1_000_000_000_000
+    /// Numbers in a text.
+    private static let range = 1...1_000_000_000_000
     /// Maximum length of a text: more than the numbers of all shards need.
     private static let maximumLength = 4096
 
@@ -22,10 +22,9 @@ package struct OutcomePosition: Sendable, Hashable, CustomStringConvertible {
         var numbers: [Int] = []
         for part in text.split(separator: ".", omittingEmptySubsequences: false) {
             guard !part.isEmpty, part.utf8.allSatisfy({ (48...57).contains($0) }), let number = Int(part),
-                number <= Self.maximum
+                Self.range.contains(number)
             else { return nil }
-            // As 1: there is no earlier outcome.
-            numbers.append(max(number, 1))
+            numbers.append(number)
         }
         self.numbers = numbers
     }

@@ -191,7 +191,7 @@ extension Job: Decodable {
         }
     }
 
-    private static let allowedNames = "are texts of 1 to 128 of the characters A-Z a-z 0-9 . _ : -"
+    private static let allowedNames = "are texts of \(nameRule)"
     private static let allowedSources = "are URLs with https:, http:, file:, data: or s3:"
     private static let allowedTruths = "are true and false"
 
@@ -211,9 +211,15 @@ extension Job: Decodable {
         FieldProblem(key.rawValue, "is not the name of one; allowed \(allowedNames)")
     }
 
-    /// Whether a text may be the id of a job, or the name of a batch or a credential.
+    /// The texts for which `isName` is true, as messages have them.
+    package static let nameRule = #"1 to 128 of the characters A-Z a-z 0-9 . _ : - except "." and "..""#
+
+    /// Whether a text may be the id of a job, or the name of a batch, a credential or a queue.
+    ///
+    /// `.` and `..` are none: ids and names are segments of URLs, and clients remove these two before they send a
+    /// request.
     package static func isName(_ text: String) -> Bool {
-        (1...128).contains(text.utf8.count)
+        (1...128).contains(text.utf8.count) && text != "." && text != ".."
             && text.utf8.allSatisfy { byte in
                 switch byte {
                 case 45, 46, 48...58, 65...90, 95, 97...122: true

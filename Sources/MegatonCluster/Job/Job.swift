@@ -35,8 +35,8 @@ public struct Job: Sendable, Hashable, Encodable {
         case phash
     }
 
-    /// `[A-Za-z0-9._:-]{1,128}`, or a whole number in JSON; if nil, the coordinator assigns one. It is unique within
-    /// its batch: other batches may use the same id.
+    /// `[A-Za-z0-9._:-]{1,128}` except `.` and `..`, or a whole number in JSON; if nil, the coordinator assigns one. It
+    /// is unique within its batch: other batches may use the same id.
     public var id: String?
     /// The work that is done with the source.
     public var kind: Kind

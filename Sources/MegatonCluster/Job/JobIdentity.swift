@@ -63,8 +63,7 @@ struct JobIdentity: Sendable, Equatable {
 struct JobID: Decodable {
     let text: String
 
-    static let allowed =
-        "are texts of 1 to 128 of the characters A-Z a-z 0-9 . _ : - and whole numbers of 64 bits"
+    static let allowed = "are texts of \(Job.nameRule), and whole numbers of 64 bits"
 
     init(from decoder: any Decoder) throws {
         let value = try decoder.singleValueContainer()

@@ -60,8 +60,8 @@ final class HostLimiters: FetchLimiting {
 
     private func takeNote(of host: String) -> Bool { state.withLock { $0.awaited.remove(host) != nil } }
 
-    func release(_ permit: FetchPermit, outcome: OriginOutcome) async {
-        await limiter(of: permit.host).limiter.release(permit, outcome: outcome)
+    func release(_ permit: FetchPermit, outcome: OriginOutcome, cause: ImagePipeline.Error?) async {
+        await limiter(of: permit.host).limiter.release(permit, outcome: outcome, cause: cause)
     }
 
     /// Whether a shard did not answer a moment ago. If that is a while ago, this request is the one that asks again.

@@ -164,10 +164,11 @@ package final class HostRateLimiter: FetchLimiting {
             let hasAnswered = fields.dropFirst(4).first?.int != 0
             let failures = limits.failureThreshold(ofHostThatAnswered: hasAnswered)
             let isGivenUp = down > limits.patience(ofHostThatAnswered: hasAnswered).inSeconds
+            let reason = HostFailure(word: fields.dropFirst(5).first?.string).map { " The last failure: \($0)." } ?? ""
             var error = ImagePipeline.Error(
                 isGivenUp ? .unreachable : .throttled,
                 "The circuit breaker of host \(host) has been open for \(Self.seconds(down)) s, after at least "
-                    + "\(failures) consecutive failures; the next probe is in \(Self.seconds(wait)) s.",
+                    + "\(failures) consecutive failures; the next probe is in \(Self.seconds(wait)) s.\(reason)",
                 retryAfter: wait
             )
             error.hostTurn = HostTurn(host: host, wait: wait, interval: interval, isGivenUp: isGivenUp)
@@ -244,7 +245,7 @@ package final class HostRateLimiter: FetchLimiting {
         }
     }
 
-    package func release(_ permit: FetchPermit, outcome: OriginOutcome) async {
+    package func release(_ permit: FetchPermit, outcome: OriginOutcome, cause: ImagePipeline.Error?) async {
         guard permit.token != nil else { return }
         let now = ContinuousClock.now
         let (use, isCached, others) = state.withLock { state -> (Use?, Bool, [FetchPermit]) in
@@ -260,6 +261,7 @@ package final class HostRateLimiter: FetchLimiting {
         await release(
             [permit],
             outcome: outcome,
+            cause: cause,
             took: use.map { $0.started.duration(to: now) } ?? .zero,
             path: use?.path ?? 0
         )
@@ -288,6 +290,7 @@ package final class HostRateLimiter: FetchLimiting {
     private func release(
         _ permits: [FetchPermit],
         outcome: OriginOutcome?,
+        cause: ImagePipeline.Error? = nil,
         took: Duration = .zero,
         path: Int = 0
     ) async {
@@ -301,7 +304,9 @@ package final class HostRateLimiter: FetchLimiting {
             case .throttled(let seconds):
                 ("throttled", min(seconds.map { .seconds($0) } ?? Self.defaultPause, Self.longestPause))
             }
-        if await report(permits.map { call(for: $0, word, pause: pause, took: took, path: path) }) { return }
+        let failure = cause.map { HostFailure($0) }
+        let calls = permits.map { call(for: $0, word, pause: pause, took: took, path: path, failure: failure) }
+        if await report(calls) { return }
         let expiry = ContinuousClock.now + Self.permitLifetime
         // A permit without a token occupies no slot.
         retryLater(
@@ -336,7 +341,8 @@ package final class HostRateLimiter: FetchLimiting {
         _ word: RedisArgument,
         pause: Duration = .zero,
         took: Duration = .zero,
-        path: Int = 0
+        path: Int = 0,
+        failure: HostFailure? = nil
     ) -> (keys: [String], arguments: [RedisArgument]) {
         (
             [keys.rate, keys.fetching(permit.host), keys.held, keys.wake],
@@ -344,7 +350,7 @@ package final class HostRateLimiter: FetchLimiting {
                 .string(permit.host), .string(permit.token ?? ""), word, .int(pause.wholeMilliseconds),
                 .int(limits.failureThreshold), .int(limits.openInterval.wholeMilliseconds),
                 .int(limits.maximumOpenInterval.wholeMilliseconds), .int(Int(took.inSeconds * 1_000_000)), .int(path),
-                .int(limits.concurrency), .int(limits.firstConcurrency),
+                .int(limits.concurrency), .int(limits.firstConcurrency), .string(failure?.word ?? ""),
             ]
         )
     }

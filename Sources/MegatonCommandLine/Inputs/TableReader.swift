@@ -215,8 +215,8 @@ package struct TableReader {
         if let column = columns.id, let id, !Job.isName(id) {
             return refused(
                 line,
-                "its id, column \(name(column)), is \(FieldProblem.quoted(id)); allowed are 1 to 128 of the characters "
-                    + "A-Z a-z 0-9 . _ : -"
+                "its id, column \(name(column)), is \(FieldProblem.quoted(id)); allowed are "
+                    + Job.nameRule
             )
         }
         let labels = Dictionary(uniqueKeysWithValues: columns.labels.map { (columns.names[$0], field($0)) })

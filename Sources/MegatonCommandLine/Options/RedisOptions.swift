@@ -79,7 +79,7 @@ package struct RedisOptions: ParsableArguments {
 
     package mutating func validate() throws {
         if !Job.isName(queue) {
-            throw ValidationError("--queue must be a name of 1 to 128 letters, digits and . : - _, not \"\(queue)\".")
+            throw ValidationError("--queue must be a name of \(Job.nameRule), not \"\(queue)\".")
         }
         var option = "--redis"
         do {

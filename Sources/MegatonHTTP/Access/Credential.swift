@@ -120,7 +120,8 @@ extension Credential: Decodable {
         guard name.map(Self.isName) ?? true else {
             throw FieldProblem.error(
                 at: decoder.codingPath + [CodingKeys.name],
-                "is not a valid name; allowed are 1 to 128 letters, digits, dots, colons, hyphens and underscores"
+                "is not a valid name; allowed are 1 to 128 letters, digits, dots, colons, hyphens and underscores, "
+                    + #"except "." and "..""#
             )
         }
         guard !sources.isEmpty else {
@@ -141,7 +142,7 @@ extension Credential: Decodable {
 
     /// Whether a job can ask for a credential of this name.
     private static func isName(_ name: String) -> Bool {
-        (1...128).contains(name.utf8.count)
+        (1...128).contains(name.utf8.count) && name != "." && name != ".."
             && name.utf8.allSatisfy { byte in
                 switch byte {
                 case 45, 46, 48...58, 65...90, 95, 97...122: true

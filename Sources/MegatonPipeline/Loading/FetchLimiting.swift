@@ -2,13 +2,22 @@ package import Foundation
 
 /// Limits requests to each host; many processes may share the limits.
 package protocol FetchLimiting: Sendable {
-    /// Acquires a permit for a request. Every permit has to be released by `release(_:outcome:)`.
+    /// Acquires a permit for a request. Every permit has to be released by `release(_:outcome:cause:)`.
     ///
     /// - Throws: `.throttled` or another retryable error with `retryAfter`, if the request must not be made now.
     func acquire(for url: URL) async throws(ImageError) -> FetchPermit
 
     /// Releases a permit and reports the outcome of the request.
-    func release(_ permit: FetchPermit, outcome: OriginOutcome) async
+    ///
+    /// - Parameter cause: the error of the request, if it has failed.
+    func release(_ permit: FetchPermit, outcome: OriginOutcome, cause: ImageError?) async
+}
+
+extension FetchLimiting {
+    /// Releases a permit of a request without a known error.
+    package func release(_ permit: FetchPermit, outcome: OriginOutcome) async {
+        await release(permit, outcome: outcome, cause: nil)
+    }
 }
 
 /// Permit for one request.
@@ -63,5 +72,5 @@ package struct UnlimitedFetches: FetchLimiting {
         FetchPermit(host: url.host() ?? "", token: nil)
     }
 
-    package func release(_ permit: FetchPermit, outcome: OriginOutcome) async {}
+    package func release(_ permit: FetchPermit, outcome: OriginOutcome, cause: ImageError?) async {}
 }

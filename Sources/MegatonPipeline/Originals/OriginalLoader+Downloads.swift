@@ -76,7 +76,7 @@ extension OriginalLoader {
         }
         if !isRefused(outcome, load) { load.metrics.update { $0.originFetches += 1 } }
         if case .failed(let error, _) = outcome {
-            await configuration.fetchLimiter.release(permit, outcome: OriginOutcome(error))
+            await configuration.fetchLimiter.release(permit, outcome: OriginOutcome(error), cause: error)
         } else {
             await configuration.fetchLimiter.release(permit, outcome: .answered)
         }

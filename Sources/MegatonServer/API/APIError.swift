@@ -1,5 +1,6 @@
 internal import Hummingbird
 internal import HummingbirdCore
+internal import MegatonCluster
 internal import MegatonRedis
 internal import NIOCore
 
@@ -36,7 +37,16 @@ struct APIError: Error {
     static func noName(_ subject: String) -> APIError {
         APIError(
             .badRequest,
-            "\(subject) is no name: allowed are texts of 1 to 128 of the characters A-Z a-z 0-9 . _ : -"
+            "\(subject) is no name: allowed are texts of \(Job.nameRule)"
+        )
+    }
+
+    static func existingBatch(_ name: String) -> APIError {
+        APIError(
+            .conflict,
+            "A batch of this name was submitted before; choose another name. If the request repeats one whose answer "
+                + "was lost, GET /api/v1/batches/\(name) shows how many jobs were submitted, and whether the batch was "
+                + "cancelled."
         )
     }
 

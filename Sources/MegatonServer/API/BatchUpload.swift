@@ -11,8 +11,8 @@ internal import ServiceLifecycle
 /// Submits a batch whose jobs arrive as lines of JSON in the body of a request.
 ///
 /// Jobs are pushed as they arrive, in chunks, and the body is read no faster than Redis takes them. If the request
-/// fails, by an invalid line or because its client has gone or is too slow, the batch is cancelled: a part of it would
-/// never end.
+/// fails, by an invalid line or because its client has gone or is too slow, the batch is cancelled if it has jobs: a
+/// part of it would never end.
 struct BatchUpload: Sendable {
     let queue: ShardedQueue
     let name: String
@@ -68,25 +68,31 @@ struct BatchUpload: Sendable {
             }
             return submitted
         } catch {
-            let isCancelled = await abandon(submitter)
-            if (error as? RedisError)?.code == .outOfMemory { throw full(isCancelled) }
-            throw error
+            let rest = await abandon(submitter)
+            switch error {
+            case let error as RedisError where error.code == .outOfMemory: throw full(rest)
+            case let failure as UploadFailure: throw failure.response(batch: name, rest)
+            case let error as APIError where error.status == .contentTooLarge:
+                throw UploadFailure(.contentTooLarge, error.detail).response(batch: name, rest)
+            case let error as RedisError where error.code == .batchExists: throw APIError.existingBatch(name)
+            default: throw error
+            }
         }
     }
 
     /// - Parameter isCancelled: whether a part of the batch was pushed and cancelled; nil if that is not known.
-    private func full(_ isCancelled: Bool?) -> APIError {
-        let rest =
-            switch isCancelled {
-            case false?: "Nothing was submitted; send the request again after the time of Retry-After."
-            case true?:
+    private func full(_ rest: UploadFailure.Rest) -> APIError {
+        let text =
+            switch rest {
+            case .nothing: "Nothing was submitted; send the request again after the time of Retry-After."
+            case .cancelled:
                 "The batch \(name) was cancelled; after the time of Retry-After, submit all jobs again under another "
                     + "name."
-            case nil:
+            case .unknown:
                 "The batch \(name) may have a part of its jobs and could not be cancelled: cancel it later, and submit "
                     + "all jobs again under another name."
             }
-        return .unavailable("The queue's Redis is full and takes no more jobs. \(rest)")
+        return .unavailable("The queue's Redis is full and takes no more jobs. \(text)")
     }
 
     /// - Returns: number of jobs that were added.
@@ -123,19 +129,19 @@ struct BatchUpload: Sendable {
         return buffer
     }
 
-    private static func tooSlow(_ pace: UploadPace) -> APIError {
-        APIError(
+    private static func tooSlow(_ pace: UploadPace) -> UploadFailure {
+        UploadFailure(
             .requestTimeout,
             "The request's body came too slowly: it may take \(pace.grace.components.seconds) seconds, and one more "
-                + "for each \(pace.bytesPerSecond) bytes. The batch was cancelled; have the whole list before you "
-                + "submit it again under another name.",
+                + "for each \(pace.bytesPerSecond) bytes.",
+            remedy: "have the whole list at hand, and ",
             headers: [.connection: "close"]
         )
     }
 
-    private static let interrupted = APIError(
+    private static let interrupted = UploadFailure(
         .badRequest,
-        "The request ended before its body was complete; the batch was cancelled. Submit it again under another name."
+        "The request ended before its body was complete."
     )
 
     /// - Returns: number of jobs of the line, which is more than 1 for a pack.
@@ -171,34 +177,69 @@ struct BatchUpload: Sendable {
         return longer.count <= Job.maximumSize ? (traced, longer) : (job, json)
     }
 
-    private func checkBatch(of job: Job, _ line: JobLines.Line) throws(APIError) {
+    private func checkBatch(of job: Job, _ line: JobLines.Line) throws(UploadFailure) {
         guard let other = job.batch, other != name else { return }
         throw invalid(line, "batch is \"\(other)\", but the job is submitted to the batch \(name)")
     }
 
-    private func invalid(_ line: JobLines.Line, _ problem: String) -> APIError {
-        let sentence = FieldProblem.sentence("Line \(line.number) is no job: \(problem)")
-        return APIError(
+    private func invalid(_ line: JobLines.Line, _ problem: String) -> UploadFailure {
+        UploadFailure(
             .badRequest,
-            "\(sentence) The batch \(name) was cancelled; correct the line and submit all jobs again under another "
-                + "name."
+            FieldProblem.sentence("Line \(line.number) is no job: \(problem)"),
+            remedy: "correct the line, and "
         )
     }
 
     /// Cancels a batch of which only a part was pushed. A batch of this name that another client has submitted is left
     /// alone.
     ///
-    /// - Returns: whether the batch was cancelled, false if Redis has no part of it; nil if it could not be asked.
-    private func abandon(_ submitter: ShardedSubmitter) async -> Bool? {
+    /// - Returns: the rest of it in Redis.
+    private func abandon(_ submitter: ShardedSubmitter) async -> UploadFailure.Rest {
         do {
-            return try await submitter.cancel()
+            return try await submitter.cancel() ? .cancelled : .nothing
         } catch {
             logger.warning(
                 "the batch could not be cancelled",
                 metadata: ["batch": "\(name)", "error": "\(error)"]
             )
-            return nil
+            return .unknown
         }
+    }
+}
+
+/// The reason for which a list of jobs is not taken to its end.
+private struct UploadFailure: Error {
+    /// The part of the batch that Redis has after the failure.
+    enum Rest {
+        /// No job was pushed.
+        case nothing
+        /// Some jobs were pushed, and the batch was cancelled.
+        case cancelled
+        /// Some jobs may have been pushed, and Redis did not answer when the batch was to be cancelled.
+        case unknown
+    }
+
+    let status: HTTPResponse.Status
+    /// A sentence.
+    let reason: String
+    /// The beginning of the advice, if there is more to do than to submit the jobs again.
+    let remedy: String
+    let headers: HTTPFields
+
+    init(_ status: HTTPResponse.Status, _ reason: String, remedy: String = "", headers: HTTPFields = [:]) {
+        (self.status, self.reason, self.remedy, self.headers) = (status, reason, remedy, headers)
+    }
+
+    func response(batch: String, _ rest: Rest) -> APIError {
+        let event =
+            switch rest {
+            // Another client may have a batch of this name.
+            case .nothing: "No job of the request was submitted, and nothing of it remains"
+            case .cancelled: "The batch \(batch) was cancelled"
+            case .unknown: "The batch \(batch) may have some of the jobs, and could not be cancelled"
+            }
+        let place = rest == .nothing ? "" : " under another name"
+        return APIError(status, "\(reason) \(event); \(remedy)submit all jobs again\(place).", headers: headers)
     }
 }
 

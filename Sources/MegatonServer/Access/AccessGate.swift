@@ -80,4 +80,10 @@ package struct AccessGate: Sendable {
         if let scope, !identity.allows(scope) { throw .insufficientScope(of: identity.name, lacks: scope) }
         return identity
     }
+
+    /// Whether the log should have a line about the invalid tokens of a client; see ``AttemptLimit``.
+    func takeReport(about client: AttemptLimit.Client) -> Bool {
+        guard case .tokens(_, let limit) = mode else { return false }
+        return limit.takeReport(about: client)
+    }
 }

@@ -45,12 +45,26 @@ package struct AccessMiddleware<Context: AccessRequestContext>: RouterMiddleware
             identity = try gate.identity(question, needs: scope)
         } catch {
             context.logger.debug("request refused", metadata: ["reason": "\(error)"])
+            if error == .invalidToken { report(question.client, context) }
             return try response(to: error)
         }
         var context = context
         context.identity = identity
         context.logger[metadataKey: "token"] = "\(identity.name)"
         return try await next(request, context)
+    }
+
+    /// Logs that a client has sent an invalid token, once a minute: the operator sees attempts to guess one, and which
+    /// client has an old one. The line has no part of the token.
+    private func report(_ client: AttemptLimit.Client, _ context: Context) {
+        guard gate.takeReport(about: client) else { return }
+        context.logger.warning(
+            """
+            a client has sent a token that is not valid; after \(AttemptLimit.maximumFailures) within a minute its \
+            further requests with a token are refused until the minute is over
+            """,
+            metadata: ["client": "\(context.remoteAddress?.ipAddress ?? "unknown")"]
+        )
     }
 
     private func response(to refusal: AccessGate.Refusal) throws -> Response {

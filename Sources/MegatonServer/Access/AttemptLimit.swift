@@ -21,6 +21,8 @@ package final class AttemptLimit: Sendable {
     private struct Window {
         let start: Duration
         var failures = 0
+        /// Whether the log has a line about them.
+        var isReported = false
     }
 
     private struct State {
@@ -79,6 +81,16 @@ package final class AttemptLimit: Sendable {
                 state.windows[client] = Window(start: now)
             }
             state.windows[client]?.failures += 1
+        }
+    }
+
+    /// Whether the log should have a line about the failed attempts of a client: once in its minute.
+    func takeReport(about client: Client) -> Bool {
+        state.withLock { state in
+            // A client that was forgotten meanwhile has a line when it fails again.
+            guard let window = state.windows[client], !window.isReported else { return false }
+            state.windows[client]?.isReported = true
+            return true
         }
     }
 

@@ -22,7 +22,8 @@ struct ImageFailure: Equatable {
     /// Longest `Retry-After`, seconds.
     private static let longestDelay = 3600.0
 
-    init(_ error: ImagePipeline.Error) {
+    /// - Parameter rendition: the requested image, whose own limit may be the reason.
+    init(_ error: ImagePipeline.Error, of rendition: Rendition? = nil) {
         let code = error.code.rawValue
         switch error.code {
         case .invalidURL:
@@ -46,6 +47,13 @@ struct ImageFailure: Equatable {
             (status, detail) = (
                 .unprocessableContent, "The source is not an image that this server can read (\(code))."
             )
+        case .outputTooLarge where Self.isOfMaxBytes(error, rendition):
+            let limit = rendition?.maxBytes.map { " (max_bytes, mb): \($0)" } ?? " (max_bytes, mb)"
+            (status, detail) = (
+                .unprocessableContent,
+                "The image has more bytes, even at the lowest quality, than its URL allows\(limit). Allow more bytes, "
+                    + "a smaller size or another format (\(code))."
+            )
         case .dataTooLarge, .headerTooLarge, .imageTooLarge, .sideTooLong, .tooManyBands, .tooManyFrames,
             .outputTooLarge, .tooCostly, .renderTimedOut:
             (status, detail) = (
@@ -64,6 +72,12 @@ struct ImageFailure: Equatable {
                 .internalServerError, "The server could not make the image (\(code)); its log has the reason."
             )
         }
+    }
+
+    /// Whether the image exceeds `maxBytes`. Other limits of an output are exceeded before it is encoded. The failure of
+    /// a worker has no stage: the limit of the URL is then the likely one.
+    private static func isOfMaxBytes(_ error: ImagePipeline.Error, _ rendition: Rendition?) -> Bool {
+        error.stage == .encode || error.stage == nil && rendition?.maxBytes != nil
     }
 
     func response() throws -> Response {

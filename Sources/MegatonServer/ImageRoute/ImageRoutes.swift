@@ -77,7 +77,7 @@ struct ImageRoutes: Sendable {
         do throws(RenditionError) {
             image = try await render(rendition, source)
         } catch {
-            return try response(to: error, of: source, context.logger)
+            return try response(to: error, of: source, rendition, context.logger)
         }
         withExtendedLifetime(place) {}
         return try image.response(
@@ -89,9 +89,14 @@ struct ImageRoutes: Sendable {
         )
     }
 
-    private func response(to error: RenditionError, of source: URL, _ logger: Logger) throws -> Response {
+    private func response(
+        to error: RenditionError,
+        of source: URL,
+        _ rendition: Rendition,
+        _ logger: Logger
+    ) throws -> Response {
         switch error {
-        case .failed(let error): return try response(to: error, of: source, logger)
+        case .failed(let error): return try response(to: error, of: source, rendition, logger)
         // A client cannot change it, and no fallback image may hide it.
         case .unavailable(let reason): throw APIError.unavailable(reason)
         case .overdue:
@@ -103,8 +108,13 @@ struct ImageRoutes: Sendable {
         }
     }
 
-    private func response(to error: ImagePipeline.Error, of source: URL, _ logger: Logger) throws -> Response {
-        let failure = ImageFailure(error)
+    private func response(
+        to error: ImagePipeline.Error,
+        of source: URL,
+        _ rendition: Rendition,
+        _ logger: Logger
+    ) throws -> Response {
+        let failure = ImageFailure(error, of: rendition)
         logger.log(
             // Most are faults of origins, and a client can cause any number of them.
             level: failure.status == .internalServerError ? .warning : .info,

@@ -32,7 +32,8 @@ import Testing
     @Test(arguments: [
         ("1.5", "id is 1.5;"), ("true", "id is true;"), ("\"\"", "id is \"\";"), ("18446744073709551616", "id is 1.84"),
         ("[1]", "id is a list;"), ("{}", "id is an object;"), ("\"a b\"", "id is \"a b\";"), ("\"ä\"", "id is \"ä\";"),
-        ("\"\(String(repeating: "x", count: 129))\"", "xxx…\";"),
+        ("\"\(String(repeating: "x", count: 129))\"", "xxx…\";"), ("\".\"", "id is \".\";"),
+        ("\"..\"", "id is \"..\";"),
     ])
     func otherIdsAreRefusedByName(_ json: String, _ start: String) {
         let message = message(#"{"source":"x","id":\#(json)}"#)
@@ -51,6 +52,7 @@ import Testing
         (#"{"source":"x","kind":"prefetch"}"#, #"kind is "prefetch"; allowed are process, fetch"#),
         (#"{"source":"x","batch":7}"#, "batch is 7; allowed are texts of 1 to 128"),
         (#"{"source":"x","batch":"a/b"}"#, #"batch is "a/b"; allowed are texts"#),
+        (#"{"source":"x","batch":".."}"#, #"batch is ".."; allowed are texts of 1 to 128 of the characters"#),
         (#"{"source":"x","preset":[]}"#, "preset is a list; allowed are names"),
         (#"{"source":"x","output":{}}"#, "output is an object; allowed are texts"),
         (#"{"source":"x","output":"/srv"}"#, #"output is "/srv": "#),

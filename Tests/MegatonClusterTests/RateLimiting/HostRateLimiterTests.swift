@@ -245,6 +245,46 @@ import Testing
         }
     }
 
+    /// Fault: the jobs of a dead host failed with the state of its circuit breaker, and nothing said why it was open.
+    @Test func anOpenCircuitNamesTheLastFailure() async throws {
+        var limits = HostLimits()
+        limits.failureThreshold = 2
+        try await run(limits) { limiter, fixture in
+            let target = "https://user:secret@example.org/a.jpg?token=secret"
+            for text in ["took longer than 20.0 seconds", "could not be fetched: Couldn't resolve host name"] {
+                let cause = ImagePipeline.Error(.unreachable, "\(target) \(text).")
+                await limiter.release(try await limiter.acquire(for: url), outcome: .absent, cause: cause)
+            }
+            let end = " s. The last failure: unreachable: could not be fetched: Couldn't resolve host name."
+            let message = try #require(await refusal(limiter)).message
+            #expect(message.hasSuffix(end) && !message.contains("secret"), "\(message)")
+            #expect(try await number(4, fixture) == 2, "the numbers are where earlier versions read them")
+            let rate = RedisArgument.string(fixture.keys.rate)
+            let stored = try #require(try await fixture.redis.send(["HGET", rate, .string(host)]).string)
+            let now = Double(try await fixture.queue.now())
+            #expect(HostState(host, stored: stored, now: now)?.failures == 2)
+            // A failure without a known error.
+            try await set(5, "0", fixture)
+            await limiter.release(try await limiter.acquire(for: url), outcome: .failed)
+            #expect(await refusal(limiter)?.message.hasSuffix(end) == true)
+            try await set(5, "0", fixture)
+            await limiter.release(try await limiter.acquire(for: url), outcome: .answered)
+            let healthy = try await fixture.redis.send(["HGET", rate, .string(host)]).string ?? ""
+            #expect(healthy.split(separator: " ").count == 12, "an answer ends the row of failures")
+        }
+    }
+
+    @Test(arguments: [
+        ("https://h/a b.jpg failed: no\u{0}route +1", "tls: b.jpg failed: no?route ?1"), ("", "tls"),
+        (String(repeating: "é ", count: 200), "tls: " + String(repeating: "? ", count: 57) + "?"),
+    ])
+    func aFailureIsAShortTextWithoutURLs(_ message: String, _ text: String) {
+        let failure = HostFailure(ImagePipeline.Error(.tls, message))
+        #expect(failure.description == text)
+        #expect(!failure.word.contains(" ") && HostFailure(word: failure.word) == failure)
+        #expect(HostFailure(word: "") == nil && HostFailure(word: "a b") == nil && HostFailure(word: nil) == nil)
+    }
+
     /// Changes one of the times of the host's state.
     private func set(_ index: Int, ago: Duration, _ fixture: QueueFixture) async throws {
         let now = try await fixture.queue.now()

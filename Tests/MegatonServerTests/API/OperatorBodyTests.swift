@@ -27,6 +27,7 @@ import Testing
 
     @Test(arguments: [
         (#"{}"#, "must have one"), (#"{"ids":["a"],"all":true}"#, "has 2 of"), (#"{"ids":[]}"#, "ids has 0 ids"),
+        (#"{"ids":["a",1]}"#, "ids[1] is 1; allowed are texts in quotes"), (#"{"ids":[["a"]]}"#, "ids[0] is a list;"),
         (#"{"ids":[""]}"#, "which no job has"), (#"{"ids":"a"}"#, "ids is \"a\""), (#"{"batch":"a b"}"#, "batch is"),
         (#"{"error":""}"#, "error is"), (#"{"all":false}"#, "selects no job"),
         (#"{"al":true}"#, "did you mean \"all\""),
@@ -52,7 +53,7 @@ import Testing
 
     @Test(arguments: [
         (#"{}"#, "names no urls"), (#"{"dry_run":true}"#, "names no urls"),
-        (#"{"urls":["a.jpg"]}"#, "urls has \"a.jpg\""),
+        (#"{"urls":["a.jpg"]}"#, "urls has \"a.jpg\""), (#"{"hosts":["h",7]}"#, "hosts[1] is 7; allowed are texts"),
         (#"{"hosts":["https://h/"]}"#, "hosts has"), (#"{"prefixes":["h/a"]}"#, "prefixes has"),
         (#"{"renditions":[""]}"#, "renditions has"), (#"{"url":["https://h/a"]}"#, "did you mean \"urls\""),
         (#"{"hosts":["h"],"dry_run":1}"#, "dry_run is 1"),

@@ -4,6 +4,7 @@ import Logging
 import MegatonCore
 import MegatonTestSupport
 import NIOCore
+import Synchronization
 import Testing
 
 @testable import MegatonServer
@@ -50,6 +51,32 @@ import Testing
         let detail: String
     }
 
+    /// Stores the warnings of a server.
+    private final class WarningLog: LogHandler {
+        private let lines = Mutex<[String]>([])
+
+        /// Message and metadata of each warning.
+        var recorded: [String] { lines.withLock { $0 } }
+
+        var metadata: Logger.Metadata {
+            get { [:] }
+            set {}
+        }
+        var logLevel: Logger.Level {
+            get { .warning }
+            set {}
+        }
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { nil }
+            set {}
+        }
+
+        func log(event: LogEvent) {
+            guard event.level == .warning else { return }
+            lines.withLock { $0.append("\(event.message) \(event.metadata ?? [:])") }
+        }
+    }
+
     private static func token(_ name: String) -> String { "\(name)-0123456789abcdef" }
 
     private static let now = Date(timeIntervalSince1970: 1_800_000_000)
@@ -68,6 +95,7 @@ import Testing
     /// Runs a server with `/live`, which is open, and `/read`, `/submit` and `/admin`, which need the scope.
     private func serve(
         _ gate: AccessGate,
+        log: WarningLog = WarningLog(),
         while body: @escaping @Sendable (_ port: Int) async throws -> Void
     ) async throws {
         let (started, start) = AsyncStream<Int>.makeStream()
@@ -78,8 +106,7 @@ import Testing
             group.get { _, context in "\(context.identity?.name ?? "none")" }
             group.post { _, context in "\(context.identity?.name ?? "none")" }
         }
-        var logger = Logger(label: "test")
-        logger.logLevel = .critical
+        let logger = Logger(label: "test") { _ in log }
         let application = Application(
             router: router,
             configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
@@ -207,6 +234,23 @@ import Testing
             #expect(try await Self.ask(port, "/live").status == 200)
             clock.advance(by: .seconds(60))
             #expect(try await Self.ask(port, "/read", valid).body == "read")
+        }
+    }
+
+    @Test func invalidTokensAreAWarningOnceAMinute() async throws {
+        let (clock, log) = (SteppedClock(), WarningLog())
+        try await serve(Self.gate(AttemptLimit(time: TimeSource(clock))), log: log) { (port) async throws in
+            let wrong = "Authorization: Bearer \(Self.token("wrong"))"
+            _ = try await Self.ask(port, "/read")
+            _ = try await Self.ask(port, "/read", "Authorization: Bearer \(Self.token("read"))")
+            #expect(log.recorded.isEmpty)
+            for _ in 0...AttemptLimit.maximumFailures { _ = try await Self.ask(port, "/read", wrong) }
+            #expect(log.recorded.count == 1)
+            #expect(log.recorded.first?.contains("127.0.0.1") == true)
+            #expect(log.recorded.first?.contains("0123456789") == false)
+            clock.advance(by: .seconds(60))
+            _ = try await Self.ask(port, "/admin", wrong)
+            #expect(log.recorded.count == 2)
         }
     }
 

@@ -59,6 +59,21 @@ import Testing
         #expect(limit.delay(of: AttemptLimit.Client("198.51.100.1")) != nil)
     }
 
+    @Test func aClientIsReportedOnceAMinute() {
+        let limit = self.limit()
+        let client = AttemptLimit.Client("192.0.2.1")
+        #expect(!limit.takeReport(about: client), "it has not failed")
+        fail(limit, "192.0.2.1", times: 1)
+        #expect(limit.takeReport(about: client))
+        fail(limit, "192.0.2.1")
+        #expect(!limit.takeReport(about: client))
+        fail(limit, "192.0.2.2", times: 1)
+        #expect(limit.takeReport(about: AttemptLimit.Client("192.0.2.2")))
+        clock.advance(by: .seconds(60))
+        fail(limit, "192.0.2.1", times: 1)
+        #expect(limit.takeReport(about: client))
+    }
+
     @Test func manyClientsDoNotFillTheMemory() {
         let limit = self.limit()
         for number in 0..<25_000 { fail(limit, "10.0.\(number / 256).\(number % 256)", times: 1) }

@@ -144,6 +144,20 @@ import Testing
         #expect(ImageFailure(ImagePipeline.Error(.headerTooLarge, "", stage: .decode)).status.code == 422)
     }
 
+    /// The server would be blamed for a limit that the URL has set.
+    @Test(arguments: [.encode, nil] as [ImagePipeline.Error.Stage?])
+    func aLimitOfTheURLIsNamed(_ stage: ImagePipeline.Error.Stage?) {
+        let error = ImagePipeline.Error(.outputTooLarge, "", stage: stage)
+        var rendition = Rendition(width: 8)
+        rendition.maxBytes = 10
+        let failure = ImageFailure(error, of: rendition)
+        #expect(failure.status.code == 422)
+        #expect(failure.detail.contains("than its URL allows (max_bytes, mb): 10."), "\(failure.detail)")
+        #expect(failure.detail.contains("output_too_large"))
+        let ofServer = ImageFailure(ImagePipeline.Error(.outputTooLarge, "", stage: .process), of: Rendition(width: 8))
+        #expect(ofServer.detail.contains("this server allows"))
+    }
+
     @Test func namesOfFilesAreEncoded() throws {
         let settings = try ImageURLSettings.unsigned()
         func value(_ options: String) throws -> String? { ContentDisposition(try settings.url(options).options).value }

@@ -8,7 +8,7 @@
 -- Returns {`go`, `1` if the host has answered, is healthy, and fewer than half of its slots are taken} · {`wait`, ms
 --      until the host takes the next request, µs from one request to the next, ms for which the host still asks for no
 --      requests} · {`open`, ms until the next probe, µs from one request to the next, ms since the circuit opened, `1`
---      if the host has ever answered}.
+--      if the host has ever answered, the reason of the last failure or ``}.
 -- After `go`: the token is in `fetching`, and the rate has counted it. A refusal changes nothing: the queue holds the
 -- jobs of the host, and gives them their turns. Both note that jobs of another shard wait (`releasePermit`). Once its
 -- open time is over, a host with an open circuit gets one request at a time: the probe.
@@ -29,7 +29,8 @@ local interval = rate > 0 and 1000000 / rate or 0
 local early = rate > 0 and state.tat - burst * interval > us
 local step = math.ceil(math.max(interval, state.mean / limit, 1000))
 if state.open > ms then
-  return {'open', state.open - ms, step, ms - (state.since > 0 and state.since or ms), state.heard}
+  return {'open', state.open - ms, step, ms - (state.since > 0 and state.since or ms), state.heard,
+          state.last}
 end
 -- The pace above is that of a host that answers: the first answer, even a failure, lifts this limit.
 limit = limited(state, limit, first)

@@ -9,7 +9,8 @@
 -- ms, time until which one from another path concerns the whole host · `others` whose turn it is if jobs of several
 -- shards wait: 1 if some of another shard do, 2 if the jobs of this shard have left the last turn to them, 3 for both ·
 -- `heard` 1 if it has ever answered, also with a failure. Earlier versions write eleven numbers: it may have
--- answered.
+-- answered. While `failures` is not 0, a word may follow that begins with a letter: `last`, the reason of the last
+-- failure (`HostFailure`). Earlier versions ignore it, and store the state without it.
 
 -- The time in microseconds and in milliseconds.
 local function now()
@@ -25,7 +26,7 @@ local function parseHost(text)
   return {
     isNew = #s == 0, tat = s[1] or 0, since = s[2] or 0, factor = s[3] or 1, blocked = s[4] or 0, failures = s[5] or 0,
     open = s[6] or 0, halved = s[7] or 0, mean = s[8] or 200000, path = s[9] or 0, counts = s[10] or 0,
-    others = s[11] or 0, heard = s[12] or (#s == 0 and 0 or 1)
+    others = s[11] or 0, heard = s[12] or (#s == 0 and 0 or 1), last = string.match(text, ' (%a[^ ]*)$') or ''
   }
 end
 
@@ -60,6 +61,8 @@ local function storeHost(rateKey, host, s)
     end
     redis.call('HDEL', rateKey, victim)
   end
+  local last = s.failures > 0 and s.last ~= '' and ' ' .. s.last or ''
   redis.call('HSET', rateKey, host, string.format('%.0f %.0f %.6f %.0f %d %.0f %.0f %.0f %.0f %.0f %d %d', s.tat,
-             s.since, s.factor, s.blocked, s.failures, s.open, s.halved, s.mean, s.path, s.counts, s.others, s.heard))
+             s.since, s.factor, s.blocked, s.failures, s.open, s.halved, s.mean, s.path, s.counts, s.others, s.heard)
+             .. last)
 end

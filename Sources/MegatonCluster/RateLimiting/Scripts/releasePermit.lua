@@ -6,7 +6,7 @@
 --      failure), `absent` (no response) or `none` (not known) · 4 ms to send no request, for `throttled` · 5 failures
 --      that open the circuit · 6 ms for which it is open at first · 7 maximum ms for which it is open · 8 µs that the
 --      request took, 0 if unknown · 9 requested path as a number above 0; 0 if unknown · 10 concurrency · 11 failures
---      that open the circuit before the first answer
+--      that open the circuit before the first answer · 12 the reason of a failure (`HostFailure`), or ``
 -- Returns 1, or 0 if the permit had expired; its outcome counts all the same.
 -- Jobs that wait for the host have their next turn at once if nothing but the slot was missing: the turn was only
 -- estimated. A token wakes a worker for it, which may be the caller's, as its last claim may have found nothing.
@@ -22,7 +22,7 @@ local rateKey, fetchingKey, heldKey, wakeKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4
 local host, token, outcome, pause = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local failureThreshold, openInterval = tonumber(ARGV[5]), tonumber(ARGV[6])
 local maximumOpenInterval, duration, requestedPath = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
-local concurrency, first = tonumber(ARGV[10]), tonumber(ARGV[11])
+local concurrency, first, reason = tonumber(ARGV[10]), tonumber(ARGV[11]), ARGV[12] or ''
 
 local us, ms = now()
 local state = readHost(rateKey, host)
@@ -55,6 +55,7 @@ elseif (outcome == 'failed' or outcome == 'absent') and state.open <= ms then
     state.open = ms + math.min(maximumOpenInterval, openInterval * 2 ^ math.min(over, 20))
   end
 end
+if (outcome == 'failed' or outcome == 'absent') and reason ~= '' then state.last = reason end
 local isFree = known == 1 and state.open <= ms and state.blocked <= ms and state.tat <= us
 local yields = isFree and state.others == 1
 if isFree then state.others = yields and 2 or math.max(state.others - 2, 0) end

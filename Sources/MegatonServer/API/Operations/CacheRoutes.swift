@@ -64,7 +64,7 @@ struct PurgeChoice: Decodable {
             _ allowed: String,
             _ isAllowed: (String) -> Bool
         ) throws -> [String] {
-            let texts = try fields.read([String].self, key, allowed: "are lists of \(allowed)") ?? []
+            let texts = try fields.read([ListedText].self, key, allowed: "are lists of \(allowed)")?.map(\.text) ?? []
             if texts.count > Self.maximumTexts {
                 throw FieldProblem.error(
                     at: decoder.codingPath + [key],

@@ -37,7 +37,7 @@ enum DeadJobChoice: Decodable, Equatable {
         }
         let allowedIDs = "are lists of 1 to \(Self.maximumIDs) ids of jobs"
         let allowedBatches = "are names of batches, and \"\" for none"
-        if let ids = try fields.read([String].self, .ids, allowed: allowedIDs) {
+        if let ids = try fields.read([ListedText].self, .ids, allowed: allowedIDs)?.map(\.text) {
             guard (1...Self.maximumIDs).contains(ids.count) else {
                 throw problem(.ids, "has \(ids.count) ids; allowed \(allowedIDs)")
             }
@@ -74,5 +74,20 @@ enum DeadJobChoice: Decodable, Equatable {
         case .error(let error): return try await jobs.change(batch: nil, error: error, body)
         case .all: return try await jobs.change(batch: nil, error: nil, body)
         }
+    }
+}
+
+/// A text in a list of a request's body. The message about another value names its place in the list.
+struct ListedText: Decodable {
+    let text: String
+
+    init(from decoder: any Decoder) throws {
+        guard let text = try? decoder.singleValueContainer().decode(String.self) else {
+            throw FieldProblem.error(
+                at: decoder.codingPath,
+                "is \(FieldProblem.value(of: decoder)); allowed are texts in quotes"
+            )
+        }
+        self.text = text
     }
 }
