@@ -80,7 +80,7 @@ struct BatchUpload: Sendable {
         }
     }
 
-    /// - Parameter isCancelled: whether a part of the batch was pushed and cancelled; nil if that is not known.
+    /// - Parameter rest: the rest of the batch in Redis.
     private func full(_ rest: UploadFailure.Rest) -> APIError {
         let text =
             switch rest {
