@@ -49,8 +49,6 @@ struct JobHandler: Sendable {
         var seconds: Double { start.duration(to: .now).inSeconds }
     }
 
-    private typealias Instant = ContinuousClock.Instant
-
     /// Runs the job and settles it, or leaves it to the worker that has its lease now.
     func handle(_ job: ActiveJob) async {
         defer { running.remove(job) }

@@ -8,31 +8,22 @@ internal import NIOCore
 final class FirstRequestLimit: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = Never
 
-    private let limit: TimeAmount
-    private var timer: Scheduled<Void>?
+    private var timer: CloseTimer
 
-    init(_ limit: Duration) { self.limit = TimeAmount(limit) }
+    init(_ limit: Duration) { timer = CloseTimer(limit) }
 
-    func handlerAdded(context: ChannelHandlerContext) {
-        let channel = context.channel
-        timer = context.eventLoop.scheduleTask(in: limit) { channel.close(mode: .all, promise: nil) }
-    }
+    func handlerAdded(context: ChannelHandlerContext) { timer.start(context.channel) }
 
-    func handlerRemoved(context: ChannelHandlerContext) { stop() }
+    func handlerRemoved(context: ChannelHandlerContext) { timer.stop() }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        stop()
+        timer.stop()
         context.fireChannelRead(data)
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        stop()
+        timer.stop()
         context.fireChannelInactive()
-    }
-
-    private func stop() {
-        timer?.cancel()
-        timer = nil
     }
 }
 
@@ -44,30 +35,39 @@ final class StalledWriteLimit: ChannelInboundHandler, RemovableChannelHandler {
     /// The limit of a server.
     static let usual: Duration = .seconds(60)
 
-    private let limit: TimeAmount
-    private var timer: Scheduled<Void>?
+    private var timer: CloseTimer
 
-    init(_ limit: Duration) { self.limit = TimeAmount(limit) }
+    init(_ limit: Duration) { timer = CloseTimer(limit) }
 
-    func handlerRemoved(context: ChannelHandlerContext) { stop() }
+    func handlerRemoved(context: ChannelHandlerContext) { timer.stop() }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        stop()
-        let channel = context.channel
-        if !channel.isWritable {
-            timer = context.eventLoop.scheduleTask(in: limit) { channel.close(mode: .all, promise: nil) }
-        }
+        timer.stop()
+        if !context.channel.isWritable { timer.start(context.channel) }
         context.fireChannelWritabilityChanged()
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        stop()
+        timer.stop()
         context.fireChannelInactive()
     }
+}
 
-    private func stop() {
-        timer?.cancel()
-        timer = nil
+/// Closes a connection after a time limit, unless it is stopped before. Used on the event loop of the connection.
+private struct CloseTimer {
+    private let limit: TimeAmount
+    private var task: Scheduled<Void>?
+
+    init(_ limit: Duration) { self.limit = TimeAmount(limit) }
+
+    mutating func start(_ channel: any Channel) {
+        stop()
+        task = channel.eventLoop.scheduleTask(in: limit) { channel.close(mode: .all, promise: nil) }
+    }
+
+    mutating func stop() {
+        task?.cancel()
+        task = nil
     }
 }
 
