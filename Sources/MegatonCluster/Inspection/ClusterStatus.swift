@@ -80,7 +80,7 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
         }
 
         /// Whether it has missed at most two heartbeats. Otherwise it died or hangs.
-        package var isLiving: Bool { silent <= 3 * renewal }
+        package var isLiving: Bool { WorkerInfo.isLiving(silent: silent, renewal: renewal) }
     }
 
     /// One coordinator.

@@ -145,7 +145,7 @@ package struct Inspector: Sendable {
                 name: name,
                 running: running,
                 silent: max(0, Double(now) - beat) / 1000,
-                renewal: described?.renewal ?? 5,
+                renewal: described?.renewal ?? WorkerInfo.usualRenewal,
                 version: described?.version,
                 protocolVersion: described?.protocolVersion
             )

@@ -1,4 +1,3 @@
-internal import Crypto
 internal import Foundation
 public import MegatonPipeline
 
@@ -151,29 +150,6 @@ public struct Job: Sendable, Hashable, Encodable {
     public static let maximumRenditions = 32
     /// Maximum number of bytes of a job's JSON.
     public static let maximumSize = 1024 * 1024
-}
-
-extension Job {
-    /// Short digest that identifies an image whose decoding has killed processes, as a source may be long: 16
-    /// characters of Base64.
-    ///
-    /// It includes the credential, as an origin may have different images for different callers. Collisions cannot be
-    /// constructed: an untrusted list must not be able to quarantine the images of others. A job that only fetches has
-    /// another digest: its success says nothing about the decoder, and must not clear the deaths that other jobs have
-    /// counted.
-    var sourceDigest: String {
-        var hash = SHA256()
-        hash.update(data: Data(source.utf8))
-        if let credential {
-            hash.update(data: Data([0]))
-            hash.update(data: Data(credential.utf8))
-        }
-        if kind == .fetch { hash.update(data: Data([0, 0])) }
-        return Data(hash.finalize().prefix(Self.digestBytes)).base64EncodedString()
-    }
-
-    /// 12 bytes become 16 characters without padding.
-    private static let digestBytes = 12
 }
 
 /// `traceparent` of W3C Trace Context, version 00: `00-<trace id>-<parent id>-<flags>` in lower-case hex digits.

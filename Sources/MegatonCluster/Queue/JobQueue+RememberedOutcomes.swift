@@ -47,8 +47,12 @@ extension JobQueue {
         guard replies.count == 3, let time = replies[0].array?.compactMap(\.int), time.count == 2 else {
             throw Self.unexpected("TIME")
         }
-        let now = time[0] * 1000 + time[1] / 1000
-        return Inspector.workers(replies[1].dictionary, replies[2].dictionary, now: now).contains(where: \.isLiving)
+        let now = Double(time[0] * 1000 + time[1] / 1000)
+        let info = replies[2].dictionary
+        return replies[1].dictionary.contains { name, beat in
+            let silent = (now - (Double(beat) ?? 0)) / 1000
+            return WorkerInfo.isLiving(silent: silent, renewal: info[name].flatMap { WorkerInfo(stored: $0) }?.renewal)
+        }
     }
 
     /// Reads whether jobs are done now, and the outcomes of some jobs, in one round trip. The heartbeats of the workers

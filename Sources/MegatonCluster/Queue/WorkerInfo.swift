@@ -30,6 +30,16 @@ extension WorkerInfo {
         self.init(host: "", pid: 0, started: 0, concurrency: concurrency, version: Megaton.version)
     }
 
+    /// Seconds between two heartbeats of a worker that does not say it.
+    static let usualRenewal = 5.0
+
+    /// Whether a worker has missed at most two heartbeats. Otherwise it died or hangs.
+    ///
+    /// - Parameters:
+    ///   - silent: seconds since its last heartbeat.
+    ///   - renewal: seconds between two of them, nil if it does not say it.
+    static func isLiving(silent: Double, renewal: Double?) -> Bool { silent <= 3 * (renewal ?? usualRenewal) }
+
     /// Reads a value that `renew` stored: `<running> <JSON>`. Nil if it cannot be read, as another version wrote it.
     init?(stored text: String) {
         guard let space = text.firstIndex(of: " "),

@@ -74,8 +74,8 @@ struct ImageFailure: Equatable {
         }
     }
 
-    /// Whether the image exceeds `maxBytes`. Other limits of an output are exceeded before it is encoded. The failure of
-    /// a worker has no stage: the limit of the URL is then the likely one.
+    /// Whether the image exceeds `maxBytes`. Other limits of an output are exceeded before it is encoded. The failure
+    /// of a worker has no stage: the limit of the URL is then the likely one.
     private static func isOfMaxBytes(_ error: ImagePipeline.Error, _ rendition: Rendition?) -> Bool {
         error.stage == .encode || error.stage == nil && rendition?.maxBytes != nil
     }
