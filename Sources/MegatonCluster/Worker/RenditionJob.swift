@@ -26,7 +26,7 @@ struct RenditionJob: Sendable {
         job.facts = []
         job.idempotencyTTL = Self.memory
         let digest = Checksum.sha256(job.json() + Data((version ?? "").utf8))
-        id = "image-\(digest.prefix(32))"
+        id = Job.imagePrefix + digest.prefix(32)
         job.id = id
         job.idempotencyKey = id
         json = job.json()
@@ -34,4 +34,21 @@ struct RenditionJob: Sendable {
 
     /// Whether workers can load the source.
     static func isPossible(for url: URL) -> Bool { url.scheme.map { schemes.contains($0.lowercased()) } ?? false }
+}
+
+extension Job {
+    /// Beginning of the ids and idempotency keys of the jobs that make images for requests.
+    static let imagePrefix = "megaton-image-"
+
+    /// A fault of a job that another program pushes: its id, or its idempotency key, could be that of an image. The
+    /// requests for the image would have the outcome of this job.
+    ///
+    /// Programs that write to the lists of Redis are trusted; the clients of the HTTP API need not be.
+    package var imageNameProblem: FieldProblem? {
+        // The ids of a batch are known in it only.
+        let names = [(CodingKeys.id, batch == nil ? id : nil), (.idempotencyKey, idempotencyKey)]
+        guard let name = names.first(where: { $0.1?.hasPrefix(Self.imagePrefix) == true }) else { return nil }
+        let problem = "begins with \(Self.imagePrefix), which is reserved for the images of the server"
+        return FieldProblem(name.0.rawValue, problem)
+    }
 }

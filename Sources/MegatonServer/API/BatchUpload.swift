@@ -153,7 +153,7 @@ struct BatchUpload: Sendable {
             } catch {
                 throw invalid(line, error.message)
             }
-            try checkBatch(of: job, line)
+            try check(job, line)
             let (traced, json) = withTrace(job, line.json)
             try await submitter.add(json, job: traced, hasUniqueID: job.id == nil)
             return 1
@@ -161,7 +161,7 @@ struct BatchUpload: Sendable {
         // Each source becomes a job of its own, as in a list of `megaton submit`: equal ones are then compared.
         if let refused = pack.refused.first { throw invalid(line, refused.message) }
         for job in pack.jobs {
-            try checkBatch(of: job, line)
+            try check(job, line)
             let (traced, json) = withTrace(job, job.json())
             try await submitter.add(json, job: traced, hasUniqueID: pack.hasMadeIDs)
         }
@@ -177,9 +177,13 @@ struct BatchUpload: Sendable {
         return longer.count <= Job.maximumSize ? (traced, longer) : (job, json)
     }
 
-    private func checkBatch(of job: Job, _ line: JobLines.Line) throws(UploadFailure) {
-        guard let other = job.batch, other != name else { return }
-        throw invalid(line, "batch is \"\(other)\", but the job is submitted to the batch \(name)")
+    private func check(_ job: Job, _ line: JobLines.Line) throws(UploadFailure) {
+        if let other = job.batch, other != name {
+            throw invalid(line, "batch is \"\(other)\", but the job is submitted to the batch \(name)")
+        }
+        var scoped = job
+        scoped.batch = name
+        if let problem = scoped.imageNameProblem { throw invalid(line, problem.description) }
     }
 
     private func invalid(_ line: JobLines.Line, _ problem: String) -> UploadFailure {

@@ -66,6 +66,7 @@ struct JobRoutes: Sendable {
             if job.id == nil { job.id = UUID().uuidString.lowercased() }
             // The scope of a requeued job's id: a client could take the ids of another client's batch with it.
             job.requeuedFrom = nil
+            if let problem = job.imageNameProblem { throw JobError(problem.description) }
             return job
         } catch {
             throw APIError(.badRequest, FieldProblem.sentence("The body is no job: \(error.message)"))

@@ -27,6 +27,21 @@ import Testing
         }
     }
 
+    /// Fault: a client could end the jobs of `--render cluster` with a failing job of the same name.
+    @Test(arguments: ["id", "key"]) func aJobCannotHaveTheNameOfAnImage(_ field: String) async throws {
+        let url = try #require(URL(string: "https://h.example/a"))
+        let made = RenditionJob(Rendition(width: 8), of: url, replacing: nil)
+        try await APIServer.run { (server) async throws in
+            let json = #"{"source":"data:,a","\#(field)":"\#(made.id)"}"#
+            let answer = try await server.ask("jobs", Self.options(json))
+            let problem = "The body is no job: \(field) begins with megaton-image-"
+            #expect(answer.status == 400, "\(answer.body)")
+            #expect(try answer.detail().hasPrefix(problem), "\(answer.body)")
+            let submitted = try await server.submit([json], "name=spring")
+            #expect(submitted.status == (field == "key" ? 400 : 201), "\(submitted.body)")
+        }
+    }
+
     @Test func aJobKeepsItsID() async throws {
         try await APIServer.run { (server) async throws in
             let answer = try await server.ask("jobs", Self.options(#"{"id":7,"source":"data:,a"}"#))
