@@ -258,7 +258,7 @@ struct RunCommand: AsyncParsableCommand {
         servers.map(\.description).joined(separator: " ")
     }
 
-    private var defaultWorkers: Int { options.workers ?? ProcessInfo.processInfo.activeProcessorCount }
+    private var defaultWorkers: Int { options.workers ?? worker.usualWorkers }
 
     private func batchRun(
         _ control: [RedisConfiguration],

@@ -24,7 +24,11 @@ struct RunOptions: ParsableArguments {
 
     @Option(
         name: [.long, .customShort("j", allowingJoined: true)],
-        help: "Number of worker processes. By default the number of processors, and none with --redis."
+        help: ArgumentHelp(
+            "Number of worker processes. By default the number of processors, or fewer if --memory has less than 16 "
+                + "MiB for each; none with --redis.",
+            valueName: "workers"
+        )
     )
     var workers: Int?
 
@@ -94,8 +98,7 @@ struct RunOptions: ParsableArguments {
         }
         try OptionRange.check("--workers", workers, 1...256)
         if workers != nil || !redis.namesRedis {
-            let count = workers ?? ProcessInfo.processInfo.activeProcessorCount
-            try WorkerOptions.checkMemory(worker.memory, workers: count)
+            try WorkerOptions.checkMemory(worker.memory, workers: workers ?? worker.usualWorkers)
         }
         try OptionRange.check("--cache-size", cacheSize, 64...1_048_576, " MiB")
         if let logLevel { try LogOptions.check(logLevel) }

@@ -411,6 +411,13 @@ struct WorkerOptions: ParsableArguments {
     /// of that size 17 MiB. With much less, nearly every image is refused as `too_costly`.
     private static let leastMemory = 16
 
+    /// Number of workers of a run that was given no number: one for each processor, or fewer if they share little
+    /// memory.
+    var usualWorkers: Int {
+        let processors = ProcessInfo.processInfo.activeProcessorCount
+        return memory.map { max(1, min(processors, $0 / Self.leastMemory)) } ?? processors
+    }
+
     /// - Parameter workers: number of workers that share the memory.
     /// - Throws: `ValidationError` if the memory is out of bounds, or too little for each worker.
     static func checkMemory(_ memory: Int?, workers: Int = 1) throws {

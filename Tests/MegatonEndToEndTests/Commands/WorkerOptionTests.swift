@@ -61,6 +61,17 @@ import Testing
         #expect(again.code == 0, "\(again.errors)")
     }
 
+    /// Fault: a run was refused if its memory was too little for as many workers as there are processors.
+    @Test func littleMemoryStartsFewerWorkers() async throws {
+        let home = try RunTests.Home()
+        let small = try home.directory.write(TestImage.quarters(width: 64, height: 64), to: "in/small.png")
+        let ending = try await home.run([small, "--memory", "16"])
+        #expect(ending.code == 0, "\(ending.errors)")
+        #expect(home.outputs == ["small-256x256.jpg"])
+        let refused = try await home.run([small, "--memory", "16", "--workers", "2"])
+        #expect(refused.code == 64 && refused.errors.contains("Give at least 32"), "\(refused.errors)")
+    }
+
     @Test func svgIsRefusedUnlessItIsSwitchedOn() async throws {
         for isAllowed in [false, true] {
             let home = try RunTests.Home()
