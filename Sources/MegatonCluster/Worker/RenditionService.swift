@@ -138,27 +138,30 @@ package final class RenditionService: Sendable {
         _ metrics: PipelineMetrics,
         _ jobs: RenditionJobs
     ) async throws(RenditionError) -> RenditionResponse? {
-        let present = try await cached(rendition, of: url, metrics)
-        if let present, present.isFresh { return present.response }
+        let present = try await cached(rendition, of: url)
+        if let present, present.isFresh { return present.response(metrics) }
         let job = RenditionJob(rendition, of: url, replacing: present?.version)
         if let present, present.mayServeWhileRevalidating {
             jobs.request(job)
-            return present.response
+            return present.response(metrics)
         }
         let outcome: JobOutcome?
         do throws(RenditionError) {
             outcome = try await jobs.outcome(of: job)
         } catch {
+            guard error.isOfWorkers else { throw error }
             // An outcome that was forgotten is not seen, and the rendition is there all the same.
-            if case .overdue = error, let late = try await cached(rendition, of: url, metrics), late.isFresh {
-                return late.response
-            }
+            let late = try await cached(rendition, of: url)
+            // A worker that can run serves an entry in the same way if the origin does not answer it.
+            if let late, late.isFresh || late.mayServeOnFailure { return late.response(metrics) }
             throw error
         }
-        let made = try await cached(rendition, of: url, metrics)
+        let made = try await cached(rendition, of: url)
         // A worker may answer with a stale entry, for example while the origin is away. Any other one is older than the
         // job.
-        if let made, made.isFresh || made.response.checksum == outcome?.outputs.first?.sha256 { return made.response }
+        if let made, made.isFresh || made.response.checksum == outcome?.outputs.first?.sha256 {
+            return made.response(metrics)
+        }
         let key = CacheKey.original(of: ImageRequest(url: url)).rendition(rendition, by: configuration.renderEngine)
         noteNotKept(url, expected: key, made: outcome?.outputs.first?.cacheKey)
         return nil
@@ -185,13 +188,9 @@ package final class RenditionService: Sendable {
         )
     }
 
-    private func cached(
-        _ rendition: Rendition,
-        of url: URL,
-        _ metrics: PipelineMetrics
-    ) async throws(RenditionError) -> CachedRendition? {
+    private func cached(_ rendition: Rendition, of url: URL) async throws(RenditionError) -> CachedRendition? {
         do throws(ImagePipeline.Error) {
-            return try await pipeline.cachedRendition(rendition, for: ImageRequest(url: url), metrics: metrics)
+            return try await pipeline.cachedRendition(rendition, for: ImageRequest(url: url))
         } catch {
             throw RenditionError.failed(named(error))
         }
@@ -333,4 +332,20 @@ package enum RenditionError: Error, Sendable {
     case unavailable(String)
     /// The workers have not ended the job in time.
     case overdue
+
+    /// Whether nothing is known about the image, as no worker has ended its job.
+    fileprivate var isOfWorkers: Bool {
+        switch self {
+        case .failed: false
+        case .unavailable, .overdue: true
+        }
+    }
+}
+
+extension CachedRendition {
+    /// The response, which is counted as a hit.
+    fileprivate func response(_ metrics: PipelineMetrics) -> RenditionResponse {
+        addHit(to: metrics)
+        return response
+    }
 }

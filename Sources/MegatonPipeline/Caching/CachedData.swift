@@ -102,9 +102,10 @@ package struct CachedData: Sendable, Equatable {
     package var mayServeWhileRevalidating: Bool { isWithin(metadata.staleWhileRevalidate) }
 
     /// Whether the entry may be served instead of this error.
-    package func mayServe(after error: ImageError) -> Bool {
-        error.isOriginFailure && isWithin(metadata.staleIfError)
-    }
+    package func mayServe(after error: ImageError) -> Bool { error.isOriginFailure && mayServeOnFailure }
+
+    /// Whether the entry may be served if nobody can ask the origin: RFC 5861, section 4.
+    package var mayServeOnFailure: Bool { isWithin(metadata.staleIfError) }
 
     private func isWithin(_ window: Double?) -> Bool {
         guard let staleness else { return true }

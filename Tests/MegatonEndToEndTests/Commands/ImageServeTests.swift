@@ -102,6 +102,23 @@ import Testing
         return "\(signature)/\(path)"
     }
 
+    /// The processes that make images for a server.
+    private struct Cluster {
+        private let processes: [ProgramUnderTest]
+
+        init(of redis: RedisServerProcess) throws {
+            processes = [
+                try ProgramUnderTest.megaton(["coordinator", "--redis", redis.url]),
+                try ProgramUnderTest.megaton(["worker", "--allow-private", "--redis", redis.url]),
+            ]
+        }
+
+        func end() async {
+            for process in processes { process.send(SIGTERM) }
+            for process in processes { _ = await process.ending() }
+        }
+    }
+
     private static func path(_ options: String, _ origin: OriginServer, _ name: String) -> String {
         "\(options)/plain/\(origin.url(name).absoluteString)"
     }
@@ -118,6 +135,9 @@ import Testing
     ) async throws {
         let image = TestImage.quarters(width: 256, height: 128)
         let answer: @Sendable (String) -> OriginServer.Answer = { path in
+            if path == "/brief.png" {
+                return .image(image, headers: [("Cache-Control", "max-age=0, stale-if-error=600")])
+            }
             if path == "/private.png" { return .image(image, headers: [("Cache-Control", "no-store")]) }
             if path == "/text.jpg" { return .image(Data("no image".utf8), headers: Self.headers) }
             return path == "/none.jpg" ? .init(status: 404) : .image(image, headers: Self.headers)
@@ -185,10 +205,7 @@ import Testing
         try await run { (server, origin, redis) async throws in
             let client = redis.client()
             defer { client.close() }
-            let processes = [
-                try ProgramUnderTest.megaton(["coordinator", "--redis", redis.url]),
-                try ProgramUnderTest.megaton(["worker", "--allow-private", "--redis", redis.url]),
-            ]
+            let cluster = try Cluster(of: redis)
             let url = origin.url("/warm.png").absoluteString
             let renditions = #"[{"name":"small","width":64,"height":64,"fit":"inside","format":"jpeg"}]"#
             let job = #"{"id":"a","source":"\#(url)","renditions":\#(renditions)}"#
@@ -200,8 +217,7 @@ import Testing
             let answer = try await server.ask(try await Self.signed(Self.path("rs:fit:64:64", origin, "/warm.png")))
             #expect(answer.head.hasPrefix("HTTP/1.1 200"), "\(answer.head)")
             #expect(origin.count("/warm.png") == 1)
-            for process in processes { process.send(SIGTERM) }
-            for process in processes { _ = await process.ending() }
+            await cluster.end()
         }
     }
 
@@ -210,10 +226,7 @@ import Testing
         try await run(["--render", "cluster"], access: []) { (server, origin, redis) async throws in
             let cold = try await Self.signed(Self.path("rs:fit:64:64", origin, "/cold.png"))
             #expect(try await server.refusal(of: cold).contains("No worker is signed on"))
-            let processes = [
-                try ProgramUnderTest.megaton(["coordinator", "--redis", redis.url]),
-                try ProgramUnderTest.megaton(["worker", "--allow-private", "--redis", redis.url]),
-            ]
+            let cluster = try Cluster(of: redis)
             let (head, file) = try await server.ask(cold)
             #expect(head.hasPrefix("HTTP/1.1 200") && Self.field("Content-Type", of: head) == "image/jpeg", "\(head)")
             let pixels = try OutputPixels(contentsOf: file)
@@ -233,26 +246,36 @@ import Testing
                 let answer = try await server.ask(try await Self.signed(Self.path("rs:fit:64:64", origin, name)))
                 #expect(answer.head.hasPrefix("HTTP/1.1 \(status) "), "\(name): \(answer.head)")
             }
-            for process in processes { process.send(SIGTERM) }
-            for process in processes { _ = await process.ending() }
+            await cluster.end()
             // An image that the cache has needs no worker.
             #expect(try await server.ask(cold).head.hasPrefix("HTTP/1.1 200"))
         }
     }
 
+    /// Fault: images were refused for as long as a queue was paused, although the cache had them.
+    @Test func aStaleImageIsServedWhileNoWorkerMakesItAnew() async throws {
+        try await run(["--render", "cluster"], access: []) { (server, origin, redis) async throws in
+            let cluster = try Cluster(of: redis)
+            let path = try await Self.signed(Self.path("rs:fit:64:64", origin, "/brief.png"))
+            #expect(try await server.ask(path).head.hasPrefix("HTTP/1.1 200"))
+            let pause = try ProgramUnderTest.megaton(["queue", "pause", "--redis", redis.url])
+            #expect(await pause.ending().code == 0)
+            #expect(try await server.ask(path).head.hasPrefix("HTTP/1.1 200"))
+            let other = try await Self.signed(Self.path("rs:fit:32:32", origin, "/brief.png"))
+            #expect(try await server.refusal(of: other).contains("is paused"))
+            await cluster.end()
+        }
+    }
+
     @Test func anImageThatTheCacheDoesNotKeepIsMadeInTheServer() async throws {
         try await run(["--render", "cluster"]) { (server, origin, redis) async throws in
-            let processes = [
-                try ProgramUnderTest.megaton(["coordinator", "--redis", redis.url]),
-                try ProgramUnderTest.megaton(["worker", "--allow-private", "--redis", redis.url]),
-            ]
+            let cluster = try Cluster(of: redis)
             let path = try await Self.signed(Self.path("rs:fit:64:64", origin, "/private.png"))
             let answer = try await server.ask(path)
             #expect(answer.head.hasPrefix("HTTP/1.1 200"), "\(answer.head)")
             #expect(Self.field("Cache-Control", of: answer.head) == "no-store", "\(answer.head)")
             #expect(origin.count("/private.png") == 2, "once by the worker and once by the server")
-            for process in processes { process.send(SIGTERM) }
-            for process in processes { _ = await process.ending() }
+            await cluster.end()
         }
     }
 
