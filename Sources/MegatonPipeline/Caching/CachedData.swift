@@ -104,7 +104,7 @@ package struct CachedData: Sendable, Equatable {
     /// Whether the entry may be served instead of this error.
     package func mayServe(after error: ImageError) -> Bool { error.isOriginFailure && mayServeOnFailure }
 
-    /// Whether the entry may be served if nobody can ask the origin: RFC 5861, section 4.
+    /// Whether the entry may be served while the origin cannot be asked: RFC 5861, section 4.
     package var mayServeOnFailure: Bool { isWithin(metadata.staleIfError) }
 
     private func isWithin(_ window: Double?) -> Bool {

@@ -5,7 +5,7 @@ package struct CachedRendition: Sendable {
     package let isFresh: Bool
     /// Whether the origin allows its use while it is revalidated.
     package let mayServeWhileRevalidating: Bool
-    /// Whether the origin allows its use if nobody can ask it.
+    /// Whether the origin allows its use while it cannot be asked.
     package let mayServeOnFailure: Bool
     /// Equal in all processes that find this entry; another one when the origin has been asked again.
     package let version: String
