@@ -54,8 +54,8 @@ package struct AccessMiddleware<Context: AccessRequestContext>: RouterMiddleware
         return try await next(request, context)
     }
 
-    /// Logs that a client has sent an invalid token, once a minute: the operator sees attempts to guess one, and which
-    /// client has an old one. The line has no part of the token.
+    /// Logs that a client has sent an invalid token, at most once a minute: the operator sees attempts to guess one,
+    /// and which client has an old one. The line has no part of the token.
     private func report(_ client: AttemptLimit.Client, _ context: Context) {
         guard gate.takeReport(about: client) else { return }
         context.logger.warning(

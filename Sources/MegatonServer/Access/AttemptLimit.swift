@@ -30,6 +30,9 @@ package final class AttemptLimit: Sendable {
         /// The clients of `windows` from `first` on, by the start of their window; the oldest is the first.
         var order: [Client] = []
         var first = 0
+        /// Lines of the log until `reportsEnd`.
+        var reports = 0
+        var reportsEnd = Duration.zero
 
         var oldest: Window? { first < order.count ? windows[order[first]] : nil }
 
@@ -47,6 +50,8 @@ package final class AttemptLimit: Sendable {
 
     /// Failed attempts a minute after which further ones are refused.
     static let maximumFailures = 10
+    /// Lines of the log a minute about all clients: an attacker may have any number of addresses.
+    static let maximumReports = 100
     private static let period = Duration.seconds(60)
 
     private let capacity: Int
@@ -84,11 +89,16 @@ package final class AttemptLimit: Sendable {
         }
     }
 
-    /// Whether the log should have a line about the failed attempts of a client: once in its minute.
+    /// Whether the log should have a line about the failed attempts of a client: once in its minute, unless many
+    /// clients fail.
     func takeReport(about client: Client) -> Bool {
-        state.withLock { state in
+        let now = time.now()
+        return state.withLock { state in
+            if state.reportsEnd <= now { (state.reports, state.reportsEnd) = (0, now + Self.period) }
             // A client that was forgotten meanwhile has a line when it fails again.
-            guard let window = state.windows[client], !window.isReported else { return false }
+            guard state.reports < Self.maximumReports, let window = state.windows[client], !window.isReported
+            else { return false }
+            state.reports += 1
             state.windows[client]?.isReported = true
             return true
         }

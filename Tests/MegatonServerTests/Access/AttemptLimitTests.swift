@@ -74,6 +74,18 @@ import Testing
         #expect(limit.takeReport(about: client))
     }
 
+    @Test func manyClientsDoNotFillTheLog() {
+        let limit = self.limit()
+        for minute in 1...2 {
+            let reported = (0...AttemptLimit.maximumReports).filter { number in
+                fail(limit, "192.0.2.\(number)", times: 1)
+                return limit.takeReport(about: AttemptLimit.Client("192.0.2.\(number)"))
+            }
+            #expect(reported.count == AttemptLimit.maximumReports, "minute \(minute)")
+            clock.advance(by: .seconds(60))
+        }
+    }
+
     @Test func manyClientsDoNotFillTheMemory() {
         let limit = self.limit()
         for number in 0..<25_000 { fail(limit, "10.0.\(number / 256).\(number % 256)", times: 1) }
