@@ -11,7 +11,7 @@ internal import ServiceLifecycle
 /// Submits a batch whose jobs arrive as lines of JSON in the body of a request.
 ///
 /// Jobs are pushed as they arrive, in chunks, and the body is read no faster than Redis takes them. If the request
-/// fails, by an invalid line or because its client has gone or is too slow, the batch is cancelled if it has jobs: a
+/// fails, by an invalid line or because its client has gone or is too slow, the batch is cancelled if it has begun: a
 /// part of it would never end.
 struct BatchUpload: Sendable {
     let queue: ShardedQueue
@@ -215,9 +215,9 @@ struct BatchUpload: Sendable {
 private struct UploadFailure: Error {
     /// The part of the batch that Redis has after the failure.
     enum Rest {
-        /// No job was pushed.
+        /// No job was pushed, and the name is free or that of another client's batch.
         case nothing
-        /// Some jobs were pushed, and the batch was cancelled.
+        /// The batch had begun, and was cancelled. With several shards it begins before its first job is pushed.
         case cancelled
         /// Some jobs may have been pushed, and Redis did not answer when the batch was to be cancelled.
         case unknown
