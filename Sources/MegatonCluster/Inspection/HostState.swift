@@ -19,7 +19,7 @@ package struct HostState: Sendable, Equatable {
     private static let probeTime: Double = 60_000
 
     /// - Parameters:
-    ///   - text: the numbers of `hostPrelude`.
+    ///   - text: the numbers of `hostPrelude`, and perhaps a word with the last failure, which is ignored.
     ///   - now: milliseconds of the clock of Redis.
     /// - Returns: nil if another program wrote the text.
     init?(_ name: String, stored text: String, now: Double) {

@@ -215,8 +215,7 @@ package struct TableReader {
         if let column = columns.id, let id, !Job.isName(id) {
             return refused(
                 line,
-                "its id, column \(name(column)), is \(FieldProblem.quoted(id)); allowed are "
-                    + Job.nameRule
+                "its id, column \(name(column)), is \(FieldProblem.quoted(id)); allowed are \(Job.nameRule)"
             )
         }
         let labels = Dictionary(uniqueKeysWithValues: columns.labels.map { (columns.names[$0], field($0)) })

@@ -35,12 +35,10 @@ struct APIError: Error {
 
     /// - Parameter subject: the beginning of the sentence.
     static func noName(_ subject: String) -> APIError {
-        APIError(
-            .badRequest,
-            "\(subject) is no name: allowed are texts of \(Job.nameRule)"
-        )
+        APIError(.badRequest, "\(subject) is no name: allowed are texts of \(Job.nameRule)")
     }
 
+    /// The answer to a list of jobs for a batch that exists, perhaps by an earlier try of the same request.
     static func existingBatch(_ name: String) -> APIError {
         APIError(
             .conflict,

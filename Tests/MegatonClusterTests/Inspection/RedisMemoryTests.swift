@@ -35,7 +35,7 @@ import Testing
         #expect(!Self.memory(101, of: 100, policy: "noeviction", uncounted: 2).isFull)
     }
 
-    @Test func eachServerOfTheQueueIsAsked() async throws {
+    @Test func aFullControlRedisHasAWarningWithItsAddress() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let inspector = Inspector(queue: fixture.queue, cache: fixture.redis)
             #expect(await inspector.controlMemoryWarnings().isEmpty)
