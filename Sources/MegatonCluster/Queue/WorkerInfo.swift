@@ -30,14 +30,14 @@ extension WorkerInfo {
         self.init(host: "", pid: 0, started: 0, concurrency: concurrency, version: Megaton.version)
     }
 
-    /// Seconds between two heartbeats of a worker that does not say it.
+    /// Seconds between two heartbeats of a worker that does not state its own.
     static let usualRenewal = 5.0
 
     /// Whether a worker has missed at most two heartbeats. Otherwise it died or hangs.
     ///
     /// - Parameters:
     ///   - silent: seconds since its last heartbeat.
-    ///   - renewal: seconds between two of them, nil if it does not say it.
+    ///   - renewal: seconds between two of them, nil if it does not state its own.
     static func isLiving(silent: Double, renewal: Double?) -> Bool { silent <= 3 * (renewal ?? usualRenewal) }
 
     /// Reads a value that `renew` stored: `<running> <JSON>`. Nil if it cannot be read, as another version wrote it.
