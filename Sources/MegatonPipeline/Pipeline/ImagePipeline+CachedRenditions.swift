@@ -23,7 +23,8 @@ package struct CachedRendition: Sendable {
 
 extension ImagePipeline {
     /// Looks a rendition up, fresh or stale, for a process that lets others render: nothing is fetched, rendered,
-    /// revalidated, counted or announced to other processes.
+    /// revalidated or announced to other processes. The metrics of a request have no hit before
+    /// `CachedRendition.addHit(to:)`; the counters of the shared cache have each lookup.
     ///
     /// - Returns: nil if no cache has it, or if its source is not one that is cached.
     /// - Throws: `.invalidURL` or `.forbidden` for a source that this pipeline would not load.
