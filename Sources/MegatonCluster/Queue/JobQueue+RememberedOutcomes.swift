@@ -36,22 +36,25 @@ extension JobQueue {
 
     /// Whether a worker has missed at most two heartbeats. A worker that was killed stays signed on for a minute.
     func hasLivingWorker(timeout: Duration) async throws(RedisError) -> Bool {
-        let replies = try await redis.pipeline(
-            [
-                ["TIME"], ["ZRANGE", .string(keys.workers), "0", .int(Self.examinedWorkers - 1), "REV", "WITHSCORES"],
-                ["HGETALL", .string(keys.workerInfo)],
-            ],
-            timeout: timeout
-        )
+        let newest: RedisCommand = [
+            "ZRANGE", .string(keys.workers), "0", .int(Self.examinedWorkers - 1), "REV", "WITHSCORES",
+        ]
+        let replies = try await redis.pipeline([["TIME"], newest], timeout: timeout)
         for case .error(let text) in replies { throw RedisError(reply: text) }
-        guard replies.count == 3, let time = replies[0].array?.compactMap(\.int), time.count == 2 else {
+        guard replies.count == 2, let time = replies[0].array?.compactMap(\.int), time.count == 2 else {
             throw Self.unexpected("TIME")
         }
-        let now = Double(time[0] * 1000 + time[1] / 1000)
-        let info = replies[2].dictionary
-        return replies[1].dictionary.contains { name, beat in
-            let silent = (now - (Double(beat) ?? 0)) / 1000
-            return WorkerInfo.isLiving(silent: silent, renewal: info[name].flatMap { WorkerInfo(stored: $0) }?.renewal)
+        let (now, beats) = (Double(time[0] * 1000 + time[1] / 1000), replies[1].dictionary.map { ($0.key, $0.value) })
+        if beats.isEmpty { return false }
+        let names = beats.map { RedisArgument.string($0.0) }
+        let info = try await redis.send(RedisCommand(["HMGET", .string(keys.workerInfo)] + names), timeout: timeout)
+        guard let described = info.array, described.count == beats.count else { throw Self.unexpected("HMGET") }
+        return zip(beats, described).contains { beat, info in
+            let silent = (now - (Double(beat.1) ?? 0)) / 1000
+            return WorkerInfo.isLiving(
+                silent: silent,
+                renewal: info.string.flatMap { WorkerInfo(stored: $0) }?.renewal
+            )
         }
     }
 

@@ -152,7 +152,8 @@ final class RenditionJobs: Sendable {
             // No further round trip: each may last for the time limit of a command.
             report(error)
             // Those that were pushed before may still end in time.
-            let reason = "The queue of the workers cannot be asked; try again after the time of Retry-After."
+            let fault = error.code == .outOfMemory ? "is full" : "cannot be asked"
+            let reason = "The queue of the workers \(fault); try again after the time of Retry-After."
             for image in images { end(image.job.id, onlyNew: true, .failure(.unavailable(reason))) }
         }
         expire()
@@ -178,13 +179,15 @@ final class RenditionJobs: Sendable {
         )
         var standstill = found.standstill
         if standstill == nil, try await workersAreSilent() { standstill = .silentWorkers }
+        // A queue that drains runs the jobs that it has.
+        let isIdle = standstill == .withoutWorkers || standstill == .paused
         var new: [RenditionJob] = []
         for (image, outcome) in zip(images, found.outcomes) {
             switch outcome {
             case .ended(let json): end(image.job.id, Self.result(json))
             // No job that the queue has is done either, and its requests would wait in vain. Those that were pushed
-            // before the last worker signed off wait on: its successor may be about to sign on.
-            case .open where standstill == .silentWorkers || standstill == .withoutWorkers && !image.isPushed:
+            // before the queue was paused, or the last worker signed off, wait on: that may end soon.
+            case .open where standstill == .silentWorkers, .open where isIdle && !image.isPushed:
                 new.append(image.job)
             case .open: markPushed(image.job.id)
             case nil: if !image.isPushed || standstill == .silentWorkers { new.append(image.job) }

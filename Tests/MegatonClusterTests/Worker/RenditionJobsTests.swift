@@ -64,6 +64,10 @@ import Testing
     private func endJob(_ fixture: QueueFixture, _ failure: JobOutcome.Failure? = nil) async throws {
         try await waitForPush(fixture)
         while case .admitted = try await fixture.admit() {}
+        try await endAdmittedJob(fixture, failure)
+    }
+
+    private func endAdmittedJob(_ fixture: QueueFixture, _ failure: JobOutcome.Failure? = nil) async throws {
         let claimed = try await fixture.claim(9)
         let active = try #require(claimed.first)
         #expect(claimed.count == 1)
@@ -173,6 +177,29 @@ import Testing
                 try await endJob(fixture)
                 let found = try await outcome
                 #expect(found?.status == .done)
+            }
+        }
+    }
+
+    /// Fault: requests for an image whose job a paused queue has waited for 20 s each.
+    @Test func requestsDoNotWaitForAPausedQueue() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await signOn(fixture)
+            let job = try Self.job()
+            try await run(processes: 2, fixture) { (processes) async throws in
+                async let outcome = processes[0].outcome(of: job)
+                try await waitForPush(fixture)
+                while case .admitted = try await fixture.admit() {}
+                try await fixture.queue.set(.paused, to: true)
+                let refused = await Self.failure(processes[1], job)
+                guard case .unavailable(let text)? = refused, text.contains("is paused") else {
+                    Issue.record("\(String(describing: refused))")
+                    return
+                }
+                try await fixture.queue.set(.paused, to: false)
+                try await endAdmittedJob(fixture)
+                let found = try await outcome
+                #expect(found?.status == .done, "a request of before waits on")
             }
         }
     }
