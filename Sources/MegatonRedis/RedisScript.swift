@@ -24,10 +24,12 @@ package struct RedisScript: Sendable {
     /// - Parameters:
     ///   - name: name in messages and logs.
     ///   - file: content of the file. Its first line begins with `#!lua` and has the script's flags.
-    ///   - prelude: content of a file with functions that several scripts share; inserted after the first line.
-    package init(name: String, file: [UInt8], prelude: [UInt8] = []) {
+    ///   - prelude: functions that several scripts share. Those that this script uses follow its first line.
+    package init(name: String, file: [UInt8], prelude: LuaPrelude? = nil) {
         let body = file.firstIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? file.endIndex
-        self.init(name: name, source: String(decoding: file[..<body] + prelude + file[body...], as: UTF8.self))
+        let code = String(decoding: file[body...], as: UTF8.self)
+        let shared = prelude?.code(for: code) ?? ""
+        self.init(name: name, source: String(decoding: file[..<body], as: UTF8.self) + shared + code)
     }
 
     /// Returns the EVALSHA command for one call.

@@ -60,7 +60,9 @@ enum QueueScripts {
         requeue, drop, expireDead, findJob, audit, auditBodies, auditStage, auditIntake,
     ]
 
+    private static let prelude = LuaPrelude(source: String(decoding: PackageResources.queuePrelude_lua, as: UTF8.self))
+
     private static func script(_ name: String, _ file: [UInt8]) -> RedisScript {
-        RedisScript(name: name, file: file, prelude: PackageResources.queuePrelude_lua)
+        RedisScript(name: name, file: file, prelude: prelude)
     }
 }

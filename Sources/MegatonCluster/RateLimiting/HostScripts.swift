@@ -9,7 +9,9 @@ enum HostScripts {
 
     static let all = [acquirePermit, renewPermit, releasePermit]
 
+    private static let prelude = LuaPrelude(source: String(decoding: PackageResources.hostPrelude_lua, as: UTF8.self))
+
     private static func script(_ name: String, _ file: [UInt8]) -> RedisScript {
-        RedisScript(name: name, file: file, prelude: PackageResources.hostPrelude_lua)
+        RedisScript(name: name, file: file, prelude: prelude)
     }
 }

@@ -1,5 +1,5 @@
--- queuePrelude: functions that the scripts of the queue share, prepended to the source of each. It reads no KEYS and
--- ARGV of its own, except in `batchKeys`.
+-- queuePrelude: functions that the scripts of the queue share. The source of each script gets those that it uses, which
+-- `LuaPrelude` finds. It reads no KEYS and ARGV of its own, except in `batchKeys`.
 
 -- Milliseconds of Redis' clock.
 local function now()

@@ -1,5 +1,5 @@
--- hostPrelude: functions that the scripts of host limits and of the circuit breaker share, prepended to the source of
--- each. It reads no KEYS and ARGV of its own.
+-- hostPrelude: functions that the scripts of host limits and of the circuit breaker share. The source of each gets
+-- those that it uses, which `LuaPrelude` finds. It reads no KEYS and ARGV of its own.
 --
 -- A host's state is one field of the hash `rate`, twelve numbers: `tat` µs, when the next request is due by the rate
 -- (GCRA, the leaky bucket as a meter: ATM Forum TM 4.1, appendix I) · `since` ms, when the circuit opened,
