@@ -96,6 +96,15 @@ final class ChaosCluster {
         origin.set(.good)
     }
 
+    /// Number of keys that the cache Redis has evicted since it was started, as its memory is limited; nil if it does
+    /// not answer.
+    func evictions(_ stage: Stage) async -> Int? {
+        guard let cache = try? stage.client(cache.url) else { return nil }
+        defer { cache.close() }
+        let info = try? await cache.send(["INFO", "stats"]).string
+        return info.flatMap { InfoReply.text("evicted_keys", in: $0) }.flatMap { Int($0) }
+    }
+
     /// Ends all processes and servers.
     ///
     /// - Returns: a line for each process that was stuck or ended with a wrong code.

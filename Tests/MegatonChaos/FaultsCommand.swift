@@ -52,9 +52,8 @@ struct FaultsCommand: AsyncParsableCommand {
         for violation in report.violations { print("VIOLATION \(violation)") }
         print(report.violations.isEmpty ? "no violation" : "\(report.violations.count) violations, seed \(seed)")
         if keep || !report.violations.isEmpty {
+            directory.keep()
             print("kept: \(directory.path)")
-        } else {
-            directory.remove()
         }
         if !report.violations.isEmpty { throw ExitCode(1) }
     }

@@ -111,4 +111,6 @@ struct HistoryChecker {
 
     /// Originals that were loaded again after a flight had landed: evicted, lost or expired.
     var madeAgain: Int { landedByKey.values.reduce(0) { $0 + $1 - 1 } }
+    /// Their keys.
+    var keysMadeAgain: [String] { landedByKey.filter { $0.value > 1 }.keys.sorted() }
 }

@@ -1,8 +1,10 @@
 public import Foundation
+import Synchronization
 
 /// A temporary directory for one test, with a path short enough for sockets.
 public final class TestDirectory: Sendable {
     public let path: String
+    private let isKept = Mutex(false)
 
     public init() throws {
         var template = Array("/tmp/mt-test-XXXXXX".utf8CString)
@@ -10,7 +12,10 @@ public final class TestDirectory: Sendable {
         path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    deinit { remove() }
+    deinit { if !isKept.withLock({ $0 }) { remove() } }
+
+    /// Leaves the directory to people who want to see what a run has left.
+    public func keep() { isKept.withLock { $0 = true } }
 
     public func remove() { try? FileManager.default.removeItem(atPath: path) }
 
