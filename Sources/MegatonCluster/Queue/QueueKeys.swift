@@ -40,7 +40,8 @@ package struct QueueKeys: Sendable, Hashable {
     package func jobs(batch: String) -> String { prefix + "jobs:\(batch)" }
     /// ZSET, batches that have an intake of their own, by their weight.
     var intakes: String { prefix + "intakes" }
-    /// HASH, batch to its remaining credit in the round robin; `` is the public intake, `:1` to `:3` the ready lists.
+    /// HASH, batch to its remaining credit in the round robin and the priority of its last job; ``, `!high` and `!bulk`
+    /// are the public intakes, `:1` to `:3` the ready lists, without a priority.
     var credit: String { prefix + "credit" }
     /// LIST of at most one token, which announces pushed jobs.
     var intakeWake: String { prefix + "intakewake" }
@@ -150,7 +151,8 @@ package struct QueueKeys: Sendable, Hashable {
     var workerInfo: String { prefix + "workerinfo" }
     /// STRING `total|workers|ms`: the places of all living workers, the number of workers, and the time of the count.
     var places: String { prefix + "places" }
-    /// STRING, JSON array of ids: unfinished jobs of hosts that were given up, which were made ready.
+    /// STRING with a time-out, JSON array: the time from which more jobs of given-up hosts may be made ready, ms, then
+    /// the ids of those that were and have not ended.
     var givenUp: String { prefix + "givenup" }
     /// HASH: paused (nothing is claimed), drain (nothing is taken from the intakes).
     var control: String { prefix + "control" }
