@@ -29,10 +29,10 @@
 --
 -- If fewer jobs are ready than places are free, a worker claims no more than its share by places, so that the last jobs
 -- of a batch do not all go to one worker. It asks again soon, and then ignores its share.
--- A job whose source two processes have died of is in `suspects` and not in ready. After three deaths, the job is
--- handed out like any other, so that the worker fails it. No two jobs of one suspected source run at a time. The caller
--- is asked for a process only if a suspect waits whose source is not running: otherwise the process would find nothing
--- to do.
+-- A ready job whose source two processes have died of moves to `suspects`, unless its batch was cancelled. After three
+-- deaths, the job is handed out like any other, so that the worker fails it. No two jobs of one suspected source run at
+-- a time. The caller is asked for a process only if a suspect waits whose source is not running: otherwise the process
+-- would find nothing to do.
 -- A reply has at most 1 MiB of JSON, or one job: a larger reply could not be read.
 
 local leaseKey, delayKey, bodyKey, metaKey, controlKey = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]

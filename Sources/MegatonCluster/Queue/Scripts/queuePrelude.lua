@@ -170,8 +170,8 @@ local function releaseHeld(frontier, metaKey, readyKeys, host, entries, goesLast
   return released, #released + packed
 end
 
--- The places of all living workers, at least one for each. They are counted once a second, and whenever the number of
--- workers changes.
+-- The places of all living workers: none of a process for suspects, and one of a worker whose description cannot be
+-- read. They are counted at most once a second, and whenever the number of workers changes.
 local function countPlaces(placesKey, workersKey, workerInfoKey, t, leaseTime)
   local n, w, at = string.match(redis.call('GET', placesKey) or '', '^(%d+)|(%d+)|(%d+)$')
   local workers = redis.call('ZCARD', workersKey)
