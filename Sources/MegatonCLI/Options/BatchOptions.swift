@@ -114,7 +114,7 @@ struct BatchOptions: ParsableArguments {
     @Option(name: .long, help: "Maximum number of attempts of a job.")
     var attempts = 5
 
-    @Option(name: .long, help: "Order in which ready jobs are claimed: high, normal or bulk.")
+    @Option(name: .long, help: "high, normal or bulk: waiting jobs of these share the workers by 16 to 4 to 1.")
     var priority = "normal"
 
     @Option(

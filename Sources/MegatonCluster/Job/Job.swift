@@ -11,7 +11,7 @@ public struct Job: Sendable, Hashable, Encodable {
         case fetch
     }
 
-    /// Order in which ready jobs are claimed.
+    /// Share of the workers: waiting jobs of the three have the weights 16, 4 and 1.
     public enum Priority: String, WordChoice {
         case high, normal, bulk
     }
@@ -50,7 +50,7 @@ public struct Job: Sendable, Hashable, Encodable {
     public var output: String?
     /// The batch that counts the job. A batch of ``ClusterClient`` sets its own name.
     public var batch: String?
-    /// Order in which ready jobs are claimed.
+    /// Share of the workers beside jobs of other priorities.
     public var priority: Priority
     /// Maximum number of attempts, 1 to 100.
     public var attempts: Int
