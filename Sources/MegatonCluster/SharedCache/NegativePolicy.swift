@@ -19,11 +19,9 @@ package struct NegativePolicy: Sendable {
     package func lifetime(of error: ImagePipeline.Error, random: Double = .random(in: 0...1)) -> Duration? {
         // Returned from memory: it is remembered already, and expires there.
         if error.remembered != nil { return .zero }
-        // Concurrent requests for the same key receive it too. It expires early, so that a job does not meet it at its
-        // turn.
-        if error.code == .throttled {
-            return .seconds(0.8 * min(error.retryAfter ?? 0, Self.longestRequestedDelay))
-        }
+        // The host was not asked, and its turn may come early: a job that met its own refusal then would wait once more,
+        // with the turn of its host. Only those who wait for this flight receive it.
+        if error.code == .throttled { return .zero }
         guard let usual = Self.usual(error) else { return nil }
         // Exactly that long: no request is sent meanwhile, and a job that retries at the time the origin named must not
         // meet its own failure.
@@ -42,13 +40,12 @@ package struct NegativePolicy: Sendable {
         case .unreachable, .tls, .timedOut, .connectTimedOut, .tooSlow, .incompleteBody, .badResponse,
             .tooManyRedirects:
             max(5, min(error.retryAfter ?? 0, longestRequestedDelay))
-        case .throttled: nil
         case .dataIsEmpty, .dataTooLarge, .headerTooLarge, .unsupportedFormat, .corruptImage, .imageTooLarge,
             .sideTooLong, .tooManyBands, .tooManyFrames:
             600
         case .renderTimedOut: 60
         // Rules and outputs belong to the request, not to the source; the others say nothing about the source at all.
-        case .invalidURL, .forbidden, .credentialMissing, .watermarkMissing, .renderFailed, .outputFailed,
+        case .throttled, .invalidURL, .forbidden, .credentialMissing, .watermarkMissing, .renderFailed, .outputFailed,
             .outputExists, .diskFull, .waitTimedOut, .cancelled, .outputTooLarge, .tooCostly, .dataLoadingFailed,
             .dataMissingInCache,
             .decoderNotRegistered,

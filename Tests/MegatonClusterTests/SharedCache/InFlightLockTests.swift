@@ -238,6 +238,26 @@ import Testing
         }
     }
 
+    /// Fault: a held job whose host took it earlier than expected met its own refusal, and waited as long again.
+    @Test func aRefusalByTheLimitsOfAHostAnswersOnlyTheWaiters() async throws {
+        try await withPeers { _, one, two in
+            var refused = ImagePipeline.Error(.throttled, "the host has no place", isRetryable: true, retryAfter: 10)
+            refused.hostTurn = HostTurn(host: "a.example:443", wait: 10, interval: 0)
+            let led = try lead(await one.lock.begin([key]).first)
+            guard case .wait(let flight) = await two.lock.begin([key]).first else {
+                Issue.record("it did not wait")
+                return
+            }
+            await one.lock.fail([led], error: refused)
+            guard case .failed(let error) = await two.lock.begin([key], after: [flight]).first else {
+                Issue.record("the waiter has no failure")
+                return
+            }
+            #expect(error.code == .throttled && error.hostTurn?.wait == 10)
+            _ = try lead(await two.lock.begin([key]).first)
+        }
+    }
+
     @Test func aDamagedEntryIsAMissAndGoes() async throws {
         try await withPeers { server, one, two in
             let client = server.client()

@@ -385,6 +385,7 @@ import Testing
         busy.requestedDelay = 1e9
         #expect(seconds(busy, 0) == 86_400)
         #expect(seconds(.init(.cancelled, "x")) == nil)
+        #expect(seconds(.init(.throttled, "x", isRetryable: true, retryAfter: 10)) == 0)
     }
 }
 
