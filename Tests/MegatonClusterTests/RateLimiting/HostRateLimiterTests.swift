@@ -344,6 +344,24 @@ import Testing
         }
     }
 
+    /// Fault: a host that had answered its probes with a 503 each was given up with the next failure.
+    @Test func anAnswerForOnePathBeginsThePatienceAgain() async throws {
+        var limits = HostLimits()
+        limits.failureThreshold = 2
+        try await run(limits) { limiter, fixture in
+            await limiter.release(try await limiter.acquire(for: url), outcome: .answered)
+            for _ in 0..<2 { await limiter.release(try await limiter.acquire(for: url), outcome: .absent) }
+            try await set(1, ago: .seconds(3600), fixture)
+            #expect(await refusal(limiter)?.hostTurn?.isGivenUp == true)
+            for outcome in [OriginOutcome.throttled(seconds: nil), .absent] {
+                try await set(5, "0", fixture)
+                await limiter.release(try await limiter.acquire(for: url), outcome: outcome)
+            }
+            let refused = try #require(await refusal(limiter), "the circuit is open again")
+            #expect(refused.hostTurn?.isGivenUp == false)
+        }
+    }
+
     @Test func failuresInFlightWhenTheCircuitOpenedDoNotCount() async throws {
         var limits = HostLimits()
         (limits.failureThreshold, limits.firstConcurrency) = (2, 10)

@@ -14,7 +14,8 @@
 -- time: their own turn is then later than that.
 -- After: a `throttled` counts for its path alone, unless one from another path came within its time, at least a minute.
 -- Then the limits of the host are halved, at most once a second, and it gets no request before the time it named; each
--- `answered` restores a twentieth. The given number of consecutive failures opens the circuit, and each failed probe
+-- `answered` restores a twentieth. One for its path alone leaves an open circuit open, but the time since when the host
+-- has not answered begins again. The given number of consecutive failures opens the circuit, and each failed probe
 -- opens it for twice as long as before; failures of requests that were in progress when it opened do not count. An
 -- `earlier` ends a row of failures, but does not close the circuit, and restores nothing of the limits.
 
@@ -45,6 +46,8 @@ elseif outcome == 'throttled' then
       state.factor = math.max(1 / 64, state.factor / 2)
       state.halved = ms
     end
+  elseif state.since > 0 then
+    state.since = ms
   end
   state.path, state.counts = requestedPath, ms + math.max(pause, 60000)
 elseif (outcome == 'failed' or outcome == 'absent') and state.open <= ms then
