@@ -18,13 +18,21 @@ extension JobQueue {
         )
     }
 
+    /// Maximum number of earlier leaders whose stages are counted: each leader begins with taking over those of others.
+    private static let stagesAtOnce = 100
+
     /// Number of jobs that are staged or admitted and have not ended.
     package func alive() async throws(RedisError) -> Int {
-        let epoch = try await redis.send(["GET", .string(keys.epoch)]).int ?? 0
-        // In the order in which jobs move: a job that is admitted between the two is counted twice, and never missed.
-        let replies = try await redis.pipeline([
-            ["LLEN", .string(keys.stage(epoch: epoch))], ["HLEN", .string(keys.body)],
-        ])
+        let state = try await redis.pipeline([["GET", .string(keys.epoch)], ["SMEMBERS", .string(keys.stages)]])
+        for case .error(let text) in state { throw RedisError(reply: text) }
+        // A leader that died has left jobs in the stage of its epoch, which the next one takes over: perhaps one that
+        // is elected only now.
+        let (epoch, staged) = (state[0].int ?? 0, (state[1].array ?? []).compactMap(\.int))
+        let epochs = Set(staged.sorted().suffix(Self.stagesAtOnce) + [epoch, epoch + 1]).sorted()
+        // In the order in which jobs move: a job that moves between two commands is counted twice, and never missed.
+        let replies = try await redis.pipeline(
+            epochs.map { ["LLEN", .string(keys.stage(epoch: $0))] } + [["HLEN", .string(keys.body)]]
+        )
         for case .error(let text) in replies { throw RedisError(reply: text) }
         return replies.reduce(0) { $0 + ($1.int ?? 0) }
     }
