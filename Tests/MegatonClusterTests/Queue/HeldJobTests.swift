@@ -247,6 +247,22 @@ import Testing
         }
     }
 
+    /// Fault: of workers with long leases, which renew them rarely, most counted as dead.
+    @Test func aSweepCountsThePlacesOfWorkersWithLongLeases() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await holdJobs(20, fixture)
+            let now = Int(try await fixture.queue.now())
+            for (index, age) in [0, 20_000, 39_000].enumerated() {
+                let (name, info) = (RedisArgument.string("w\(index)"), #"{"concurrency":8,"lease":120,"renewal":40}"#)
+                try await fixture.redis.send(["ZADD", .string(fixture.keys.workers), .int(now - age), name])
+                try await fixture.redis.send(["HSET", .string(fixture.keys.workerInfo), name, .string(info)])
+            }
+            try await fixture.queue.giveUp(slow)
+            try await fixture.queue.sweep(leads: true)
+            #expect(try await fixture.count("LLEN", fixture.keys.ready(.normal)) == 12, "half of 24 free places")
+        }
+    }
+
     /// Fault: the jobs of a dead host, which end one after the other, took all processors, and a batch beside them took
     /// 1.3 times its time.
     @Test func theJobsOfAHostThatWasGivenUpHaveAPaceWhileOtherJobsRun() async throws {

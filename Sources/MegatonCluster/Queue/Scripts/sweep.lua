@@ -190,7 +190,11 @@ if #swept > 0 then redis.call('HINCRBY', statKey, 'stalled', #swept) end
 local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey)
 local fleet = {givenUp = givenUpKey}
 function fleet.count()
-  local all = countPlaces(placesKey, workersKey, workerInfoKey, t, 15000)
+  -- The lease of the worker that has renewed last stands for those of all.
+  local latest = redis.call('ZRANGE', workersKey, -1, -1)[1]
+  local info = latest and redis.call('HGET', workerInfoKey, latest) or ''
+  local lease = 1000 * (tonumber(string.match(info, '"lease":([%d.]+)')) or 15)
+  local all = countPlaces(placesKey, workersKey, workerInfoKey, t, lease)
   return placesOfShard(all, workersKey, workerInfoKey), redis.call('ZCARD', leaseKey)
 end
 local tokens = math.min(#swept + tick(frontier, delayKey, metaKey, readyKeys, t, math.min(limit, 500), fleet), 256)
