@@ -19,8 +19,8 @@ package struct NegativePolicy: Sendable {
     package func lifetime(of error: ImagePipeline.Error, random: Double = .random(in: 0...1)) -> Duration? {
         // Returned from memory: it is remembered already, and expires there.
         if error.remembered != nil { return .zero }
-        // The host was not asked, and its turn may come early: a job that met its own refusal then would wait once more,
-        // with the turn of its host. Only those who wait for this flight receive it.
+        // The host was not asked, and its turn may come early: a job that met its own refusal then would wait once
+        // more, with the turn of its host. Only those who wait for this flight receive it.
         if error.code == .throttled { return .zero }
         guard let usual = Self.usual(error) else { return nil }
         // Exactly that long: no request is sent meanwhile, and a job that retries at the time the origin named must not
