@@ -174,8 +174,10 @@ package struct ResumableData: Sendable, Equatable {
         guard let range = ContentRange(headers["content-range"]), range.first == data.count, range.total == total,
             !Self.isEncoded(headers)
         else { return false }
-        // With `If-Range` the origin compares the validator. An origin that still sends another entity tag did not.
-        return headers["etag"].map { !validator.hasPrefix("\"") || $0 == validator } ?? true
+        // With `If-Range` the origin compares the validator. An origin that still sends another tag or date did not.
+        if validator.hasPrefix("\""), let etag = headers["etag"] { return etag == validator }
+        guard let date = headers["last-modified"], let first = self.headers["last-modified"] else { return true }
+        return date == first
     }
 
     /// The URL without the parts that may differ under one cache key: a presigned URL has another query each time.

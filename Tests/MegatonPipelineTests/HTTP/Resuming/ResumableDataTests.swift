@@ -198,6 +198,20 @@ import Testing
         }
     }
 
+    /// Without a tag in the response its date decides, if it has one.
+    @Test func aPartMustHaveTheSameDate() throws {
+        let dated = try #require(kept(of: whole(["ETag": nil, "Last-Modified": Self.modified, "Date": Self.later])))
+        let tagged = try #require(kept(of: whole(["Last-Modified": Self.modified])))
+        for partial in [dated, tagged] {
+            let same = rest("bytes 60-99/100", ["Last-Modified": Self.modified])
+            #expect(partial.splice(with: same) == .append)
+            let other = rest("bytes 60-99/100", ["Last-Modified": Self.later])
+            #expect(partial.splice(with: other) == .forget(retries: true))
+        }
+        let copy = rest("bytes 60-99/100", ["ETag": "\"1\"", "Last-Modified": Self.later])
+        #expect(tagged.splice(with: copy) == .append, "the servers of an origin may have different dates")
+    }
+
     /// A refused part is forgotten, so that no attempt sends the same range again. A response that says
     /// nothing about the range leaves the part unchanged.
     @Test(
