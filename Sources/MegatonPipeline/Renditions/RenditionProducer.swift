@@ -63,6 +63,11 @@ final class RenditionProducer: Sendable {
                 break
             }
             for flight in awaited {
+                // Each wait may take seconds, and there may be many.
+                guard ContinuousClock.now < deadline else {
+                    await request.source.flights.abandon(flight)
+                    continue
+                }
                 request.metrics.update { $0.waits += 1 }
                 await request.source.flights.wait(for: flight)
             }

@@ -2,6 +2,7 @@ import Foundation
 import FoundationNetworking
 import MegatonTestSupport
 import NIOCore
+import Synchronization
 import Testing
 
 @testable import MegatonHTTP
@@ -115,5 +116,50 @@ import Testing
         }
         #expect(rendition?.code == .waitTimedOut && rendition?.isRetryable == true)
         #expect(loader.requests.isEmpty)
+    }
+
+    /// A coordinator under which results are being made elsewhere until callers have waited often enough.
+    private final class BusyForAWhile: SingleFlightCoordinating {
+        let waits = Mutex(0)
+        private let needed: Int
+        private let length: Duration
+
+        init(waits needed: Int, of length: Duration) {
+            self.needed = needed
+            self.length = length
+        }
+
+        func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
+            let isOver = self.waits.withLock { $0 >= needed }
+            return keys.map {
+                isOver
+                    ? .lead(SingleFlight.Leader(key: $0, token: nil))
+                    : .wait(SingleFlight.Waiter(key: $0, remaining: 10))
+            }
+        }
+
+        func wait(for flight: SingleFlight.Waiter) async {
+            waits.withLock { $0 += 1 }
+            if length > .zero { try? await Task.sleep(for: length) }
+        }
+
+        func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> { [] }
+        func fail(_ leads: [SingleFlight.Leader], error: ImagePipeline.Error) async {}
+    }
+
+    /// Fault: the time was checked only after a wait for each of the renditions.
+    @Test func manyRenditionsWaitNoLongerThanOne() async {
+        let elsewhere = BusyForAWhile(waits: .max, of: .milliseconds(50))
+        let pipeline = TestPipeline.make(ScriptedLoader([.init(chunks: [TestPipeline.png])])) {
+            $0.flights = elsewhere
+            $0.waitBudget = .milliseconds(100)
+        }
+        let renditions = (1...40).map { Rendition(name: "\($0)", width: $0) }
+        let failure = await TestPipeline.failure {
+            try await pipeline.renditions(renditions, for: ImageRequest(url: TestPipeline.url))
+        }
+        #expect(failure?.code == .waitTimedOut)
+        let count = elsewhere.waits.withLock { $0 }
+        #expect(count < 40, "\(count) waits of 50 ms in 100 ms")
     }
 }
