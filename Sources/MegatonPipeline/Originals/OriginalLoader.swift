@@ -208,7 +208,7 @@ final class OriginalLoader: Sendable {
         let (source, metrics, sent) = (load.source, load.metrics, load.source.sentFields)
         let deadline = ContinuousClock.now + configuration.waitBudget
         var awaited: [SingleFlight.Waiter] = []
-        for _ in 0..<ImagePipeline.roundLimit {
+        for _ in 0..<ImagePipeline.roundLimit(within: configuration.waitBudget) {
             load.shared = await shared(source)
             if let answer = answer(load.shared, load) { return .success(answer) }
             let decision = await decision(load, after: awaited)

@@ -32,9 +32,12 @@ public final class ImagePipeline: Sendable {
     let groups: RenditionGroups
     let fileRevisions = FileRevisions()
 
-    /// Maximum number of rounds for a request. Each round settles a key or waits for another flight, so a request that
-    /// is still open after this many will not be settled.
-    static let roundLimit = 64
+    /// Maximum number of rounds for a request. Each round settles a key or waits for another flight, which takes a
+    /// coordinator about two seconds if nothing happens. So a request that is still open after this many will not be
+    /// settled.
+    static func roundLimit(within waitBudget: Duration) -> Int {
+        Int(min(max(64, waitBudget.inSeconds), 86_400))
+    }
 
     /// Creates a pipeline. If libvips cannot be loaded, this succeeds, and each request that needs it fails with that
     /// reason.

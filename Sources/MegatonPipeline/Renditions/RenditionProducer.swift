@@ -45,7 +45,7 @@ final class RenditionProducer: Sendable {
         var results: Results = [:]
         var open = open
         var awaited: [SingleFlight.Waiter] = []
-        for _ in 0..<ImagePipeline.roundLimit where !open.isEmpty {
+        for _ in 0..<ImagePipeline.roundLimit(within: configuration.waitBudget) where !open.isEmpty {
             let result = await lookUp(for: open, after: awaited, request)
             results.merge(result.results) { _, new in new }
             if !result.dropped.isEmpty {

@@ -147,6 +147,16 @@ import Testing
         func fail(_ leads: [SingleFlight.Leader], error: ImagePipeline.Error) async {}
     }
 
+    /// Fault: a caller gave up after 64 waits of two seconds, even if the render that it waited for may take an hour.
+    @Test func aLongBudgetAllowsManyWaits() async throws {
+        let pipeline = TestPipeline.make(ScriptedLoader([.init(chunks: [TestPipeline.png])])) {
+            $0.flights = BusyForAWhile(waits: 100, of: .zero)
+            $0.waitBudget = .seconds(200)
+        }
+        let made = try await pipeline.renditions([Rendition(width: 4)], for: ImageRequest(url: TestPipeline.url))
+        #expect(made.count == 1)
+    }
+
     /// Fault: the time was checked only after a wait for each of the renditions.
     @Test func manyRenditionsWaitNoLongerThanOne() async {
         let elsewhere = BusyForAWhile(waits: .max, of: .milliseconds(50))
