@@ -12,7 +12,13 @@ extension InFlightLock {
     ///   - error: nil if nothing failed; a remembered failure then stays.
     ///   - isFull: whether the flight ends because the cache is full: its waiters then lead in parallel, as the next
     ///     entry could not be stored either.
-    func end(_ lead: SingleFlight.Leader, error: ImagePipeline.Error?, isFull: Bool = false) async {
+    ///   - deletesEntry: whether the entry of an earlier flight is no longer valid. An error may say so too.
+    func end(
+        _ lead: SingleFlight.Leader,
+        error: ImagePipeline.Error?,
+        isFull: Bool = false,
+        deletesEntry: Bool = false
+    ) async {
         guard let token = lead.token, !lead.isUnlocked else { return }
         let memory = error.flatMap { RememberedFailure.memory(of: $0, for: lead.key, negatives) }
         do {
@@ -23,7 +29,7 @@ extension InFlightLock {
                 token: token,
                 why: why,
                 milliseconds: milliseconds,
-                supersedesEntry: error?.supersedesEntry == true,
+                supersedesEntry: deletesEntry || error?.supersedesEntry == true,
                 kind: memory?.kind ?? .usual
             )
             try await cache.nodes[lead.key].redis.run(

@@ -301,8 +301,9 @@ public final class InFlightLock: SingleFlightCoordinating {
             let isFull = capacity.noteFailure(error)
             if !isFull { statistics?.add("cache_errors", 1) }
             logger.debug("a cache entry was not stored", metadata: [LogKey.error: "\(error)"])
-            // The flight must end all the same, or its waiters wait for the whole lease.
-            await end(lead, error: nil, isFull: isFull)
+            // The flight must end all the same, or its waiters wait for the whole lease. Without a new entry, the stale
+            // one is no longer valid.
+            await end(lead, error: nil, isFull: isFull, deletesEntry: entry.map(isKeepable) != true)
         }
         return false
     }

@@ -72,6 +72,24 @@ import Testing
         }
     }
 
+    /// Fault: an entry stayed, and could be served stale, although the origin forbade to store the new response.
+    @Test func anEntryThatIsNoLongerValidIsDeleted() async throws {
+        try await RedisServerProcess.run { server in
+            let peer = Peer(server.configuration, "one")
+            let client = server.client()
+            defer { for client in [peer.client, client] { client.close() } }
+            var stale = entry
+            (stale.metadata.lifetime, stale.metadata.etag) = (0, "\"1\"")
+            let first = try #require(await peer.lock.begin([key]).first?.leader)
+            await peer.lock.finish([(first, stale)])
+            let second = try #require(await peer.lock.begin([key]).first?.leader)
+            #expect(second.stale != nil)
+            try await client.send(["CONFIG", "SET", "maxmemory", "1"])
+            await peer.lock.finish([(second, nil)])
+            #expect(try await client.send(["EXISTS", .string(CacheKeys.entry(key))]).int == 0)
+        }
+    }
+
     private func bytesReceived(_ client: RedisClient) async throws -> Int {
         InfoReply.number("total_net_input_bytes", in: try await client.send(["INFO", "stats"]).string ?? "")
     }
