@@ -5,8 +5,9 @@ internal import MegatonRedis
 import Synchronization
 
 // Versions of an entry: the one whose origin was asked last wins (`CachedData.Metadata.fetched`). The times are those
-// of the workers' clocks, which `megaton doctor` compares. They are compared only here, where an origin was asked
-// although there was an entry; all other writes are ordered by the tokens of their flights.
+// of the workers' clocks, each of which `megaton doctor` compares with Redis if it runs on that machine. They are
+// compared only here, where an origin was asked although there was an entry; all other writes are ordered by the tokens
+// of their flights.
 extension InFlightLock {
     /// How long results of flights that began before an entry was superseded are refused: longer than a job takes.
     private static let refusalTime: Duration = .seconds(600)
