@@ -111,14 +111,15 @@ public final class DataCache: DataCaching {
     /// Returns when readers see the data; it reaches the disk a little later, see `flush()`.
     ///
     /// Waits while more than `stagingLimit` bytes are waiting to be written. After `stagingWait`, or if the task is
-    /// cancelled, the entry is dropped. An empty key stores nothing, and data larger than `sizeLimit` is not stored; it
-    /// only removes the old entry.
+    /// cancelled, the entry is dropped, and an older one stays. An empty key stores nothing, and data larger than
+    /// `sizeLimit` is not stored; it only removes the old entry.
     public func storeData(_ data: Data, for key: String) async {
         guard let name = Self.name(key) else { return }
         await core.stage(data.count <= core.sizeLimit ? .store(data) : .remove, for: name)
     }
 
-    /// Returns when readers no longer see the entry.
+    /// Returns when readers no longer see the entry. Waits as `storeData` does; a removal that is dropped then leaves
+    /// the entry.
     public func removeData(for key: String) async {
         guard let name = Self.name(key) else { return }
         await core.stage(.remove, for: name)
