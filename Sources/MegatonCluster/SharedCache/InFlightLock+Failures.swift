@@ -68,6 +68,8 @@ extension InFlightLock {
     }
 
     package func remember(_ error: ImagePipeline.Error?, for key: CacheKey) async {
+        // The origin was not asked: what it has answered before, e.g. a Retry-After, still holds.
+        if error?.code == .throttled { return }
         let forgotten = (lifetime: Duration.zero, kind: RememberedFailure.Kind.usual)
         guard let memory = error.map({ RememberedFailure.memory(of: $0, for: key, negatives) }) ?? forgotten else {
             return

@@ -258,6 +258,21 @@ import Testing
         }
     }
 
+    /// Fault: a reload that its host had no place for cleared the Retry-After that another job had received meanwhile.
+    @Test func aRefusalByTheLimitsOfAHostClearsNoFailure() async throws {
+        try await withPeers { _, one, two in
+            let original = CacheKey(.original, ["a"])
+            var busy = ImagePipeline.Error(.httpStatus, "busy", isRetryable: true, retryAfter: 60, status: 503)
+            busy.requestedDelay = 60
+            await one.lock.remember(busy, for: original)
+            let refused = ImagePipeline.Error(.throttled, "the host has no place", isRetryable: true, retryAfter: 10)
+            await two.lock.remember(refused, for: original)
+            #expect(await one.lock.bindingFailure(for: original)?.status == 503)
+            await two.lock.remember(nil, for: original)
+            #expect(await one.lock.bindingFailure(for: original) == nil)
+        }
+    }
+
     @Test func aDamagedEntryIsAMissAndGoes() async throws {
         try await withPeers { server, one, two in
             let client = server.client()
