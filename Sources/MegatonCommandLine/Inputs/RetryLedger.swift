@@ -96,6 +96,11 @@ package struct RetryLedger {
             guard let error = outcome.error else { return .unknown("without an error") }
             return .unknown("as \(error.code): \(error.message.prefix(200))")
         }
+        if let id = job.id {
+            // The job gets another id, and its output must stay that of the first run.
+            let name = FileNames.encoded(OutputTemplate.plain(id))
+            job.output = job.output?.replacingOccurrences(of: OutputTemplate.Placeholder.id.written, with: name)
+        }
         job.id = nil
         job.batch = nil
         job.ignoresRememberedFailures = true

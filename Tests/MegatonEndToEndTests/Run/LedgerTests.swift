@@ -3,6 +3,8 @@ import MegatonCluster
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCommandLine
+
 /// Writing and retrying ledgers, and inputs that have no line in one.
 @Suite(.timeLimit(.minutes(3))) struct LedgerTests {
     private struct CannotLock: Error {}
@@ -75,6 +77,21 @@ import Testing
         let ending = await (try home.megaton(run)).ending()
         let names = ending.output.split(separator: "\n").compactMap { $0.firstMatch(of: /org\/([0-9])/)?.1 }
         #expect(ending.code == 0 && names.sorted() == ["1", "3", "5"], "\(ending.output) \(ending.errors)")
+    }
+
+    /// Fault: a repeated job has another id, and its output was named by that one.
+    @Test(arguments: [
+        ("file:///out/{id}-{name}.{ext}", "file:///out/sku-7-{name}.{ext}"),
+        ("s3://thumbs/{id}/{id}.{ext}", "s3://thumbs/sku-7/sku-7.{ext}"), ("file:///out/a.jpg", "file:///out/a.jpg"),
+    ])
+    func aRepetitionKeepsTheIDInTheOutput(_ output: String, _ expected: String) throws {
+        var outcome = JobOutcome(id: "sku-7", source: "https://example.org/a.png", status: .failed)
+        outcome.job = Job(id: "sku-7", source: outcome.source, output: output)
+        guard case .job(let job) = RetryLedger.entry(outcome) else {
+            Issue.record("the job is not repeated")
+            return
+        }
+        #expect(job.id == nil && job.output == expected)
     }
 
     /// Fault: the run went on to wait for a batch that was never submitted.
