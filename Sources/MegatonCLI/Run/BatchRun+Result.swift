@@ -72,6 +72,14 @@ extension BatchRun {
         }
     }
 
+    /// Whether a signal has interrupted nothing: all jobs had ended by then, and their outcomes were read.
+    ///
+    /// - Parameter read: number of outcomes that were read; nil if neither a ledger nor shards keep them.
+    static func isWhole(_ progress: Progress, _ counters: BatchCounters, read: Int?) -> Bool {
+        progress.isComplete && counters["cancelled"] == 0 && counters.ended >= progress.submitted
+            && (read ?? progress.submitted) >= progress.submitted
+    }
+
     /// Reports jobs that are submitted again.
     static func reportRestored(_ count: Int, _ batch: String) {
         Terminal.error(

@@ -119,8 +119,8 @@ final class BatchRun: Sendable {
         let counters = hasBegun ? try await finalCounters() : BatchCounters.none
         let progress = progress.withLock { $0 }
         let unwritten = reportUnwritten(counters, tally)
-        // A signal after the last job ended has interrupted nothing.
-        let isWhole = progress.isComplete && counters["cancelled"] == 0 && counters.ended >= progress.submitted
+        let keepsOutcomes = ledger?.path != nil || shards != nil
+        let isWhole = Self.isWhole(progress, counters, read: keepsOutcomes ? tally.ended : nil)
         let lost = progress.submitted - tally.ended - unwritten
         // Without a ledger, the counters have the results.
         let needsLines = ledger?.path != nil || counters.ended < progress.submitted
@@ -129,7 +129,7 @@ final class BatchRun: Sendable {
             isFollowed && needsLines
             ? MissingOutcomes(lost, counters, ids.withLock { $0 }, progress.history) : nil
         // The last shard of an interrupted run stays open for the next one.
-        if progress.isComplete && shutdown.level == .none { try await shards?.output.finish() }
+        if progress.isComplete && (shutdown.level == .none || isWhole) { try await shards?.output.finish() }
         if let remark = shards?.output.remark { Terminal.note("megaton: \(remark)") }
         var summary = RunSummary(
             batch: batch,

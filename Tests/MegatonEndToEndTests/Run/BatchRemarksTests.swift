@@ -57,6 +57,19 @@ import Testing
         #expect(result(["submitted": "60", "done": "59"]).code == 130)
     }
 
+    /// Fault: a signal while the last outcomes were read left lines and samples out, and the exit code was 0.
+    @Test func outcomesThatWereNotReadAreAnInterruption() {
+        var progress = BatchRun.Progress()
+        (progress.submitted, progress.isComplete) = (60, true)
+        let ended = BatchCounters(["submitted": "60", "done": "58", "deduplicated": "2"])
+        #expect(BatchRun.isWhole(progress, ended, read: 60) && !BatchRun.isWhole(progress, ended, read: 59))
+        #expect(BatchRun.isWhole(progress, ended, read: nil), "without a ledger, the counters have the results")
+        let cancelled = BatchCounters(["submitted": "60", "done": "59", "cancelled": "1"])
+        #expect(!BatchRun.isWhole(progress, cancelled, read: 60))
+        progress.isComplete = false
+        #expect(!BatchRun.isWhole(progress, ended, read: 60))
+    }
+
     /// Fault: an interrupted run of a long list showed the number of jobs read so far as the number of all.
     @Test func inputsThatWereNotReadAreMentioned() {
         let counters = ["submitted": "32500", "done": "12917", "cancelled": "19583"]
