@@ -333,16 +333,20 @@ struct JobBuilder: Sendable {
 
 /// Gives each source an output path of its own.
 ///
-/// Remembers a hash of each path and of its source, about 24 bytes per source, so that a list of any length can be read
-/// as a stream. Beyond a limit every path contains a hash of its source instead, which needs no memory.
+/// Remembers a hash of each path and of its source, about 24 bytes per path, so that a list of any length can be read
+/// as a stream. Beyond a limit every path contains a long hash of its source instead, which needs no memory.
 struct OutputNamer {
     private var used: [UInt64: UInt64] = [:]
     private let limit: Int
 
+    /// Hex digits of a long hash: of 100 million sources two share one in 3,700 runs.
+    private static let longHash = 16
+
     init(limit: Int = 5_000_000) { self.limit = limit }
 
-    /// The path itself, or with a short hash of the source if another source has it. The same source gets the same path
-    /// again.
+    /// The path itself, or with a short hash of the source if another source has it, or with a long one if another
+    /// source has that too: of a million sources with one path, some hundred share their short hash. The same source
+    /// gets the same path again.
     ///
     /// - Parameter add: adds the hash to a path; at its end by default.
     mutating func path(
@@ -350,12 +354,20 @@ struct OutputNamer {
         for source: String,
         adding add: (_ hash: String, _ path: String) -> String = { "\($1)-\($0)" }
     ) -> String {
+        let owner = Self.fingerprint(source)
+        if takes(path, owner) { return path }
+        let short = add(OutputPath.hash(source), path)
+        if takes(short, owner) { return short }
+        return add(String(Checksum.sha256(Data(source.utf8)).prefix(Self.longHash)), path)
+    }
+
+    /// Whether a source has a path, which it gets if no other one has it.
+    private mutating func takes(_ path: String, _ owner: UInt64) -> Bool {
         let key = Self.fingerprint(path)
-        let hash = Self.fingerprint(source)
-        if let owner = used[key] { return owner == hash ? path : add(OutputPath.hash(source), path) }
-        guard used.count < limit else { return add(OutputPath.hash(source), path) }
-        used[key] = hash
-        return path
+        if let known = used[key] { return known == owner }
+        guard used.count < limit else { return false }
+        used[key] = owner
+        return true
     }
 
     /// FNV-1a: stable between runs, which Swift's own hashes are not.

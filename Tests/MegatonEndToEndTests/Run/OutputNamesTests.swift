@@ -66,6 +66,23 @@ import Testing
         #expect(OutputNames.adding("H", to: name) == expected)
     }
 
+    /// Fault: two of many sources with one name had the same short hash, and one replaced the image of the other.
+    @Test func sourcesWithOneShortHashHaveNamesOfTheirOwn() {
+        let sources = [0, 11522, 30826].map { "https://h/\($0)/a.jpg" }
+        let (first, second) = ("a-bff59cc2", "a-bff59cc2f90c3946")
+        var namer = OutputNamer()
+        for _ in 0..<2 {
+            let paths = sources.map { namer.path("a", for: $0) }
+            #expect(paths == ["a", first, second])
+        }
+        // Another source whose own name is that of one with a hash.
+        let other = namer.path(first, for: "https://h/b.jpg")
+        #expect(other.hasPrefix("\(first)-"))
+        var overfull = OutputNamer(limit: 0)
+        let hashed = sources.dropFirst().map { overfull.path("a", for: $0) }
+        #expect(hashed == ["a-bff59cc269dbe285", second])
+    }
+
     private static let impossibleNames: [(options: [String], words: String)] = [
         (["--name", "x"], "--name needs --output"), (["-o", "o", "--name", "/x/{stem}"], "begins with a slash"),
         (["-o", "o", "--name", "{path}/../{stem}"], "must not contain"), (["-o", "o", "--name", ""], "is empty"),
