@@ -179,6 +179,7 @@ package struct ObjectOutput: Sendable {
         switch lookup {
         case .absent: return .write(replacesAny ? .always : .absent)
         case .unknown:
+            try checkSource(object, rule)
             if rule.replacement == .all { return .write(.always) }
             guard isPresent else { return .write(.absent) }
             throw ImagePipeline.Error(
@@ -203,9 +204,7 @@ package struct ObjectOutput: Sendable {
         of object: Object,
         _ rule: Rule
     ) throws(ImagePipeline.Error) {
-        if object.location == rule.source {
-            throw refusal(of: object, "is the source of the job, and a source is never replaced")
-        }
+        try checkSource(object, rule)
         switch rule.replacement {
         case .all: return
         case .nothing:
@@ -220,6 +219,11 @@ package struct ObjectOutput: Sendable {
                     + "Name another output, or replace it with --overwrite (\"replace\": \"all\" in a job)"
             )
         }
+    }
+
+    private func checkSource(_ object: Object, _ rule: Rule) throws(ImagePipeline.Error) {
+        guard object.location == rule.source else { return }
+        throw refusal(of: object, "is the source of the job, and a source is never replaced")
     }
 
     private func refusal(of object: Object, _ reason: String) -> ImagePipeline.Error {

@@ -278,6 +278,18 @@ import Testing
         }
     }
 
+    /// Fault: with a credential that may only write, `--overwrite` replaced the source.
+    @Test func aSourceThatCannotBeReadIsNotReplaced() async throws {
+        try await Self.run { output, store in
+            store.state.withLock { $0.isClosed = true }
+            let object = try Self.object("a/x", Data("x".utf8))
+            let error = await #expect(throws: ImagePipeline.Error.self) {
+                try await output.write([object], replacing: .all, source: object.location)
+            }
+            #expect(error?.code == .outputExists && store.writes == 0, "\(store.requests)")
+        }
+    }
+
     @Test(arguments: ["a2/x", "x", "a"]) func otherKeysAreForbidden(_ key: String) async throws {
         try await Self.run { output, store in
             let error = await #expect(throws: ImagePipeline.Error.self) {
