@@ -116,13 +116,12 @@ package struct OutputTemplate: Sendable, Hashable {
         // The bytes of a data: URL are no path, and may be many.
         let isData = Self.isDataURL(source)
         let url = isData ? nil : URL(string: source)
-        let components = isData ? [] : (url.map(Self.components) ?? []).map(Self.plain)
-        let file = isData ? "data" : components.last ?? "index"
-        let stem = file.lastIndex(of: ".").flatMap { $0 == file.startIndex ? nil : String(file[..<$0]) } ?? file
+        let components = isData ? [] : url.map(Self.components) ?? []
+        let stem = isData ? "data" : components.last.map { Self.stem(of: $0) } ?? "index"
         let path = parts.map { part in
             switch part {
             case .text(let text): return text
-            case .placeholder(.path): return components.dropLast().joined(separator: "/")
+            case .placeholder(.path): return components.dropLast().map(Self.plain).joined(separator: "/")
             case .placeholder(.stem): return stem
             case .placeholder(.name): return rendition.name
             case .placeholder(.ext): return rendition.format.fileExtension
@@ -151,13 +150,26 @@ package struct OutputTemplate: Sendable, Hashable {
     }
 
     /// A component that is safe in a path, and readable.
-    package static func plain(_ component: String) -> String {
+    package static func plain(_ component: String) -> String { shortened(safe(component), of: component) }
+
+    /// The stem of a file's name as a component. Its extension is removed first: a shortened name ends with a hash,
+    /// which would be lost behind a dot of the name's beginning.
+    package static func stem(of file: String) -> String {
+        let name = safe(file)
+        let stem = name.lastIndex(of: ".").flatMap { $0 == name.startIndex ? nil : String(name[..<$0]) } ?? name
+        return shortened(stem, of: file)
+    }
+
+    private static func safe(_ component: String) -> String {
         let isPlainASCII = component.utf8.allSatisfy { byte in
             (32..<127).contains(byte) && byte != UInt8(ascii: "/") && byte != UInt8(ascii: "\\")
         }
         let safe = isPlainASCII ? component : replacing(component)
-        if safe == "." || safe == ".." || safe.isEmpty { return "_" }
-        // File names may have 255 bytes, and the template adds to the component.
+        return safe == "." || safe == ".." || safe.isEmpty ? "_" : safe
+    }
+
+    /// File names may have 255 bytes, and the template adds to the component.
+    private static func shortened(_ safe: String, of component: String) -> String {
         guard safe.utf8.count > 160 else { return safe }
         return String(decoding: Array(safe.utf8.prefix(140)), as: UTF8.self) + "-" + hash(component)
     }

@@ -28,11 +28,9 @@ package struct InputRow: Sendable, Equatable {
 package enum OutputPath {
     /// - Parameter components: path of the input in its tree; the last component is the file's name.
     package static func of(_ components: [String]) -> String {
-        var parts = components.map(OutputTemplate.plain)
-        guard let file = parts.popLast() else { return "_" }
-        let dot = file.lastIndex(of: ".")
-        let stem = dot.flatMap { $0 == file.startIndex ? nil : String(file[..<$0]) } ?? file
-        return (parts + [stem]).joined(separator: "/")
+        guard let file = components.last else { return "_" }
+        return (components.dropLast().map(OutputTemplate.plain) + [OutputTemplate.stem(of: file)])
+            .joined(separator: "/")
     }
 
     /// `<host>/<path>`, with a short hash if there is a query, to distinguish URLs that differ only in it.

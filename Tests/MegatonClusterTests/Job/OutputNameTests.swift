@@ -30,6 +30,29 @@ struct OutputNameTests {
         #expect(Array(OutputTemplate.plain(name).unicodeScalars) == Array(name.unicodeScalars))
     }
 
+    /// Fault: a long name with a dot at its beginning lost its hash with its extension, and two had one stem.
+    @Test func longNamesAreDistinct() throws {
+        let beginning = "2024.06. " + String(repeating: "x", count: 150)
+        let names = ["\(beginning)ab.jpg", "\(beginning)bb.jpg"]
+        let stems = names.map { OutputTemplate.stem(of: $0) }
+        #expect(stems == names.map { "\(beginning.prefix(140))-\(OutputTemplate.hash($0))" })
+        let template = try OutputTemplate("file:///out/{stem}.{ext}")
+        let path = template.path(
+            source: "https://example.org/\(beginning.replacing(" ", with: "%20"))ab.jpg",
+            rendition: Rendition(width: 1),
+            size: PixelSize(width: 1, height: 1)
+        )
+        #expect(path == "/out/\(stems[0]).jpg")
+    }
+
+    @Test(arguments: [
+        ("a.jpg", "a"), ("a.b.jpg", "a.b"), (".hidden", ".hidden"), ("a", "a"), ("..", "_"), ("", "_"),
+        ("a/b.png", "a_b"),
+    ])
+    func theStemOfANameIsSafe(_ file: String, _ stem: String) {
+        #expect(OutputTemplate.stem(of: file) == stem)
+    }
+
     private func path(_ output: String, id: String? = nil, labels: Job.Labels? = nil) throws -> String {
         try OutputTemplate(output).path(
             source: "https://example.org/x/a.jpg",
