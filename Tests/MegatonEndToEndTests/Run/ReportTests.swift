@@ -79,6 +79,17 @@ import Testing
         }
     }
 
+    /// Fault: with the usual ledger, a run found out at its end that its page would replace another file.
+    @Test func aRunWhosePageWouldReplaceAnotherFileDoesNotBegin() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 64, height: 48), to: "in/a.png")
+        let own = try home.directory.write(Data("<html>mine".utf8), to: "out/report.html")
+        let refused = try await home.run(["in", "--report", "-j", "1"])
+        #expect(refused.code == 74 && refused.errors.contains("which is not a report of Megaton"), "\(refused.errors)")
+        #expect(!home.directory.files.contains("out/megaton-ledger.jsonl"), "\(home.directory.files)")
+        #expect(try String(contentsOfFile: own, encoding: .utf8) == "<html>mine")
+    }
+
     /// Fault: the report of one ledger replaced that of another in the same directory.
     @Test func thePageOfAnotherLedgerIsNotReplaced() async throws {
         let home = try RunTests.Home()
