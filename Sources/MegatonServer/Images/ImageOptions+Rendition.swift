@@ -96,8 +96,7 @@ extension ImageOptions {
 
     private func zoomed(_ side: Int, _ name: String) throws(ImageURLError) -> Int? {
         if side == 0 { return nil }
-        let pixels = Double(side) * zoom
-        guard let whole = Int(exactly: pixels), (1...Rendition.maximumSide).contains(whole) else {
+        guard let whole = Self.wholePixels(side, times: zoom), (1...Rendition.maximumSide).contains(whole) else {
             throw .value(
                 ImageArguments.text(zoom),
                 of: "factor",
@@ -111,14 +110,28 @@ extension ImageOptions {
     /// Sizes are compared after `zoom` and `dpr`, which would otherwise give each allowed size a hundred others.
     private func check(_ side: Int?, _ name: String, _ sizes: Set<Int>) throws(ImageURLError) {
         guard let side else { return }
-        let pixels = Double(side) * dpr
-        if let whole = Int(exactly: pixels), sizes.contains(whole) { return }
+        if let whole = Self.wholePixels(side, times: dpr), sizes.contains(whole) { return }
         let shown = sizes.sorted().prefix(Self.shownSizes).map(String.init).joined(separator: ", ")
         let more = sizes.count > Self.shownSizes ? ", …" : ""
         throw ImageURLError(
             .option,
-            "The \(name) is \(ImageArguments.text(pixels)) pixels; this server allows \(shown)\(more)"
+            "The \(name) is \(Self.text(side, times: dpr)) pixels; this server allows \(shown)\(more)"
         )
+    }
+
+    /// The pixels of a side after a factor; nil if they are not whole.
+    ///
+    /// The nearest floating-point number of a factor such as 1.1 is another one, so that 100 times 1.1 is
+    /// 110.00000000000001. The two roundings amount to two units in the last place at most; a wider tolerance would give
+    /// an allowed size many spellings, each with a cache entry of its own.
+    private static func wholePixels(_ side: Int, times factor: Double) -> Int? {
+        let pixels = Double(side) * factor
+        let whole = pixels.rounded()
+        return abs(pixels - whole) <= 2 * whole.ulp ? Int(whole) : nil
+    }
+
+    private static func text(_ side: Int, times factor: Double) -> String {
+        wholePixels(side, times: factor).map(String.init) ?? "\(Double(side) * factor)"
     }
 
     /// Allowed sizes in a message.

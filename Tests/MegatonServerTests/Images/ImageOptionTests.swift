@@ -36,6 +36,9 @@ import Testing
         Accepted("min-width:0/mw:0/min-height:0/mh:0"),
         Accepted("zoom:2") { ($0.width, $0.height) = (600, 800) },
         Accepted("z:0.5:0.5") { ($0.width, $0.height) = (150, 200) }, Accepted("dpr:2") { $0.dpr = 2 },
+        // Products that are not exact: 440.00000000000006 and 459.99999999999994.
+        Accepted("z:1.1") { ($0.width, $0.height) = (330, 440) },
+        Accepted("z:1.15") { ($0.width, $0.height) = (345, 460) },
         Accepted("enlarge:true") { $0.enlarge = true }, Accepted("el:1/el:f"),
         Accepted("rt:fit/extend:1") { $0.fit = .contain }, Accepted("rt:fit/ex:t:ce") { $0.fit = .contain },
         Accepted("ex:0/extend_aspect_ratio:0/extend_ar:f/exar:false:ce"),

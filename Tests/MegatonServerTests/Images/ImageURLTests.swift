@@ -73,6 +73,13 @@ import Testing
         }
         let error = #expect(throws: ImageURLError.self) { try settings.rendition("w:301") }
         #expect(error?.description == "The width is 301 pixels; this server allows 300, 600.")
+        // The product is 110.00000000000001.
+        settings.sizes = [110]
+        #expect(try settings.rendition("w:100/dpr:1.1").dpr == 1.1)
+        #expect(throws: ImageURLError.self) { try settings.rendition("w:100/dpr:1.1000000000001") }
+        settings.sizes = [300]
+        let other = #expect(throws: ImageURLError.self) { try settings.rendition("w:100/dpr:1.1") }
+        #expect(other?.description == "The width is 110 pixels; this server allows 300.")
     }
 
     @Test func expiredURLsAreRefused() throws {
