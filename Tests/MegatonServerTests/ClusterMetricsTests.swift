@@ -46,6 +46,25 @@ import Testing
         }
     }
 
+    /// A source may be `http://other/a.jpg`.
+    @Test func aHostNamedOtherHasNoSecondSample() async throws {
+        try await RedisServerProcess.run { (redis) async throws in
+            let client = redis.client()
+            defer { client.close() }
+            let further = (0...ClusterMetrics.shownHosts).map { ("\($0).example.org", $0 + 1) }
+            for (host, count) in [("other", 1000)] + further {
+                _ = try await client.send(["HSET", .string(Self.keys.statHosts), .string(host), .int(count)])
+            }
+            let inspector = Inspector(queue: JobQueue(client, keys: Self.keys), caches: [])
+            let families = try await ClusterMetrics.read(inspector).families
+            let fetches = try #require(families.first { $0.description.name == ClusterMetrics.hostFetches.name })
+            #expect(fetches.samples.count == ClusterMetrics.shownHosts + 1)
+            // The host with the fewest requests counts there too.
+            let others = fetches.samples.filter { $0.labels.first?.value == "other" }
+            #expect(others == [MetricFamily.Sample(1001, labels: [("host", "other")])])
+        }
+    }
+
     @Test func theNameOfADamagedKeyHasNoQueue() {
         let shard = QueueKeys(queue: "a:b", shard: 3)
         for (key, name) in [

@@ -213,13 +213,17 @@ package enum ClusterMetrics {
         ]
     }
 
+    /// Label of the hosts without a value of their own.
+    private static let other = "other"
+
     private static func fetches(_ fetches: [String: Int]) -> MetricFamily {
-        let byFetches = fetches.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        // A host of this name counts with them: two samples with the same labels would be invalid.
+        let byFetches = fetches.filter { $0.key != other }.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         var shown = byFetches.prefix(shownHosts).map {
             MetricFamily.Sample(Double($0.value), labels: [("host", $0.key)])
         }
-        let others = byFetches.dropFirst(shownHosts).reduce(0) { $0 + $1.value }
-        if others > 0 { shown.append(.init(Double(others), labels: [("host", "other")])) }
+        let others = byFetches.dropFirst(shownHosts).reduce(fetches[other] ?? 0) { $0 + $1.value }
+        if others > 0 { shown.append(.init(Double(others), labels: [("host", other)])) }
         return MetricFamily(hostFetches, shown)
     }
 }
