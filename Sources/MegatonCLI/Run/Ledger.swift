@@ -111,20 +111,18 @@ final class Ledger: Sendable {
         } catch {
             throw CLIError.output("the directory \(directory) cannot be created: \(CLIError.reason(error)).")
         }
-        // A mistyped option must not destroy an image: the file may be replaced only if it is a ledger, empty, or
-        // missing.
+        // A mistyped option must not destroy an image, a list of jobs or credentials: the file may be replaced only if
+        // it is a ledger, empty, or missing.
         let old = Foundation.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard old >= 0 || errno == ENOENT else {
             throw CLIError.output("the ledger \(path) cannot be read: \(String(cString: strerror(errno))).")
         }
         if old >= 0 {
             defer { Foundation.close(old) }
-            var first: UInt8 = 0
-            let count = read(old, &first, 1)
-            guard count >= 0 else {
+            guard let beginning = beginning(of: old) else {
                 throw CLIError.output("the ledger \(path) cannot be read: \(String(cString: strerror(errno))).")
             }
-            if count > 0, first != UInt8(ascii: "{") {
+            if !isLedger(beginning) {
                 throw CLIError.usage(
                     "\(path) exists and is not a ledger, so it is not overwritten. Name another file with --ledger."
                 )
@@ -139,6 +137,32 @@ final class Ledger: Sendable {
             )
         }
         return descriptor
+    }
+
+    /// Bytes that have the first line of a ledger.
+    private static let firstLine = 1024 * 1024
+
+    /// The first bytes of a file; nil after an error, which `errno` has.
+    private static func beginning(of descriptor: Int32) -> Data? {
+        var bytes = Data(count: firstLine)
+        var length = 0
+        while length < firstLine {
+            let count = bytes.withUnsafeMutableBytes { read(descriptor, $0.baseAddress! + length, firstLine - length) }
+            if count == 0 { break }
+            if count < 0, errno == EINTR { continue }
+            if count < 0 { return nil }
+            length += count
+        }
+        return bytes.prefix(length)
+    }
+
+    /// Whether a file may be a ledger by its first line: it is an outcome, or one that was cut off.
+    private static func isLedger(_ beginning: Data) -> Bool {
+        let line = beginning.drop { $0 == 10 }.prefix { $0 != 10 }
+        if line.isEmpty { return true }
+        if (try? JSONDecoder().decode(JobOutcome.self, from: Data(line))) != nil { return true }
+        return line.endIndex == beginning.endIndex && beginning.count < firstLine
+            && line.starts(with: #"{"attempts":"#.utf8)
     }
 
     /// Removes the lines of an earlier run, unless they stay.

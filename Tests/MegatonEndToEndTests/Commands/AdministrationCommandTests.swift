@@ -247,7 +247,7 @@ import Testing
         let image = TestImage.quarters(width: 32, height: 32)
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
             try await withCluster { (server, directory, _) async throws in
-                let old = #"{"from":"an earlier run"}"# + "\n"
+                let old = #"{"attempts":1,"source":"an-earlier-run.png","status":"done"}"# + "\n"
                 let ledger = try directory.write(Data(old.utf8), to: "ledger.jsonl")
                 let submit = ["submit", origin.url("/a.png").absoluteString, "--batch", "taken"]
                 origin.hold()

@@ -13,7 +13,7 @@ import Testing
     @Test func oneRunAtATimeWritesALedger() async throws {
         let home = try RunTests.Home()
         let picture = try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
-        let old = #"{"from":"another run"}"# + "\n"
+        let old = #"{"attempts":1,"source":"another-run.png","status":"done"}"# + "\n"
         let ledger = try home.directory.write(Data(old.utf8), to: "out/megaton-ledger.jsonl")
         let held = open(ledger, O_WRONLY | O_CLOEXEC)
         guard held >= 0, flock(held, LOCK_EX) == 0 else { throw CannotLock() }
@@ -29,11 +29,30 @@ import Testing
     @Test func aRunWithNothingToDoKeepsTheLedger() async throws {
         let home = try RunTests.Home()
         try home.directory.write(Data(), to: "in/text.txt")
-        let old = #"{"from":"an earlier run"}"# + "\n"
+        let old = #"{"attempts":1,"source":"an-earlier-run.png","status":"done"}"# + "\n"
         let ledger = try home.directory.write(Data(old.utf8), to: "out/megaton-ledger.jsonl")
         let ending = try await home.run([home.directory.path + "/in", "--workers", "1"])
         #expect(ending.code == 0 && ending.errors.contains("nothing to do"), "\(ending.errors)")
         #expect(try String(contentsOfFile: ledger, encoding: .utf8) == old)
+    }
+
+    /// Fault: a list of jobs and a file of credentials were truncated, as they begin like a ledger.
+    @Test(arguments: [
+        (#"{"source":"https://example.org/a.png","id":"a"}"# + "\n", false),
+        ("{\n  \"credentials\": []\n}\n", false),
+        (#"{"source":"https://example.org/a.png"}"#, false),
+        ("\n" + #"{"attempts":1,"source":"a.png","status":"done"}"# + "\n", true),
+        (#"{"attempts":1,"source":"a.p"#, true),
+        ("", true),
+    ])
+    func onlyALedgerIsReplaced(content: String, isReplaced: Bool) async throws {
+        let home = try RunTests.Home()
+        let picture = try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
+        let file = try home.directory.write(Data(content.utf8), to: "file.jsonl")
+        let ending = try await home.run([picture, "--workers", "1", "--ledger", file])
+        #expect(ending.code == (isReplaced ? 0 : 64), "\(ending.errors)")
+        #expect(isReplaced || ending.errors.contains("is not a ledger, so it is not overwritten"), "\(ending.errors)")
+        #expect(isReplaced == (try String(contentsOfFile: file, encoding: .utf8) != content))
     }
 
     /// Fault: it reported that no image was found in the inputs, and ended with 0.
