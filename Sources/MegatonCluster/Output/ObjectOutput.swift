@@ -124,20 +124,22 @@ package struct ObjectOutput: Sendable {
         var condition = first
         for _ in 0..<Self.maximumAttempts {
             let isConditional = condition != .always && !unconditional.contains(object.location.bucket)
+            var isPresent = condition == .absent
             do throws(ImagePipeline.Error) {
                 try await store.write(new, if: isConditional ? condition : .always)
                 return true
             } catch {
                 if isConditional && error.status == 501 {
-                    // The object was looked up right before, as on a file system that cannot exchange names.
+                    // From now on the object is looked up right before, as on a file system that cannot exchange names.
                     writeWithoutConditions(to: object.location.bucket)
-                    continue
+                    isPresent = false
+                } else {
+                    // 404: the object has been deleted.
+                    let hasChanged = error.status == 412 || (error.status == 404 && condition != .absent)
+                    guard isConditional && hasChanged else { throw store.explained(error, object.location) }
                 }
-                // 404: the object has been deleted.
-                let hasChanged = error.status == 412 || (error.status == 404 && condition != .absent)
-                guard isConditional && hasChanged else { throw store.explained(error, object.location) }
             }
-            switch try await step(for: object, rule, isPresent: condition == .absent) {
+            switch try await step(for: object, rule, isPresent: isPresent) {
             case .write(let next): condition = next
             case .skip: return true
             case .keep: return false
@@ -181,6 +183,15 @@ package struct ObjectOutput: Sendable {
         case .unknown:
             try checkSource(object, rule)
             if rule.replacement == .all { return .write(.always) }
+            if unconditional.contains(object.location.bucket) {
+                throw ImagePipeline.Error(
+                    .outputFailed,
+                    "\(object.location) is not written, as it may exist: access to its type is denied, and the store "
+                        + "knows no conditional writes. The credential of the bucket in the --credentials file needs "
+                        + "s3:GetObject; or replace objects with --overwrite.",
+                    isRetryable: false
+                )
+            }
             guard isPresent else { return .write(.absent) }
             throw ImagePipeline.Error(
                 .outputFailed,

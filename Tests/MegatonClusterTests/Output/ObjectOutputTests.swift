@@ -278,6 +278,24 @@ import Testing
         }
     }
 
+    /// Fault: an object was replaced if it could not be looked up, and the store knew no conditional writes.
+    @Test func anObjectThatCannotBeReadIsNotReplacedWithoutConditionsEither() async throws {
+        try await Self.run { output, store in
+            store.state.withLock { $0.isClosed = true }
+            store.fail(501, "NotImplemented")
+            for name in ["a/x", "a/y"] {
+                let object = try Self.object(name, Data("x".utf8))
+                let error = await #expect(throws: ImagePipeline.Error.self) {
+                    try await output.write([object], replacing: .images, source: nil)
+                }
+                #expect(error?.code == .outputFailed && error?.message.contains("may exist") == true)
+            }
+            #expect(store.conditions.isEmpty)
+            try await output.write([try Self.object("a/x", Data("x".utf8))], replacing: .all, source: nil)
+            #expect(store.conditions == [""])
+        }
+    }
+
     /// Fault: with a credential that may only write, `--overwrite` replaced the source.
     @Test func aSourceThatCannotBeReadIsNotReplaced() async throws {
         try await Self.run { output, store in
