@@ -238,6 +238,25 @@ import Testing
         }
     }
 
+    /// Fault: a leader that had hung replaced the 404 of its successor with the image from before.
+    @Test func aLateLeaderDoesNotReplaceTheFailureOfItsSuccessor() async throws {
+        try await withPeers { server, one, two in
+            let client = server.client()
+            defer { client.close() }
+            let late = try lead(await one.lock.begin([key]).first)
+            // Its lease runs out.
+            try await client.send(["DEL", .string(CacheKeys.flight(key))])
+            let next = try lead(await two.lock.begin([key]).first)
+            await two.lock.fail([next], error: .init(.notFound, "It is gone."))
+            #expect(await one.lock.finish([(late, entry(1000))]).isEmpty)
+            guard case .failed(let error) = await one.lock.begin([key]).first else {
+                Issue.record("the failure is forgotten")
+                return
+            }
+            #expect(error.code == .notFound)
+        }
+    }
+
     /// Fault: a held job whose host took it earlier than expected met its own refusal, and waited as long again.
     @Test func aRefusalByTheLimitsOfAHostAnswersOnlyTheWaiters() async throws {
         try await withPeers { _, one, two in

@@ -9,10 +9,10 @@
 --      served while it is revalidated, including the fresh ones · 7 m · 8 channel of the flight · 9 message
 --      · 10 channel of deletions · 11 number of chunks
 --      · 12… the chunks, or for `3` the checksum that the entry's m must have
--- Returns `ok`, or `stale`: a newer flight has begun or ended, or the entry was superseded, and nothing has changed but
---      the temporary key and the caller's own flight, if it still had one; or `torn`: chunks of the temporary key are
---      missing, or the entry whose chunks were to be kept is gone, so that the flight has ended without an entry of its
---      own.
+-- Returns `ok`; or `stale`: a newer flight has begun, or has ended with an entry or a remembered failure, or the entry
+--      was superseded, and nothing has changed but the temporary key and the caller's own flight, if it still had one;
+--      or `torn`: chunks of the temporary key are missing, or the entry whose chunks were to be kept is gone, so that
+--      the flight has ended without an entry of its own.
 -- After keeping nothing, the entry of an earlier flight is deleted too, and for ten seconds a mark lets the waiters
 -- lead in parallel instead of one after the other. The deletion is published, for near caches that hold a copy, if
 -- there was an entry; so is the replacement of an entry by a flight that `takeOverFlight` began.
@@ -24,8 +24,12 @@ local chunkCount, firstChunk, checksum = tonumber(ARGV[11]), 12, ARGV[12]
 
 local f = redis.call('HMGET', flightKey, 'o', 't', 'w', 'r')
 local stored = redis.call('HGET', entryKey, 't')
+-- Of a caller whose lease has run out, another may have led since, and failed.
+local failed = not f[1] and redis.call('GET', negativeKey)
+local failedToken = failed and string.match(failed, '^{"at":%d+,"token":(%d+)')
 if (f[1] and (f[1] ~= owner or f[2] ~= token)) or
-   (stored and tonumber(stored) >= tonumber(token)) then
+   (stored and tonumber(stored) >= tonumber(token)) or
+   (failedToken and tonumber(failedToken) > tonumber(token)) then
   redis.call('UNLINK', temporaryKey)
   if f[1] == owner and f[2] == token then
     redis.call('UNLINK', flightKey)
