@@ -164,7 +164,7 @@ import Testing
             $0.flights = elsewhere
             $0.waitBudget = .milliseconds(100)
         }
-        let renditions = (1...40).map { Rendition(name: "\($0)", width: $0) }
+        let renditions = (1...40).map { (number: Int) in Rendition(name: "\(number)", width: number) }
         let failure = await TestPipeline.failure {
             try await pipeline.renditions(renditions, for: ImageRequest(url: TestPipeline.url))
         }
