@@ -180,8 +180,13 @@ struct RunCommand: AsyncParsableCommand {
         }
     }
 
+    /// - Throws: `CLIError` if a path cannot be used, or if the page of `--report` would replace another file.
     private func preparedPaths() async throws -> RunPaths {
-        try await onThread { try RunPaths(batch, output: target?.directory, writesFiles: target?.isShards != true) }
+        try await onThread {
+            let paths = try RunPaths(batch, output: target?.directory, writesFiles: target?.isShards != true)
+            if batch.report { try ReportPage.check(ReportPage.path(beside: paths.ledger)) }
+            return paths
+        }
     }
 
     /// Checks the outputs that this machine writes. The workers of a cluster may have other rights.

@@ -139,6 +139,12 @@ final class Ledger: Sendable {
         return descriptor
     }
 
+    /// Fields that the lines of all versions have.
+    private struct OutcomeFields: Decodable {
+        let source: String
+        let status: String
+    }
+
     /// Bytes that have the first line of a ledger.
     private static let firstLine = 1024 * 1024
 
@@ -160,7 +166,7 @@ final class Ledger: Sendable {
     private static func isLedger(_ beginning: Data) -> Bool {
         let line = beginning.drop { $0 == 10 }.prefix { $0 != 10 }
         if line.isEmpty { return true }
-        if (try? JSONDecoder().decode(JobOutcome.self, from: Data(line))) != nil { return true }
+        if (try? JSONDecoder().decode(OutcomeFields.self, from: Data(line))) != nil { return true }
         return line.endIndex == beginning.endIndex && beginning.count < firstLine
             && line.starts(with: #"{"attempts":"#.utf8)
     }

@@ -18,14 +18,12 @@ struct RunPaths: Sendable {
     /// its own.
     ///
     /// - Parameter writesFiles: whether the outputs are files of the workers, and not shards.
-    /// - Throws: `CLIError` if the directory cannot be created, or is an input too, or if the page of `--report` would
-    ///   replace another file.
+    /// - Throws: `CLIError` if the directory cannot be created, or is an input too.
     init(_ options: BatchOptions, output: String?, writesFiles: Bool = true) throws {
         self.output = try output.map { try Self.prepare($0, inputs: options.inputs) }
         let retried = options.retryFailed.map(RetryLedger.init)
         ledger = Self.ledger(options, output: self.output)
         try options.checkLedger(ledger)
-        if options.report { try ReportPage.check(ReportPage.path(beside: ledger)) }
         readRoots = Array(Set(Self.inputRoots(options) + (try retried?.readRoots() ?? []))).sorted()
         outputRoots = (writesFiles ? [self.output].compactMap { $0 } : []) + (retried.map { [$0.directory] } ?? [])
     }

@@ -122,8 +122,8 @@ extension ImageOptions {
     /// The pixels of a side after a factor; nil if they are not whole.
     ///
     /// The nearest floating-point number of a factor such as 1.1 is another one, so that 100 times 1.1 is
-    /// 110.00000000000001. The two roundings amount to two units in the last place at most; a wider tolerance would give
-    /// an allowed size many spellings, each with a cache entry of its own.
+    /// 110.00000000000001. The two roundings amount to two units in the last place at most; a wider tolerance would
+    /// give an allowed size many spellings, each with a cache entry of its own.
     private static func wholePixels(_ side: Int, times factor: Double) -> Int? {
         let pixels = Double(side) * factor
         let whole = pixels.rounded()
