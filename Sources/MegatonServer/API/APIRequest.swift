@@ -10,6 +10,7 @@ package import NIOCore
 package struct ServerContext: AccessRequestContext {
     package var coreContext: CoreRequestContextStorage
     package var identity: AccessIdentity?
+    package var isStillValid: (@Sendable () -> Bool)?
     package let remoteAddress: SocketAddress?
     /// The connection of the request.
     let channel: any Channel

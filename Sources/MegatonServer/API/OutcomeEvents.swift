@@ -15,6 +15,8 @@ struct OutcomeEvents: Sendable {
     let view: OutcomeView
     /// Whether the secrets in the URLs of jobs are hidden from the client.
     let hidesSecrets: Bool
+    /// Whether the token of the client is still valid: a batch may be open for days.
+    let isAllowed: @Sendable () -> Bool
     let logger: Logger
 
     /// Interval at which a stream without events has a comment, so that proxies do not close it.
@@ -23,6 +25,10 @@ struct OutcomeEvents: Sendable {
     static let progressInterval: Duration = .seconds(1)
     /// Time for which the stream waits for a Redis that does not answer.
     static let failureLimit: Duration = .seconds(60)
+
+    private static let invalidToken =
+        "The token is no longer valid: it was removed or changed, or has expired. Ask the server's operator for "
+        + "another, and connect again with the id of the last event."
 
     private struct Missing: Encodable {
         let missing: Int
@@ -48,6 +54,11 @@ struct OutcomeEvents: Sendable {
         var state = State(position: position)
         while !Task.isShuttingDownGracefully {
             try Task.checkCancellation()
+            guard isAllowed() else {
+                var events = ByteBuffer()
+                try Self.add("error", Failure(detail: Self.invalidToken), to: &events)
+                return try await writer.write(events)
+            }
             let (events, isOver, isBehind) = try await round(&state)
             if events.readableBytes > 0 {
                 state.lastWrite = .now

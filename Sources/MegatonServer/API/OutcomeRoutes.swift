@@ -121,7 +121,12 @@ struct OutcomeRoutes: Sendable {
         let view = OutcomeView(queue: try await cluster.queue(), batch: name)
         // Errors have their status, which they no longer can once the stream has begun.
         _ = try await page(view, from: position, limit: 0)
-        let events = OutcomeEvents(view: view, hidesSecrets: context.hidesSecrets, logger: context.logger)
+        let events = OutcomeEvents(
+            view: view,
+            hidesSecrets: context.hidesSecrets,
+            isAllowed: context.isStillValid ?? { false },
+            logger: context.logger
+        )
         return streams.response(request, context, place: place) { (writer) async throws in
             try await events.write(from: position, to: &writer)
         }

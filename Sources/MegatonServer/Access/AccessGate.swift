@@ -81,6 +81,14 @@ package struct AccessGate: Sendable {
         return identity
     }
 
+    /// Whether the holder of a request's token still has it, for a response that lasts. Counts no attempt.
+    func validity(of identity: AccessIdentity, _ question: Question) -> @Sendable () -> Bool {
+        guard case .tokens(let tokens, _) = mode, case .token(let token) = BearerCredential(question.authorization)
+        else { return { true } }
+        let (isValid, date) = (tokens.validity(of: token, as: identity), date)
+        return { isValid(date()) }
+    }
+
     /// Whether the log should have a line about the invalid tokens of a client; see ``AttemptLimit``.
     func takeReport(about client: AttemptLimit.Client) -> Bool {
         guard case .tokens(_, let limit) = mode else { return false }

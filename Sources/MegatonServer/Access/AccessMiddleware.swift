@@ -7,6 +7,8 @@ internal import NIOCore
 package protocol AccessRequestContext: RemoteAddressRequestContext {
     /// Holder of the request's token: set by ``AccessMiddleware`` before the handler runs, for its rules and logs.
     var identity: AccessIdentity? { get set }
+    /// Whether that token is still valid, with the same scopes; nil before the handler runs.
+    var isStillValid: (@Sendable () -> Bool)? { get set }
 }
 
 extension AccessRequestContext {
@@ -50,6 +52,7 @@ package struct AccessMiddleware<Context: AccessRequestContext>: RouterMiddleware
         }
         var context = context
         context.identity = identity
+        context.isStillValid = gate.validity(of: identity, question)
         context.logger[metadataKey: "token"] = "\(identity.name)"
         return try await next(request, context)
     }

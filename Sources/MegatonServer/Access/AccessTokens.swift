@@ -32,7 +32,16 @@ package final class AccessTokens: Sendable {
     ///
     /// Compares with all tokens, in a time that does not depend on the bytes of any.
     package func identity(of bearer: String, at date: Date) -> AccessIdentity? {
+        identity(of: Self.digest(bearer), at: date)
+    }
+
+    /// Whether a token still has this holder at a later time. Keeps the digest of the token only.
+    func validity(of bearer: String, as holder: AccessIdentity) -> @Sendable (Date) -> Bool {
         let digest = Self.digest(bearer)
+        return { [self] date in identity(of: digest, at: date) == holder }
+    }
+
+    private func identity(of digest: SHA256Digest, at date: Date) -> AccessIdentity? {
         var found: Entry?
         for entry in entries.withLock({ $0 }) {
             // The comparison of digests is the one of swift-crypto, in constant time. No early exit: the time would

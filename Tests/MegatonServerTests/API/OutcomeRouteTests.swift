@@ -164,6 +164,25 @@ import Testing
         }
     }
 
+    /// Fault: whoever had a stream read the outcomes of an open batch with a token that was removed.
+    @Test func aStreamEndsWithItsToken() async throws {
+        let token = String(repeating: "t", count: 20)
+        let tokens = AccessTokens([.init(token: token, identity: AccessIdentity(name: "a", scopes: [.read, .submit]))])
+        try await APIServer.run(gate: AccessGate(tokens)) { (server) async throws in
+            let header = ["--header", "Authorization: Bearer \(token)"]
+            let job = #"{"id":"a","source":"data:,a"}"#
+            #expect(try await server.submit([job], "name=spring", APIServer.list + header).status == 201)
+            let stream = try server.start("batches/spring/events", header)
+            try await stream.waitForOutput { $0.contains("event: progress\n") }
+            tokens.replace(with: [.init(token: token, identity: AccessIdentity(name: "a", scopes: [.read]))])
+            let ending = await stream.ending()
+            #expect(ending.code == 0, "the response is complete")
+            let events = Self.events(try APIServer.Answer(ending.output).body)
+            #expect(events.last?["event"] == "error", "\(events)")
+            #expect(events.last?["data"]?.contains("The token is no longer valid") == true)
+        }
+    }
+
     @Test func aShutdownEndsStreams() async throws {
         try await APIServer.run { (server) async throws in
             try await server.makeBatch("spring", outcomes: 1, isFinished: false)

@@ -14,6 +14,7 @@ import Testing
     private struct Context: AccessRequestContext {
         var coreContext: CoreRequestContextStorage
         var identity: AccessIdentity?
+        var isStillValid: (@Sendable () -> Bool)?
         let remoteAddress: SocketAddress?
 
         init(source: ApplicationRequestContextSource) {
