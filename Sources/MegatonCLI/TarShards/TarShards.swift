@@ -33,7 +33,7 @@ struct TarShards {
     private let manifest: ShardFile
     private var writer: ShardWriter?
     private var nextNumber = 0
-    private var lines: [Line] = []
+    private var lines: ArraySlice<Line> = []
     private let listed: Set<ShortDigest>?
 
     /// Maximum number of bytes of an index or of a manifest: far more than a million samples take.
@@ -60,12 +60,34 @@ struct TarShards {
         manifest = try ShardFile("\(path)/\(ShardNames.manifest)")
         do {
             try Self.check(manifest, renditions)
-            let names = try FileManager.default.contentsOfDirectory(atPath: path)
+            let names = try Self.names(in: path)
+            try Self.checkNames(names, in: path)
             try open(names.compactMap(ShardNames.number).sorted { $0.number < $1.number }, Set(names))
         } catch {
             writer?.close()
             manifest.close()
             throw error
+        }
+    }
+
+    private static func names(in path: String) throws(CLIError) -> [String] {
+        do {
+            return try FileManager.default.contentsOfDirectory(atPath: path)
+        } catch {
+            throw CLIError.output("the directory \(path) cannot be read: \(CLIError.reason(error)).")
+        }
+    }
+
+    /// An unfinished shard gets its final name, and would replace a whole one that was copied to the directory.
+    private static func checkNames(_ names: [String], in path: String) throws(CLIError) {
+        let all = Set(names)
+        for name in names {
+            guard let (number, isPartial) = ShardNames.number(name), isPartial else { continue }
+            guard all.contains(ShardNames.archive(number)) else { continue }
+            throw CLIError.output(
+                "\(path) has both \(ShardNames.archive(number)) and \(name), which is the same shard unfinished. Move "
+                    + "one of them to another directory; the same command again makes its samples anew."
+            )
         }
     }
 
@@ -205,18 +227,27 @@ struct TarShards {
     /// Returns and forgets some lines that the shards have and the ledger has not; none at the end.
     mutating func takeUnlisted(_ limit: Int) throws -> [Data] {
         let some = lines.prefix(limit)
-        let read = try some.map { line in
-            let partial = "\(path)/\(ShardNames.partial(line.number))"
-            let isPartial = access(partial, F_OK) == 0
-            let file = try ShardFile(
-                isPartial ? partial : "\(path)/\(ShardNames.archive(line.number))",
-                flags: O_RDONLY
-            )
-            defer { file.close() }
-            return try file.read(line.member.size, at: line.member.offset)
+        // Lines of one shard follow each other.
+        var opened: (number: Int, file: ShardFile)?
+        defer { opened?.file.close() }
+        var read: [Data] = []
+        for line in some {
+            if opened?.number != line.number {
+                opened?.file.close()
+                opened = nil
+                opened = (line.number, try archive(line.number))
+            }
+            if let file = opened?.file { read.append(try file.read(line.member.size, at: line.member.offset)) }
         }
-        lines.removeFirst(some.count)
+        lines = lines.dropFirst(some.count)
         return read
+    }
+
+    /// The archive of a shard, which may be unfinished.
+    private func archive(_ number: Int) throws -> ShardFile {
+        let partial = "\(path)/\(ShardNames.partial(number))"
+        let isPartial = access(partial, F_OK) == 0
+        return try ShardFile(isPartial ? partial : "\(path)/\(ShardNames.archive(number))", flags: O_RDONLY)
     }
 
     /// Releases the directory. A partial shard stays for the next run.

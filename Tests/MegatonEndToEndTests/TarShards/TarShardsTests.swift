@@ -71,6 +71,19 @@ import Testing
         #expect(listing.output == members.map { $0.name + "\n" }.joined(), "a sample's members are together")
     }
 
+    /// Fault: an archive that was copied from a backup was replaced by the unfinished one of the same number.
+    @Test func anUnfinishedShardReplacesNoWholeOne() throws {
+        let directory = try TestDirectory()
+        var shards = try Self.shards(directory)
+        _ = try shards.append(Self.sample("a"))
+        try shards.commit()
+        shards.close()
+        let copy = try directory.write(Data("a backup".utf8), to: "shard-000000.tar")
+        let error = #expect(throws: CLIError.self) { _ = try Self.shards(directory) }
+        #expect("\(try #require(error))".contains("has both shard-000000.tar and .shard-000000.tar.partial"))
+        #expect(FileManager.default.contents(atPath: copy) == Data("a backup".utf8))
+    }
+
     @Test func anIndexLeadsToTheBytes() throws {
         let directory = try TestDirectory()
         var shards = try Self.shards(directory, count: 2)
