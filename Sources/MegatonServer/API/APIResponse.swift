@@ -14,17 +14,21 @@ enum APIResponse {
         json(bytes: ByteBuffer(bytes: try data(value)), status, headers: headers)
     }
 
-    /// - Parameter bytes: a whole JSON value.
+    /// - Parameters:
+    ///   - bytes: a whole JSON value.
+    ///   - place: held until a large answer was sent; nil if the answer is never large.
     static func json(
         bytes: ByteBuffer,
         _ status: HTTPResponse.Status = .ok,
-        headers: HTTPFields = [:]
+        headers: HTTPFields = [:],
+        holding place: RequestLimit.Place? = nil
     ) -> Response {
         var headers = headers
         headers[.contentType] = "application/json"
         // The state of a moment, for the holder of a token.
         headers[.cacheControl] = "no-store"
-        return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: bytes))
+        let body = place.map { LargeBody.body(bytes, holding: $0) } ?? ResponseBody(byteBuffer: bytes)
+        return Response(status: status, headers: headers, body: body)
     }
 
     /// JSON in one line.

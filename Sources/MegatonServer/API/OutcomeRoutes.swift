@@ -12,7 +12,10 @@ struct OutcomeRoutes: Sendable {
     let cluster: ClusterConnection
     private let streams: EventStreams
     private let polls = RequestLimit(Self.maximumStreams, of: "long polls")
+    private let pages = RequestLimit(Self.maximumPages, of: "large answers of outcomes")
 
+    /// Maximum number of large answers that clients have not read yet: each has at most about 1 MiB.
+    static let maximumPages = 64
     /// Maximum number of event streams at a time, and of requests that wait for outcomes.
     static let maximumStreams = 1000
     /// Maximum time for which a request waits for outcomes.
@@ -82,7 +85,7 @@ struct OutcomeRoutes: Sendable {
         let wait = try arguments.number("wait", 0...Self.maximumWait) ?? 0
         let view = OutcomeView(queue: try await cluster.queue(), batch: name)
         var page = try await page(view, from: position, limit: limit)
-        guard wait > 0, page.count == 0, !page.isLast else { return try Self.response(page, context) }
+        guard wait > 0, page.count == 0, !page.isLast else { return try response(page, context) }
         let place = try polls.enter()
         defer { withExtendedLifetime(place) {} }
         let deadline = ContinuousClock.now + .seconds(wait)
@@ -93,10 +96,10 @@ struct OutcomeRoutes: Sendable {
             try await Task.sleep(for: min(pace.next(), rest))
             page = try await self.page(view, from: position, limit: limit)
         }
-        return try Self.response(page, context)
+        return try response(page, context)
     }
 
-    private static func response(_ page: OutcomeView.Page, _ context: ServerContext) throws -> Response {
+    private func response(_ page: OutcomeView.Page, _ context: ServerContext) throws -> Response {
         var headers: HTTPFields = [.contentType: "application/x-ndjson", .cacheControl: "no-store"]
         headers.set("Megaton-Next", "\(page.next)")
         headers.set("Megaton-Finished", "\(page.isLast)")
@@ -107,7 +110,10 @@ struct OutcomeRoutes: Sendable {
             body.writeBytes(context.shown(APIResponse.line(line)))
             body.writeString("\n")
         }
-        return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: body))
+        if body.readableBytes <= LargeBody.pieceSize {
+            return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: body))
+        }
+        return Response(status: .ok, headers: headers, body: LargeBody.body(body, holding: try pages.enter()))
     }
 
     // MARK: - Events

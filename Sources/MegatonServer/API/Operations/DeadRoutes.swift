@@ -12,7 +12,8 @@ struct DeadRoutes: Sendable {
     let cluster: ClusterConnection
     private let requests = RequestLimit(Self.maximumRequests, of: "requests for dead jobs")
 
-    /// Maximum number of requests at a time: each may keep ``listedBytes`` twice, or search all letters of Redis.
+    /// Maximum number of requests at a time: each may keep ``listedBytes`` twice until its client has read them, or
+    /// search all letters of Redis.
     private static let maximumRequests = 8
     /// Maximum number of letters that a request examines: a filter may select few of them.
     private static let examined = 5_000
@@ -59,7 +60,6 @@ struct DeadRoutes: Sendable {
         let start = try query.number("cursor", Self.cursors) ?? 0
         let (batch, error) = (query.text("batch"), query.text("error"))
         let place = try requests.enter()
-        defer { withExtendedLifetime(place) {} }
         let queue = try await cluster.queue()
         var (listing, offset, bytes) = (Listing(), start, 0)
         var hasMore = true
@@ -78,13 +78,13 @@ struct DeadRoutes: Sendable {
         if hasMore { listing.next = String(offset) }
         listing.total = try await queue.deadCount()
         listing.deleted = try await queue.droppedDeadLetters()
-        return APIResponse.json(bytes: ByteBuffer(bytes: context.shown(try APIResponse.data(listing))))
+        let bytes = ByteBuffer(bytes: context.shown(try APIResponse.data(listing)))
+        return APIResponse.json(bytes: bytes, holding: place)
     }
 
     private func show(_ id: String, _ request: Request, _ context: ServerContext) async throws -> Response {
         let batch = try QueryArguments(request, allowed: "batch").text("batch")
         let place = try requests.enter()
-        defer { withExtendedLifetime(place) {} }
         let letters = try await Self.namingBatches {
             try await DeadJobs(try await cluster.queue()).letters(of: id, batch: batch)
         }
@@ -97,7 +97,7 @@ struct DeadRoutes: Sendable {
             bytes.writeBytes(context.shown(try letter.describedJSON()))
         }
         bytes.writeString("]}")
-        return APIResponse.json(bytes: bytes)
+        return APIResponse.json(bytes: bytes, holding: place)
     }
 
     private static let remedy = "GET /api/v1/dead lists the dead jobs."
