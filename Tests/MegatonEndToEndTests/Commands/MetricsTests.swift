@@ -126,7 +126,8 @@ import Testing
             let coordinator = try ProgramUnderTest.megaton([
                 "coordinator", "--redis", server.url, "--health", "127.0.0.1:\(port)",
             ])
-            _ = try await Self.metrics(port, with: "megaton_cluster_up 1")
+            // Before that, a coordinator ends without Redis.
+            _ = try await Self.metrics(port, with: "megaton_queue_has_leader 1")
             await server.crash()
             let text = try await Self.metrics(port, with: "megaton_cluster_up 0")
             #expect(text.contains("process_resident_memory_bytes "))

@@ -130,7 +130,10 @@ import Testing
 
     @Test func anOptionWithoutEffectOnAClusterIsRefused() async throws {
         try await inPairs(Self.withoutEffectOnACluster) { (options, words) in
-            let run = ["run", "/tmp", "-o", "/tmp/x", "--redis", "redis://127.0.0.1:1"]
+            // Pairs run at a time, and one run at a time writes the ledger in an output directory.
+            let directory = try TestDirectory()
+            let picture = try directory.write(TestImage.quarters(width: 8, height: 8), to: "in/a.png")
+            let run = ["run", picture, "-o", directory.path + "/out", "--redis", "redis://127.0.0.1:1"]
             let ending = await (try ProgramUnderTest.megaton(run + options)).ending()
             #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
             let cluster = ["MEGATON_REDIS": "redis://127.0.0.1:1"]
