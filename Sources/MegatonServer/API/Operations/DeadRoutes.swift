@@ -78,8 +78,8 @@ struct DeadRoutes: Sendable {
         if hasMore { listing.next = String(offset) }
         listing.total = try await queue.deadCount()
         listing.deleted = try await queue.droppedDeadLetters()
-        let bytes = ByteBuffer(bytes: context.shown(try APIResponse.data(listing)))
-        return APIResponse.json(bytes: bytes, holding: place)
+        let json = ByteBuffer(bytes: context.shown(try APIResponse.data(listing)))
+        return APIResponse.json(bytes: json, holding: place)
     }
 
     private func show(_ id: String, _ request: Request, _ context: ServerContext) async throws -> Response {
