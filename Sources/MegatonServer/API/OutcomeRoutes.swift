@@ -110,10 +110,10 @@ struct OutcomeRoutes: Sendable {
             body.writeBytes(context.shown(APIResponse.line(line)))
             body.writeString("\n")
         }
-        if body.readableBytes <= LargeBody.pieceSize {
+        if body.readableBytes <= APIResponse.pieceSize {
             return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: body))
         }
-        return Response(status: .ok, headers: headers, body: LargeBody.body(body, holding: try pages.enter()))
+        return Response(status: .ok, headers: headers, body: APIResponse.body(body, holding: try pages.enter()))
     }
 
     // MARK: - Events
