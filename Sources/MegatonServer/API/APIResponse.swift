@@ -14,21 +14,24 @@ enum APIResponse {
         json(bytes: ByteBuffer(bytes: try data(value)), status, headers: headers)
     }
 
-    /// - Parameters:
-    ///   - bytes: a whole JSON value.
-    ///   - place: held until a large answer was sent; nil if the answer is never large.
+    /// - Parameter bytes: a whole JSON value.
     static func json(
         bytes: ByteBuffer,
         _ status: HTTPResponse.Status = .ok,
-        headers: HTTPFields = [:],
-        holding place: RequestLimit.Place? = nil
+        headers: HTTPFields = [:]
     ) -> Response {
         var headers = headers
         headers[.contentType] = "application/json"
         // The state of a moment, for the holder of a token.
         headers[.cacheControl] = "no-store"
-        let body = place.map { Self.body(bytes, holding: $0) } ?? ResponseBody(byteBuffer: bytes)
-        return Response(status: status, headers: headers, body: body)
+        return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: bytes))
+    }
+
+    /// A JSON value that may be large; see ``body(_:holding:on:)``.
+    static func json(large bytes: ByteBuffer, holding place: RequestLimit.Place, _ context: ServerContext) -> Response {
+        var response = json(bytes: ByteBuffer())
+        response.body = body(bytes, holding: place, on: context.channel.eventLoop)
+        return response
     }
 
     /// Maximum size of a piece of a body, bytes. Bodies up to it are one piece: connections are limited.
@@ -41,8 +44,15 @@ enum APIResponse {
     /// and a connection with a client that reads slowly would look like one that is stalled, as all of the buffer is
     /// one write (`StalledWriteLimit`).
     ///
-    /// - Parameter place: held until the last piece was sent, or the client has gone. Not held for one piece.
-    static func body(_ bytes: ByteBuffer, holding place: RequestLimit.Place) -> ResponseBody {
+    /// - Parameters:
+    ///   - place: held until the last piece was sent, or the client has gone. Not held for one piece.
+    ///   - eventLoop: of the connection. Only there it is known whether the client reads: a writer that is elsewhere
+    ///     would take all pieces before it learns that it must wait.
+    static func body(
+        _ bytes: ByteBuffer,
+        holding place: RequestLimit.Place,
+        on eventLoop: any EventLoop
+    ) -> ResponseBody {
         if bytes.readableBytes <= pieceSize { return ResponseBody(byteBuffer: bytes) }
         return ResponseBody(contentLength: bytes.readableBytes) { (writer) async throws in
             defer { withExtendedLifetime(place) {} }
@@ -51,6 +61,7 @@ enum APIResponse {
                 let piece = rest.readSlice(length: min(rest.readableBytes, pieceSize))
             {
                 try await writer.write(piece)
+                try await eventLoop.submit {}.get()
             }
             try await writer.finish(nil)
         }

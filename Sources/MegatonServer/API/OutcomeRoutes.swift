@@ -113,7 +113,8 @@ struct OutcomeRoutes: Sendable {
         if body.readableBytes <= APIResponse.pieceSize {
             return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: body))
         }
-        return Response(status: .ok, headers: headers, body: APIResponse.body(body, holding: try pages.enter()))
+        let large = APIResponse.body(body, holding: try pages.enter(), on: context.channel.eventLoop)
+        return Response(status: .ok, headers: headers, body: large)
     }
 
     // MARK: - Events

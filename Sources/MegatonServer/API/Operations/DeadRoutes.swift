@@ -79,7 +79,7 @@ struct DeadRoutes: Sendable {
         listing.total = try await queue.deadCount()
         listing.deleted = try await queue.droppedDeadLetters()
         let json = ByteBuffer(bytes: context.shown(try APIResponse.data(listing)))
-        return APIResponse.json(bytes: json, holding: place)
+        return APIResponse.json(large: json, holding: place, context)
     }
 
     private func show(_ id: String, _ request: Request, _ context: ServerContext) async throws -> Response {
@@ -97,7 +97,7 @@ struct DeadRoutes: Sendable {
             bytes.writeBytes(context.shown(try letter.describedJSON()))
         }
         bytes.writeString("]}")
-        return APIResponse.json(bytes: bytes, holding: place)
+        return APIResponse.json(large: bytes, holding: place, context)
     }
 
     private static let remedy = "GET /api/v1/dead lists the dead jobs."
