@@ -85,7 +85,8 @@ struct ImageRoutes: Sendable {
             url.options,
             at: now(),
             maximumAge: configuration.maximumAge,
-            by: sender
+            by: sender,
+            on: context.channel.eventLoop
         )
     }
 

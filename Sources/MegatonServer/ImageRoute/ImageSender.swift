@@ -31,8 +31,10 @@ final class ImageSender: Sendable {
 
     /// The body of an image, or of a part of one.
     ///
+    /// - Parameter eventLoop: of the connection. Only there it is known whether the client reads: a writer that is
+    ///   elsewhere would take all pieces before it learns that it must wait.
     /// - Throws: an error with the status 503 if there is no memory for it.
-    func body(_ data: Data) throws(APIError) -> ResponseBody {
+    func body(_ data: Data, on eventLoop: any EventLoop) throws(APIError) -> ResponseBody {
         if data.count <= Self.pieceSize { return Self.body(of: data) }
         let isFree = used.withLock { used in
             guard used == 0 || used + data.count <= maximum else { return false }
@@ -44,13 +46,13 @@ final class ImageSender: Sendable {
                 "The server is sending as many bytes of images as it allows; try again after the time of Retry-After."
             )
         }
-        return Self.body(of: data, holding: Share(self, data.count))
+        return Self.body(of: data, holding: Share(self, data.count), on: eventLoop)
     }
 
     /// A body for bytes that no limit counts, because all responses share them or because they are not sent.
-    static func body(of data: Data) -> ResponseBody { body(of: data, holding: nil) }
+    static func body(of data: Data) -> ResponseBody { body(of: data, holding: nil, on: nil) }
 
-    private static func body(of data: Data, holding share: Share?) -> ResponseBody {
+    private static func body(of data: Data, holding share: Share?, on eventLoop: (any EventLoop)?) -> ResponseBody {
         if data.count <= pieceSize { return ResponseBody(byteBuffer: ByteBuffer(bytes: data)) }
         return ResponseBody(contentLength: data.count) { (writer) async throws in
             defer { withExtendedLifetime(share) {} }
@@ -58,6 +60,7 @@ final class ImageSender: Sendable {
             while !rest.isEmpty {
                 try await writer.write(ByteBuffer(bytes: rest.prefix(Self.pieceSize)))
                 rest = rest.dropFirst(Self.pieceSize)
+                try await eventLoop?.submit {}.get()
             }
             try await writer.finish(nil)
         }

@@ -3,6 +3,7 @@ internal import Hummingbird
 internal import HummingbirdCore
 internal import MegatonCluster
 internal import MegatonPipeline
+internal import NIOCore
 
 /// An image that was made or found, and its response.
 struct RenderedImage: Sendable {
@@ -44,6 +45,7 @@ struct RenderedImage: Sendable {
     ///   - now: seconds since 1970.
     ///   - maximumAge: seconds for which caches use an image whose origin states no lifetime.
     ///   - sender: makes the body.
+    ///   - eventLoop: of the connection.
     /// - Throws: an error with the status 416 if the range has no byte of the image, or 503 if there is no memory to
     ///   send it.
     func response(
@@ -51,7 +53,8 @@ struct RenderedImage: Sendable {
         _ options: ImageOptions,
         at now: Int,
         maximumAge: Int,
-        by sender: ImageSender
+        by sender: ImageSender,
+        on eventLoop: any EventLoop
     ) throws(APIError) -> Response {
         var headers: HTTPFields = [
             .eTag: entityTag, .cacheControl: cacheControl(options, at: now, maximumAge: maximumAge),
@@ -65,13 +68,13 @@ struct RenderedImage: Sendable {
         switch range(of: request) {
         case .whole:
             // HEAD needs the length only.
-            let body = try request.method == .get ? sender.body(data) : ImageSender.body(of: data)
+            let body = try request.method == .get ? sender.body(data, on: eventLoop) : ImageSender.body(of: data)
             return Response(status: .ok, headers: headers, body: body)
         case .part(let part):
             headers[.contentRange] = "bytes \(part.lowerBound)-\(part.upperBound - 1)/\(data.count)"
             // A copy: a slice would keep the whole image in memory while it is sent.
             let bytes = Data(data.dropFirst(part.lowerBound).prefix(part.count))
-            return Response(status: .partialContent, headers: headers, body: try sender.body(bytes))
+            return Response(status: .partialContent, headers: headers, body: try sender.body(bytes, on: eventLoop))
         case .unsatisfiable:
             throw APIError(
                 .rangeNotSatisfiable,
