@@ -18,12 +18,7 @@ struct ShardSurvey: Sendable {
     init(_ path: String, limits: TarShards.Limits, renditions: String) throws {
         self.limits = limits
         guard access(path, F_OK) == 0 || errno != ENOENT else { return }
-        let names: Set<String>
-        do {
-            names = Set(try FileManager.default.contentsOfDirectory(atPath: path))
-        } catch {
-            throw CLIError.output("the directory \(path) cannot be read: \(CLIError.reason(error)).")
-        }
+        let names = Set(try TarShards.names(in: path))
         if names.contains(ShardNames.manifest) {
             let manifest = try ShardFile("\(path)/\(ShardNames.manifest)", flags: O_RDONLY)
             defer { manifest.close() }

@@ -70,7 +70,8 @@ struct TarShards {
         }
     }
 
-    private static func names(in path: String) throws(CLIError) -> [String] {
+    /// Names of the files in a directory.
+    static func names(in path: String) throws(CLIError) -> [String] {
         do {
             return try FileManager.default.contentsOfDirectory(atPath: path)
         } catch {

@@ -29,7 +29,7 @@ import Testing
     @Test func anAnswerKeepsItsPlaceUntilItIsRead() async throws {
         try await APIServer.run { (server) async throws in
             try await addDeadJobs(server)
-            // With a small buffer, as that of a socket may grow to 32 MB although nobody reads from it.
+            // The buffer is fixed: the system may enlarge that of a socket to 32 MB, even if no client reads from it.
             let script = """
                 import socket, time
                 s = socket.socket()

@@ -164,7 +164,7 @@ import Testing
         }
     }
 
-    /// Fault: whoever had a stream read the outcomes of an open batch with a token that was removed.
+    /// Fault: a stream went on with the outcomes of an open batch after its token was removed.
     @Test func aStreamEndsWithItsToken() async throws {
         let token = String(repeating: "t", count: 20)
         let tokens = AccessTokens([.init(token: token, identity: AccessIdentity(name: "a", scopes: [.read, .submit]))])
