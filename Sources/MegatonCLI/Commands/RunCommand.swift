@@ -63,7 +63,7 @@ struct RunCommand: AsyncParsableCommand {
     func run() async throws {
         let deadline = batch.deadline(from: .now)
         try await reportingFailures {
-            try batch.check(fileExtensions: worker.fileExtensions)
+            try options.check()
             Terminal.isQuiet = batch.quiet
             if batch.dryRun { return try await options.plan(.list) }
             // Checked here because each worker reads the file itself, and one after the other would fail.

@@ -92,6 +92,7 @@ struct SubmitCommand: AsyncParsableCommand {
         let deadline = options.deadline(from: .now)
         try await reportingFailures {
             try options.check()
+            try options.requireOutputOfRetry(target, isPrivate: false)
             if !wait && !options.quiet { try StandardStreams.requireOutput(for: "the name of the batch") }
             Terminal.isQuiet = options.quiet
             let directory = (target?.directory).map(FileNames.absolutePath)

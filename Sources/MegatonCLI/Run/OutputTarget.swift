@@ -96,8 +96,35 @@ extension BatchOptions {
         guard let retryFailed, !retryFailed.isEmpty else { return nil }
         let directory = RetryLedger(path: retryFailed).directory
         guard FileManager.default.fileExists(atPath: "\(directory)/\(ShardNames.manifest)") else { return nil }
-        return "--retry-failed: \(retryFailed) is a ledger of shards, to which a retry adds nothing. Run the command "
-            + "with --output tar:DIR again: it repeats the jobs that failed."
+        return Self.isOfShards(retryFailed)
+    }
+
+    /// Refuses a retry of jobs without an output whose images would be nowhere: those of shards, also if the ledger is
+    /// not beside them, and those that only the cache of this run would have. Reads the ledger, and blocks.
+    ///
+    /// - Parameters:
+    ///   - target: destination of jobs that name no output; nil for the cache.
+    ///   - isPrivate: whether the cache is that of this run alone.
+    /// - Throws: `CLIError` if the ledger has such a job.
+    func requireOutputOfRetry(_ target: OutputTarget?, isPrivate: Bool) throws {
+        guard let retryFailed, target == nil || target?.isShards == true else { return }
+        let ledger = RetryLedger(path: retryFailed)
+        // An id of the job's own may also be that of a submission without --output, whose images stay in the cache.
+        let isOfShards = try ledger.hasFailedJob { job in
+            job.kind == .process && job.output == nil && (target != nil || ShardSample.mayBeMade(job.id ?? ""))
+        }
+        if isOfShards { throw CLIError.usage(Self.isOfShards(retryFailed)) }
+        guard isPrivate, try ledger.hasFailedJob(where: { $0.kind == .process && $0.output == nil }) else { return }
+        throw CLIError.usage(
+            "--retry-failed: jobs of \(retryFailed) name no output, as those of shards and of a submission without "
+                + "--output, and their images would stay in the private cache of this run. Run the command that wrote "
+                + "the ledger again, or repeat a submission with megaton submit --retry-failed."
+        )
+    }
+
+    private static func isOfShards(_ ledger: String) -> String {
+        "--retry-failed: \(ledger) is a ledger of shards, to which a retry adds nothing. Run the command with --output "
+            + "tar:DIR again: it repeats the jobs that failed."
     }
 
     /// - Throws: `ValidationError` if the objects are an input too.

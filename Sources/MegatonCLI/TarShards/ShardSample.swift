@@ -86,6 +86,13 @@ struct ShardSample: Sendable {
         id.hasSuffix("-\(Checksum.sha256(Data(source.utf8)).prefix(identityDigits))")
     }
 
+    /// Whether an id looks like one that ``id(path:identity:)`` makes, whatever the source is.
+    static func mayBeMade(_ id: String) -> Bool {
+        let digits = id.suffix(identityDigits)
+        return digits.count == identityDigits && id.dropLast(identityDigits).last == "-"
+            && digits.utf8.allSatisfy { "0123456789abcdef".utf8.contains($0) }
+    }
+
     private static func isPlain(_ scalar: Unicode.Scalar) -> Bool {
         scalar.isASCII && (scalar.properties.isAlphabetic || scalar.properties.numericType != nil || scalar == "-")
     }

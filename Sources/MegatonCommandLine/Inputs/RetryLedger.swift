@@ -1,5 +1,5 @@
 import Foundation
-import MegatonCluster
+package import MegatonCluster
 
 /// A ledger of an earlier run, whose failed jobs are repeated with their original options.
 package struct RetryLedger {
@@ -39,6 +39,21 @@ package struct RetryLedger {
                     + "of a job."
             )
         }
+    }
+
+    /// Whether a failed job of the ledger meets a condition. Reads the whole ledger if none does, and blocks.
+    ///
+    /// - Throws: `CLIError` if the ledger cannot be read.
+    package func hasFailedJob(where condition: (Job) -> Bool) throws -> Bool {
+        var reader = try InputReader.lines(of: path)
+        while let line = try reader.nextLine() {
+            // To decode a line takes far longer, and most lines are those of jobs that are done.
+            guard line.contains("\"failed\""), let outcome = Self.outcome(line), outcome.status == .failed,
+                let job = outcome.job
+            else { continue }
+            if condition(job) { return true }
+        }
+        return false
     }
 
     /// A line of the ledger, as read for a retry.

@@ -237,6 +237,36 @@ import Testing
         #expect(ending.errors.contains("it repeats the jobs that failed"), "\(ending.errors)")
     }
 
+    /// Command, id of the failed job, and a part of the message.
+    private static let retries: [(command: [String], id: String?, words: String)] = [
+        (["run", "-j", "1"], nil, "is a ledger of shards"), (["plan"], nil, "is a ledger of shards"),
+        (["run", "-j", "1"], "x", "elsewhere.jsonl name no output, as those of shards and of a submission"),
+        (["run", "in", "-o", "tar:out", "-j", "1"], "x", "it repeats the jobs that failed"),
+        (["submit", "--redis", "redis://127.0.0.1:1"], nil, "is a ledger of shards"),
+    ]
+
+    /// Fault: beside no shards, the images of the retry stayed in the cache, and the exit code was 0.
+    @Test func aLedgerOfShardsThatIsElsewhereIsNotRetried() async throws {
+        let source = "https://example.org/a.png"
+        func retry(_ command: [String], _ id: String?) async throws -> ProgramUnderTest.Ending {
+            let home = try RunTests.Home()
+            try home.directory.write(Data(), to: "in/a.png")
+            let id = id ?? ShardSample.id(path: "example.org/a", identity: source)
+            var outcome = JobOutcome(id: id, source: source, status: .failed)
+            outcome.job = Job(id: id, source: source)
+            let done = JobOutcome(id: "y", source: source, status: .done)
+            let lines = [done, outcome].reduce(Data()) { $0 + $1.json() + Data("\n".utf8) }
+            let ledger = try home.directory.write(lines, to: "elsewhere.jsonl")
+            return await (try home.megaton(command + ["--retry-failed", ledger])).ending()
+        }
+        for (command, id, words) in Self.retries {
+            let ending = try await retry(command, id)
+            #expect(ending.code == 64 && ending.errors.contains(words), "\(command): \(ending.errors)")
+        }
+        let others = try await retry(["submit", "--redis", "redis://127.0.0.1:1"], "x")
+        #expect(others.code == 69, "a submission without --output is repeated: \(others.errors)")
+    }
+
     @Test func aSubmissionWaitsForItsShards() async throws {
         let redis = ["--redis", "redis://127.0.0.1:1"]
         let ending = await (try ProgramUnderTest.megaton(["submit", "/tmp", "-o", "tar:o"] + redis)).ending()
