@@ -88,6 +88,7 @@ struct JobBuilder: Sendable {
     mutating func build(_ inputs: [Input]) -> [BuiltJob] {
         guardian.note(inputs.lazy.flatMap(OutputGuard.sources))
         let jobs = inputs.flatMap { build($0) }
+        if let remark = guardian.takeRemark() { Terminal.error("megaton: \(remark)") }
         settings.earlier?.note(jobs)
         return jobs
     }
