@@ -94,7 +94,7 @@ struct RunCommand: AsyncParsableCommand {
                 defer { ledger.close() }
                 // The ledger is locked now, and has the lines of the earlier run until the first job ends.
                 let earlier = try await prepared(finder, shutdown)
-                let shards = isSharded ? try await batch.shardOutput(paths.output, ledger) : nil
+                let shards = isSharded ? try await batch.shardOutput(paths.output, ledger, unless: shutdown) : nil
                 defer { shards?.close() }
                 let files = Files(paths: paths, ledger: ledger, shards: shards, finder: earlier)
                 let result = try await runBatch(files, shutdown, deadline)

@@ -135,7 +135,7 @@ struct SubmitCommand: AsyncParsableCommand {
                 wait
                 ? try await Ledger.open(path, isDurable: true, isContinued: isSharded) { shutdown.level == .abort }
                 : nil
-            let shards = isSharded ? try await options.shardOutput(directory, ledger) : nil
+            let shards = isSharded ? try await options.shardOutput(directory, ledger, unless: shutdown) : nil
             defer { shards?.close() }
             let selection = options.selection(output: directory, objects: try target?.bucket())
             let run = try await BatchRun(

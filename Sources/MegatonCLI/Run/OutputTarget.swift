@@ -146,8 +146,13 @@ extension BatchOptions {
     /// - Parameters:
     ///   - directory: absolute path.
     ///   - ledger: continued by the lines that it lacks.
-    /// - Throws: `CLIError` if they cannot be written, or have other renditions.
-    func shardOutput(_ directory: String?, _ ledger: Ledger?) async throws -> ShardOutput? {
+    ///   - shutdown: its first signal ends the reading of the shards.
+    /// - Throws: `CLIError` if they cannot be written, or have other renditions, or 130 after a signal.
+    func shardOutput(
+        _ directory: String?,
+        _ ledger: Ledger?,
+        unless shutdown: ShutdownSignal
+    ) async throws -> ShardOutput? {
         guard let directory, let ledger else { return nil }
         do {
             try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
@@ -158,7 +163,8 @@ extension BatchOptions {
             directory,
             limits: shardLimits,
             renditions: try renditionIdentity(),
-            ledger: ledger
+            ledger: ledger,
+            unless: shutdown
         )
     }
 

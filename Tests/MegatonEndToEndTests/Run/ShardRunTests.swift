@@ -145,7 +145,14 @@ import Testing
         let ledger = try await Ledger.open(path, isDurable: true, isContinued: true) { false }
         defer { ledger.close() }
         let limits = TarShards.Limits(size: 1 << 20, count: 10)
-        let output = try await ShardOutput.open(directory.path, limits: limits, renditions: "r", ledger: ledger)
+        let shutdown = ShutdownSignal()
+        let output = try await ShardOutput.open(
+            directory.path,
+            limits: limits,
+            renditions: "r",
+            ledger: ledger,
+            unless: shutdown
+        )
         defer { output.close() }
         let cache = try RedisDataCache(redis: "redis://127.0.0.1:1")
         defer { cache.close() }
@@ -155,7 +162,6 @@ import Testing
                 + #""height":1,"name":"s","sha256":"\#(digest)","width":1}],"seconds":0,"#
                 + #""source":"https://example.org/a.jpg","status":"done"}"#).utf8
         )
-        let shutdown = ShutdownSignal()
         async let stored = output.store([line], from: cache, unless: shutdown)
         for level in [ShutdownSignal.Level.drain, .abort] { shutdown.raise(to: level) }
         do {
@@ -165,6 +171,32 @@ import Testing
             let error = try #require(error as? CLIError)
             #expect(error.code == 130 && error.message.contains("The same command again"), "\(error)")
         }
+    }
+
+    /// Fault: no signal had an effect before all archives without an index had been read.
+    @Test func aSignalEndsTheReadingOfTheShards() async throws {
+        let directory = try TestDirectory()
+        try directory.write(Data(count: 1024), to: "shard-000000.tar")
+        let ledger = try await Ledger.open(directory.path + "/l.jsonl", isDurable: true, isContinued: true) { false }
+        defer { ledger.close() }
+        let limits = TarShards.Limits(size: 1 << 20, count: 10)
+        func open(_ shutdown: ShutdownSignal) async throws -> ShardOutput {
+            try await ShardOutput.open(
+                directory.path,
+                limits: limits,
+                renditions: "r",
+                ledger: ledger,
+                unless: shutdown
+            )
+        }
+        let shutdown = ShutdownSignal()
+        shutdown.raise(to: .drain)
+        let error = await #expect(throws: CLIError.self) { _ = try await open(shutdown) }
+        #expect(error?.code == 130 && error?.message.contains("Nothing was begun") == true)
+        #expect(!directory.files.contains("shard-000000.json"))
+        let output = try await open(ShutdownSignal())
+        output.close()
+        #expect(directory.files.contains("shard-000000.json"), "the directory is free")
     }
 
     @Test func ownIDsAndRepeatedInputsAreSamplesOfOneName() async throws {
