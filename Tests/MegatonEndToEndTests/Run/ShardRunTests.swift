@@ -219,6 +219,24 @@ import Testing
         #expect(try JSONDecoder().decode(JobOutcome.self, from: Data(json)).labels == ["class": .integer(3)])
     }
 
+    /// Fault: the same command again added a sample of the second row, as the first one was left out.
+    @Test func aDuplicateHasNoSampleInAnyRun() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 40, height: 20), to: "a.png")
+        let table = "url,sku\na.png,one\na.png,two\n"
+        let list = try home.directory.write(Data(table.utf8), to: "list.csv")
+        let run = ["run", list, "--id-column", "sku", "--deduplicate", "-o", "tar:\(home.output)", "-j", "1"]
+        for _ in 0..<3 {
+            let ending = await (try home.megaton(run)).ending()
+            #expect(ending.code == 0, "\(ending.errors)")
+            #expect(try Self.samples(in: home.output).map(\.id) == ["one"])
+        }
+        #expect(try home.ledger().map(\.status.rawValue).sorted() == ["deduplicated", "done"])
+        let all = await (try home.megaton(run.filter { $0 != "--deduplicate" })).ending()
+        #expect(all.code == 0, "\(all.errors)")
+        #expect(try Self.samples(in: home.output).map(\.id) == ["one", "two"])
+    }
+
     /// Fault: it was left out as a job that is in the shards, and the exit code was 0.
     @Test func anIDWithAnotherSourceFails() async throws {
         let home = try RunTests.Home()
