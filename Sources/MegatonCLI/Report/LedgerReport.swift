@@ -72,6 +72,13 @@ struct LedgerReport {
     private var causes = FailureCauses()
     /// Directory of the page, with a slash at its end.
     private let directory: String
+    /// Directory of the ledger, with a slash at its end; nil before one is read.
+    private var home: String?
+    /// Directory that the ledger had when it was written, with a slash at its end; nil unless an output shows that both
+    /// were moved.
+    private var formerHome: String?
+    /// Number of outputs that were looked for in vain.
+    private var missing = 0
 
     /// Maximum number of outputs and failures on the page.
     static let maximumItems = 100_000
@@ -81,17 +88,22 @@ struct LedgerReport {
     private static let maximumHosts = 10_000
     private static let shownSource = 300
     private static let shownMessage = 500
+    /// Outputs that are looked for in vain before no further one is looked for.
+    private static let maximumMissing = 1000
 
     /// - Parameter directory: directory of the page, absolute: images beneath it are named relative to it, so that it
     ///   can be moved with them.
     init(directory: String) {
-        self.directory = directory.hasSuffix("/") ? directory : directory + "/"
+        self.directory = Self.withSlash(directory)
     }
+
+    private static func withSlash(_ path: String) -> String { path.hasSuffix("/") ? path : path + "/" }
 
     /// Reads a ledger, a regular file, twice. Blocks.
     ///
     /// - Throws: `CLIError` if the ledger cannot be read.
     mutating func read(_ ledger: String) throws {
+        home = Self.withSlash(URL(fileURLWithPath: ledger).deletingLastPathComponent().path)
         let lines = try LastLines(of: ledger)
         var reader = try InputReader.lines(of: ledger)
         let decoder = JSONDecoder()
@@ -125,10 +137,11 @@ struct LedgerReport {
             totals.outputs += 1
             totals.bytes += output.bytes
             if output.from == .render { totals.rendered += 1 }
+            let image = items.count < Self.maximumItems ? link(to: output) : nil
             append(
                 Item(
                     source: source,
-                    image: output.path.flatMap(link),
+                    image: image,
                     width: output.width,
                     height: output.height,
                     bytes: output.bytes,
@@ -175,9 +188,37 @@ struct LedgerReport {
     }
 
     /// The URL of an output from the page; nil if it is no file. A ledger may have any text as a path.
-    private func link(_ path: String) -> String? {
-        if path.hasPrefix(directory) { return FileNames.encoded("./" + path.dropFirst(directory.count)) }
-        return path.hasPrefix("/") ? FileNames.fileURL(path) : nil
+    private mutating func link(to output: JobOutcome.Output) -> String? {
+        guard let path = output.path, path.hasPrefix("/") else { return nil }
+        let current = moved(path, bytes: output.bytes) ?? path
+        if current.hasPrefix(directory) { return FileNames.encoded("./" + current.dropFirst(directory.count)) }
+        return FileNames.fileURL(current)
+    }
+
+    /// The path of an output that was moved together with the ledger; nil if it is where the ledger says, or unknown.
+    private mutating func moved(_ path: String, bytes: Int) -> String? {
+        guard let home, !path.hasPrefix(home) else { return nil }
+        if let formerHome, path.hasPrefix(formerHome) { return home + path.dropFirst(formerHome.count) }
+        guard missing < Self.maximumMissing, Self.size(of: path) == nil else { return nil }
+        // The longest end of the path comes first: a short one may be the name of another file.
+        var rest = path.dropFirst()
+        while true {
+            if Self.size(of: home + rest) == bytes {
+                formerHome = String(path.dropLast(rest.count))
+                return home + rest
+            }
+            guard let slash = rest.firstIndex(of: "/") else { break }
+            rest = rest[rest.index(after: slash)...]
+        }
+        missing += 1
+        return nil
+    }
+
+    /// Bytes of a file; nil if there is none.
+    private static func size(of path: String) -> Int? {
+        var info = stat()
+        guard stat(path, &info) == 0, info.st_mode & S_IFMT == S_IFREG else { return nil }
+        return Int(info.st_size)
     }
 
     /// The hosts with the most failures, and of these with the most jobs, first.

@@ -56,6 +56,29 @@ import Testing
         #expect(try await home.run(["in", "--size", "32", "--report", "-j", "1"]).code == 2)
     }
 
+    /// Fault: the page named the images by their former paths.
+    @Test func imagesThatWereMovedWithTheirLedgerAreShown() async throws {
+        let home = try RunTests.Home()
+        for name in ["a", "sub/b"] {
+            try home.directory.write(TestImage.quarters(width: 64, height: 48), to: "in/\(name).png")
+        }
+        let ending = try await home.run(["in", "--size", "32", "-j", "1"])
+        #expect(ending.code == 0, "\(ending.errors)")
+        let moved = home.directory.path + "/new/place"
+        try home.directory.write(Data(), to: "new/other.txt")
+        try FileManager.default.moveItem(atPath: home.output, toPath: moved)
+        let ledger = moved + "/megaton-ledger.jsonl"
+        func images(_ page: String) async throws -> [String] {
+            let ending = await (try home.megaton(["report", ledger, "-o", page])).ending()
+            #expect(ending.code == 0, "\(ending.errors)")
+            let items = try #require(try content(page)["items"] as? [[String: Any]])
+            return items.compactMap { $0["image"] as? String }.sorted()
+        }
+        #expect(try await images(moved + "/report.html") == ["./a-32x32.jpg", "./sub/b-32x32.jpg"])
+        let elsewhere = try await images(home.directory.path + "/in/page.html")
+        #expect(elsewhere == ["file://\(moved)/a-32x32.jpg", "file://\(moved)/sub/b-32x32.jpg"])
+    }
+
     @Test func anotherFileIsNotReplaced() async throws {
         let home = try RunTests.Home()
         let ledger = try home.directory.write(
