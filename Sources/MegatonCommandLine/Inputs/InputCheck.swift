@@ -31,9 +31,13 @@ package struct InputCheck {
         guard case .table(let table) = format else { return }
         let descriptor = try InputReader.descriptor(of: path)
         defer { close(descriptor) }
-        var reader = TableReader(LineReader(descriptor, name: path), table, selection.table)
+        var reader = TableReader(
+            LineReader(descriptor, name: path),
+            table,
+            selection.table,
+            requiredLabels: selection.requiredLabels
+        )
         try reader.checkHeader()
-        try reader.requireLabels(selection.requiredLabels)
     }
 
     /// Nil for a file that is not a regular one, which is not even opened: the writer of a named pipe would begin, and

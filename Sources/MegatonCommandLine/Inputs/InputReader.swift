@@ -186,7 +186,8 @@ package struct InputReader {
         }
         let lines = try Self.lines(of: path, separator: format == .names ? 0 : UInt8(ascii: "\n"))
         if case .table(let table) = format {
-            stack.append(.table(TableReader(lines, table, selection.table)))
+            let labels = selection.requiredLabels
+            stack.append(.table(TableReader(lines, table, selection.table, requiredLabels: labels)))
         } else {
             stack.append(.list(lines, format))
         }

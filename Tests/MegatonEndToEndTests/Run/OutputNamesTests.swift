@@ -155,4 +155,19 @@ import Testing
         let none = try await home.run(arguments + ["{label.categories}/{stem}.{ext}", "--label-columns", ""])
         #expect(none.code == 64 && none.errors.contains("its rows have no labels"), "\(none.errors)")
     }
+
+    /// Fault: each row of standard input was refused, and the exit code was 2.
+    @Test func aLabelThatStandardInputLacksIsWrongUsage() async throws {
+        let home = try RunTests.Home()
+        let path = try home.directory.write(TestImage.quarters(width: 8, height: 8), to: "a.png")
+        let run = [
+            "run", "-", "--input-format", "csv", "-o", home.output, "-j", "1", "--allow-read", home.directory.path,
+        ]
+        let table = Data("url,categories\n\(path),cats\n".utf8)
+        let wrong = try await home.piped(table, run + ["--name", "{label.category}/{stem}.{ext}"])
+        #expect(wrong.code == 64 && wrong.errors.contains("standard input has no column"), "\(wrong.errors)")
+        #expect(wrong.errors.contains("Did you mean {label.categories}?"), "\(wrong.errors)")
+        let right = try await home.piped(table, run + ["--name", "{label.categories}/{stem}.{ext}"])
+        #expect(right.code == 0 && home.outputs == ["cats/a.jpg"], "\(right.errors)")
+    }
 }
