@@ -1,10 +1,14 @@
 import Foundation
+import MegatonCore
 
 /// Checks the inputs that the user named, before any work begins.
 ///
 /// Reads the first bytes of files, and so blocks shortly. Pipes are left to the reader, which cannot read them twice.
 package struct InputCheck {
     private let selection: InputSelection
+
+    /// Maximum number of first lines of a list that are examined.
+    private static let examinedLines = 20
 
     package init(_ selection: InputSelection) { self.selection = selection }
 
@@ -28,6 +32,7 @@ package struct InputCheck {
         if let kind = FileKind(bytes), !kind.isReadable(as: format) {
             throw CLIError.usage("\(path) is \(kind.advice).")
         }
+        if format == .sources, let remark = remark(about: path, bytes) { Terminal.error("megaton: \(remark)") }
         guard case .table(let table) = format else { return }
         let descriptor = try InputReader.descriptor(of: path)
         defer { close(descriptor) }
@@ -38,6 +43,29 @@ package struct InputCheck {
             requiredLabels: selection.requiredLabels
         )
         try reader.checkHeader()
+    }
+
+    /// A remark on a list whose first lines name no source, such as a README.txt: the failures of its lines do not show
+    /// that the file was taken for a list. Nil for any other list.
+    private func remark(about path: String, _ bytes: [UInt8]) -> String? {
+        let hasMark = bytes.starts(with: [0xEF, 0xBB, 0xBF])
+        let lines = bytes.dropFirst(hasMark ? 3 : 0).split(separator: UInt8(ascii: "\n"))
+        // The last one of a longer file is not whole.
+        let whole = bytes.count < FileKind.examined ? lines[...] : lines.dropLast()
+        let names = whole.prefix(Self.examinedLines).map {
+            String(decoding: $0, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+        }.filter { !$0.isEmpty && !$0.hasPrefix("#") && !$0.hasPrefix("{") }
+        guard let first = names.first, !names.contains(where: mayBeSource) else { return nil }
+        let none =
+            names.count == 1 ? "its first line does not look" : "none of its first \(names.count) lines looks"
+        return "\(path) is read as a list, with the URL or the path of an image on each line, and \(none) like one: "
+            + "\(FieldProblem.quoted(first)). Leave the file out if it is no list."
+    }
+
+    private func mayBeSource(_ line: String) -> Bool {
+        let fileExtension = (line as NSString).pathExtension.lowercased()
+        return InputReader.isURL(line) || selection.fileExtensions.contains(fileExtension)
+            || FileManager.default.fileExists(atPath: line)
     }
 
     /// Nil for a file that is not a regular one, which is not even opened: the writer of a named pipe would begin, and

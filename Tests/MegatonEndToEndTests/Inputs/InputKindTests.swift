@@ -58,6 +58,23 @@ import Testing
         #expect(FileKind(Array("....ftypavif....".utf8)) == .image)
     }
 
+    /// Fault: each of its lines failed as a path that is missing, and nothing said that the file was taken for a list.
+    @Test func aTextThatIsNoListIsReported() async throws {
+        let home = try RunTests.Home()
+        try home.writeImages("a.png")
+        let texts = [
+            ("README.txt", "# Pictures\n\nThese are pictures.\nSee below.\n", true),
+            ("line.txt", "\u{FEFF}Pictures", true), ("long.txt", String(repeating: "no path\n", count: 1000), true),
+            ("list.txt", "missing.png\n", false), ("mixed.txt", "a text\na.png\n", false), ("empty.txt", "#\n", false),
+        ]
+        for (name, text, isReported) in texts {
+            let list = try home.directory.write(Data(text.utf8), to: name)
+            let ending = try await home.run([list, "--dry-run"])
+            let count = ending.errors.components(separatedBy: "\(name) is read as a list").count - 1
+            #expect(count == (isReported ? 1 : 0), "\(ending.errors)")
+        }
+    }
+
     /// An image with the extension of one is left to a worker, as one in a directory is.
     @Test func aDamagedImageHasALineInTheLedger() async throws {
         let home = try RunTests.Home()
