@@ -91,6 +91,7 @@ struct BatchResultsCommand: AsyncParsableCommand {
     mutating func validate() throws {
         try OptionRange.check("--from", from, 1...1_000_000_000_000)
         if ledger?.isEmpty == true { throw ValidationError("--ledger is empty; it must name a file.") }
+        if let ledger { try LedgerPath.check(ledger) }
         if timeout.timeout != nil && !follow && !OptionOrigins.isConfigured("--timeout") {
             throw ValidationError("--timeout needs --follow.")
         }

@@ -66,6 +66,14 @@ extension BatchOptions {
                 "--output \(output) is no bucket: did you mean s3://\(name)? A directory of that name is ./\(output)."
             )
         }
+        if let output, let directory = target?.directory, FileNames.beginsWithScheme(directory) {
+            let files =
+                target?.isShards == true ? "shards go to a directory of this machine" : "files go to a directory"
+            throw ValidationError(
+                "--output \(output) names a URL, and \(files): name it by its path, such as /srv/thumbs. Objects go to "
+                    + "s3://bucket/prefix/."
+            )
+        }
         try OptionRange.check("--shard-size", shardSize, 1...1_048_576, " MiB")
         try OptionRange.check("--shard-count", shardCount, 1...1_000_000)
         guard target?.isShards == true else {

@@ -91,6 +91,11 @@ import Testing
         (["-o", "o", "--name", "{name}.{ext}"], "the same name for all sources"),
         (["-o", "s3:/thumbs"], "did you mean s3://thumbs?"), (["-o", "S3:a/b"], "did you mean s3://a/b?"),
         (["-o", "{path}/x"], "--name '{path}/{stem}-{name}.{ext}'"),
+        // Fault: a directory of that name was made in the current one.
+        (["-o", "gs://thumbs/a"], "--output gs://thumbs/a names a URL, and files go to a directory"),
+        (["-o", "file:///srv/thumbs"], "name it by its path"),
+        (["-o", "tar:s3://thumbs/a"], "shards go to a directory of this machine"),
+        (["-o", "o", "--ledger", "s3://thumbs/l.jsonl"], "--ledger s3://thumbs/l.jsonl is a URL"),
     ]
 
     @Test func namesThatCannotWorkAreWrongUsage() async throws {
