@@ -110,6 +110,19 @@ import Testing
         }
     }
 
+    /// Fault: a bucket, a sitemap and a list by --input-format passed for one source.
+    @Test func aListOfAnyKindHasSeveralSources() async throws {
+        try await inPairs([
+            ["s3://bucket/prefix/"], ["https://example.org/sitemap.xml"], ["list.dat", "--input-format", "txt"],
+        ]) { input in
+            let home = try RunTests.Home()
+            try home.directory.write(Data("a.png\n".utf8), to: "list.dat")
+            let run = ["run"] + input + ["-o", "o", "--name", "{name}.{ext}"]
+            let ending = await (try home.megaton(run)).ending()
+            #expect(ending.code == 64 && ending.errors.contains("the same name for all sources"), "\(ending.errors)")
+        }
+    }
+
     @Test func aRunNamesItsOutputsAndNoSourceReplacesAnother() async throws {
         let home = try RunTests.Home()
         for (index, name) in ["x/a.png", "y/a.png", "y/b.png"].enumerated() {
