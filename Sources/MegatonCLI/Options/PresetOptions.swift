@@ -70,6 +70,14 @@ struct PresetOptions: ParsableArguments {
     /// - Throws: `CLIError` if the file cannot be used or lacks the preset of `--preset`.
     func load() throws -> [String: [Rendition]] {
         guard let presets else { return [:] }
+        var info = stat()
+        // A pipe, as of <(…), is empty when it is read again.
+        if stat(presets, &info) == 0, info.st_mode & S_IFMT != S_IFREG {
+            throw CLIError.usage(
+                "--presets \(presets) is not a regular file, but presets are read more than once. Save them to a file, "
+                    + "and name that file."
+            )
+        }
         return try PresetFile.load(presets, requiring: preset)
     }
 }

@@ -130,7 +130,8 @@ extension BatchOptions {
         guard inputs.count == 1, let input = inputs.first, jobsFrom.isEmpty, retryFailed == nil, input != "-" else {
             return false
         }
-        let (path, selection) = (FileNames.localPath(input), selection(output: nil))
+        let path = FileNames.localPath(input)
+        let selection = selection(output: nil)
         // A sitemap, or a bucket with a prefix.
         if selection.isRemote(input) { return false }
         if InputReader.isURL(path) { return true }
