@@ -79,7 +79,7 @@ struct RunCommand: AsyncParsableCommand {
             try requireConfirmation()
             let shutdown = ShutdownSignal()
             let (result, orphans, forgotten) = try await ProcessSignals.forwarded(to: shutdown) {
-                let paths = try await preparedPaths()
+                let paths = try await preparedPaths(shutdown)
                 try await requireOutput(paths, shutdown, deadline)
                 let isSharded = target?.isShards ?? false
                 let finder = orphanFinder(paths)
@@ -180,10 +180,17 @@ struct RunCommand: AsyncParsableCommand {
         }
     }
 
-    /// - Throws: `CLIError` if a path cannot be used, or if the page of `--report` would replace another file.
-    private func preparedPaths() async throws -> RunPaths {
+    /// - Parameter shutdown: its first signal ends the reading of a ledger.
+    /// - Throws: `CLIError` if a path cannot be used, or if the page of `--report` would replace another file, or 130
+    ///   after a signal.
+    private func preparedPaths(_ shutdown: ShutdownSignal) async throws -> RunPaths {
         try await onThread {
-            let paths = try RunPaths(batch, output: target?.directory, writesFiles: target?.isShards != true)
+            let paths = try RunPaths(
+                batch,
+                output: target?.directory,
+                writesFiles: target?.isShards != true,
+                isStopped: { shutdown.level > .none }
+            )
             if batch.report { try ReportPage.check(ReportPage.path(beside: paths.ledger)) }
             return paths
         }

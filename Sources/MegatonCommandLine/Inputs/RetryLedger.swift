@@ -153,12 +153,20 @@ package struct RetryLedger {
     /// invalid, and it never allows a parent of a source's directory: a ledger repeats lines of lists that may come
     /// from strangers. A source that was not found had been looked for beneath a root.
     ///
-    /// - Throws: `CLIError` if the ledger cannot be read, or names too many directories.
-    package func readRoots() throws -> [String] {
+    /// - Parameter isStopped: asked before each line, as a ledger may have millions.
+    /// - Throws: `CLIError` if the ledger cannot be read, or names too many directories, or 130 if the reading was
+    ///   stopped.
+    package func readRoots(isStopped: () -> Bool = { false }) throws -> [String] {
         let own = directory
         var directories: Set<String> = [own]
         var reader = try InputReader.lines(of: path)
         while let line = try reader.nextLine() {
+            if isStopped() {
+                throw CLIError(
+                    code: 130,
+                    message: "interrupted while the ledger \(path) was read. Nothing was begun."
+                )
+            }
             guard let outcome = Self.outcome(line), outcome.status == .failed, let job = outcome.job,
                 !Self.inconclusiveCodes.contains(outcome.error?.code ?? "")
             else { continue }
