@@ -29,9 +29,9 @@ struct BatchUpload: Sendable {
     /// keeps, as the server has several uploads at a time.
     private static let keptBytes = 8 * 1024 * 1024
 
-    /// Time for which a push is retried while Redis is full. Jobs make room in it only as they end, and a client that
-    /// has no answer for longer takes the server for one that hangs.
-    private static let fullTime: Duration = .seconds(6)
+    /// Time for which a push is retried while Redis is unreachable or full. A client that has no answer for longer takes
+    /// the server for one that hangs, and each upload that waits holds a place.
+    private static let retryTime: Duration = .seconds(6)
 
     /// - Parameter length: number of bytes of the body; nil if the client has not announced it.
     /// - Returns: number of jobs that Redis has.
@@ -44,7 +44,7 @@ struct BatchUpload: Sendable {
             policy: policy,
             keptLimit: Self.keptBytes,
             owner: owner,
-            fullTime: Self.fullTime,
+            retryTime: Self.retryTime,
             stopsWaiting: { Task.isShuttingDownGracefully },
             onDelay: { [logger] error in
                 logger.warning("a push waits for Redis", metadata: ["error": "\(error)"])
