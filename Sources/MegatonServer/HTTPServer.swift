@@ -179,7 +179,8 @@ package struct HTTPServer: Service {
         .http1(
             configuration: .init(
                 additionalChannelHandlers: [
-                    FirstRequestLimit(Self.firstRequestLimit), StalledWriteLimit(stalledWriteLimit),
+                    HTTP1RulesInstaller(), FirstRequestLimit(Self.firstRequestLimit),
+                    StalledWriteLimit(stalledWriteLimit),
                 ],
                 idleTimeout: TimeAmount(Self.idleTimeout)
             )

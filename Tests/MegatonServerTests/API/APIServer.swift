@@ -77,6 +77,7 @@ struct APIServer: Sendable {
             let (started, start) = AsyncStream<Int>.makeStream()
             let application = Application(
                 router: router(cluster, registry, gate, pace, streams, logger),
+                server: HTTPServer.connections(),
                 configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
                 onServerRunning: { start.yield($0.localAddress?.port ?? 0) },
                 logger: logger
