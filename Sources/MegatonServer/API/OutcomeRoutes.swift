@@ -11,10 +11,12 @@ internal import ServiceLifecycle
 struct OutcomeRoutes: Sendable {
     let cluster: ClusterConnection
     private let streams: EventStreams
+    private let largePages: RequestLimit
     private let polls = RequestLimit(Self.maximumStreams, of: "long polls")
     private let pages = RequestLimit(Self.maximumPages, of: "large answers of outcomes")
 
-    /// Maximum number of large answers that clients have not read yet: each has at most about 1 MiB.
+    /// Maximum number of large answers that clients have not read yet, and as many large pages of event streams: each
+    /// has at most about 1 MiB.
     static let maximumPages = 64
     /// Maximum number of event streams at a time, and of requests that wait for outcomes.
     static let maximumStreams = 1000
@@ -23,10 +25,12 @@ struct OutcomeRoutes: Sendable {
 
     init(
         cluster: ClusterConnection,
-        streams: EventStreams = EventStreams(OutcomeRoutes.maximumStreams, of: "event streams")
+        streams: EventStreams = EventStreams(OutcomeRoutes.maximumStreams, of: "event streams"),
+        largePages: RequestLimit = RequestLimit(OutcomeRoutes.maximumPages, of: "large pages of events")
     ) {
         self.cluster = cluster
         self.streams = streams
+        self.largePages = largePages
     }
 
     func add(
@@ -132,6 +136,7 @@ struct OutcomeRoutes: Sendable {
             view: view,
             hidesSecrets: context.hidesSecrets,
             isAllowed: context.isStillValid ?? { false },
+            largePages: largePages,
             logger: context.logger
         )
         return streams.response(request, context, place: place) { (writer) async throws in

@@ -150,6 +150,27 @@ import Testing
         }
     }
 
+    /// Fault: a thousand clients that read nothing kept as many pages of a megabyte and more in memory.
+    @Test func largeEventsWaitForAPlace() async throws {
+        let largePages = RequestLimit(1, of: "large pages of events")
+        try await APIServer.run(largePages: largePages) { (server) async throws in
+            try await server.makeBatch("spring", outcomes: 1)
+            for (id, count) in [("medium", 70_000), ("large", 900_000)] {
+                let line = #"{"id":"\#(id)","source":"data:,\#(String(repeating: "a", count: count))"}"#
+                _ = try await server.send(["RPUSH", .string(APIServer.keys.results("spring")), .string(line)])
+            }
+            var place: RequestLimit.Place? = try largePages.enter()
+            let stream = try server.start("batches/spring/events")
+            // The first page ends with it.
+            try await stream.waitForOutput { $0.contains(#""id":"medium""#) }
+            #expect(place != nil && !stream.output.contains(#""id":"large""#))
+            place = nil
+            let events = Self.events(try APIServer.Answer(await stream.ending().output).body)
+            #expect(events.filter { $0["event"] == "outcome" }.compactMap { $0["id"] } == ["2", "3", "4"])
+            #expect(events.last?["event"] == "end")
+        }
+    }
+
     @Test func aStreamContinuesBehindTheLastEvent() async throws {
         try await APIServer.run { (server) async throws in
             try await server.makeBatch("spring", outcomes: 3)
