@@ -180,7 +180,7 @@ package struct HTTPServer: Service {
             configuration: .init(
                 additionalChannelHandlers: [
                     HTTP1RulesInstaller(), FirstRequestLimit(Self.firstRequestLimit),
-                    StalledWriteLimit(stalledWriteLimit),
+                    StalledWriteLimit(stalledWriteLimit), DepartureNote(),
                 ],
                 idleTimeout: TimeAmount(Self.idleTimeout)
             )

@@ -12,7 +12,7 @@ struct OutcomeRoutes: Sendable {
     let cluster: ClusterConnection
     private let streams: EventStreams
     private let largePages: RequestLimit
-    private let polls = RequestLimit(Self.maximumStreams, of: "long polls")
+    private let polls: RequestLimit
     private let pages = RequestLimit(Self.maximumPages, of: "large answers of outcomes")
 
     /// Maximum number of large answers that clients have not read yet, and as many large pages of event streams: each
@@ -26,11 +26,13 @@ struct OutcomeRoutes: Sendable {
     init(
         cluster: ClusterConnection,
         streams: EventStreams = EventStreams(OutcomeRoutes.maximumStreams, of: "event streams"),
-        largePages: RequestLimit = RequestLimit(OutcomeRoutes.maximumPages, of: "large pages of events")
+        largePages: RequestLimit = RequestLimit(OutcomeRoutes.maximumPages, of: "large pages of events"),
+        polls: RequestLimit = RequestLimit(OutcomeRoutes.maximumStreams, of: "long polls")
     ) {
         self.cluster = cluster
         self.streams = streams
         self.largePages = largePages
+        self.polls = polls
     }
 
     func add(
@@ -98,6 +100,8 @@ struct OutcomeRoutes: Sendable {
             let rest = ContinuousClock.now.duration(to: deadline)
             if rest <= .zero || Task.isShuttingDownGracefully { break }
             try await Task.sleep(for: min(pace.next(), rest))
+            // Its place is for a client that waits.
+            if await DepartureNote.hasLeft(context.channel) { break }
             page = try await self.page(view, from: position, limit: limit)
         }
         return try response(page, context)

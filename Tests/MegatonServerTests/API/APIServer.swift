@@ -64,6 +64,7 @@ struct APIServer: Sendable {
         pace: UploadPace = UploadPace(),
         streams: EventStreams = EventStreams(OutcomeRoutes.maximumStreams, of: "event streams"),
         largePages: RequestLimit = RequestLimit(OutcomeRoutes.maximumPages, of: "large pages of events"),
+        polls: RequestLimit = RequestLimit(OutcomeRoutes.maximumStreams, of: "long polls"),
         _ body: @escaping @Sendable (APIServer) async throws -> Void
     ) async throws {
         try await RedisServerProcess.run { (redis) async throws in
@@ -77,7 +78,7 @@ struct APIServer: Sendable {
             let directory = try TestDirectory()
             let (started, start) = AsyncStream<Int>.makeStream()
             let application = Application(
-                router: router(cluster, registry, gate, pace, streams, largePages, logger),
+                router: router(cluster, registry, gate, pace, streams, largePages, polls, logger),
                 server: HTTPServer.connections(),
                 configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
                 onServerRunning: { start.yield($0.localAddress?.port ?? 0) },
@@ -122,6 +123,7 @@ struct APIServer: Sendable {
         _ pace: UploadPace,
         _ streams: EventStreams,
         _ largePages: RequestLimit,
+        _ polls: RequestLimit,
         _ logger: Logger
     ) -> Router<ServerContext> {
         let router = Router(context: ServerContext.self)
@@ -134,7 +136,7 @@ struct APIServer: Sendable {
         let (read, submit, admin) = (groups[0], groups[1], groups[2])
         BatchRoutes(cluster: cluster, pace: pace).add(to: read, submit: submit, admin: admin)
         JobRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
-        OutcomeRoutes(cluster: cluster, streams: streams, largePages: largePages)
+        OutcomeRoutes(cluster: cluster, streams: streams, largePages: largePages, polls: polls)
             .add(to: read, submit: submit, admin: admin)
         DeadRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         DashboardRoutes(cluster: cluster, logger: logger).add(to: read)

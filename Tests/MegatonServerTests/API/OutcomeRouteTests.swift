@@ -94,6 +94,19 @@ import Testing
         }
     }
 
+    /// Fault: clients that had given up kept their places until the end of the wait, a minute at most.
+    @Test(.timeLimit(.minutes(1))) func aLongPollEndsWithItsClient() async throws {
+        let polls = RequestLimit(1, of: "long polls")
+        try await APIServer.run(polls: polls) { (server) async throws in
+            try await server.makeBatch("spring", outcomes: 1, isFinished: false)
+            let poll = try server.start("batches/spring/outcomes?from=2&wait=60")
+            while polls.count == 0 { try await Task.sleep(for: .milliseconds(10)) }
+            poll.send(SIGKILL)
+            _ = await poll.ending()
+            while polls.count > 0 { try await Task.sleep(for: .milliseconds(10)) }
+        }
+    }
+
     // MARK: - Events
 
     @Test func aStreamHasAllOutcomesOfABatch() async throws {
