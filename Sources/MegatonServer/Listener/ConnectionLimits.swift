@@ -84,7 +84,7 @@ final class DepartureNote: ChannelInboundHandler, RemovableChannelHandler {
 }
 
 /// Closes a connection after a time limit, unless it is stopped before. Used on the event loop of the connection.
-private struct CloseTimer {
+struct CloseTimer {
     private let limit: TimeAmount
     private var task: Scheduled<Void>?
 

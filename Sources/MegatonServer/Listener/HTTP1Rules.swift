@@ -9,11 +9,16 @@ internal import NIOHTTP1
 final class HTTP1RulesInstaller: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = Never
 
+    private let bodyLimit: Duration
+
+    /// - Parameter bodyLimit: time for which the rest of a body is read behind its response.
+    init(bodyLimit: Duration) { self.bodyLimit = bodyLimit }
+
     func handlerAdded(context: ChannelHandlerContext) {
         do {
             let pipeline = context.pipeline.syncOperations
             let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
-            try pipeline.addHandler(HTTP1Rules(), position: .after(decoder))
+            try pipeline.addHandler(HTTP1Rules(bodyLimit), position: .after(decoder))
         } catch {
             context.fireErrorCaught(error)
         }
@@ -25,6 +30,9 @@ final class HTTP1RulesInstaller: ChannelInboundHandler, RemovableChannelHandler 
 /// - It ends with the response to a request whose client does not keep it open (RFC 9112 section 9.3): one of HTTP/1.0
 ///   without `keep-alive`, whose client reads until the connection is closed, or one with `close` in any case of
 ///   letters. The framework ends it if the field `Connection` is exactly `close`.
+/// - A client that was answered in the middle of its body, for the most part by a refusal, has a time limit for the
+///   rest. The framework reads it for as long as it comes, also from a client without a token. It must be read for some
+///   time: bytes that are left unread would make the client lose the response.
 /// - The answer to bytes that are no request is a `ProblemDocument`, as all other errors are. That of the framework has
 ///   no body, and no middleware sees it.
 private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
@@ -33,22 +41,56 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
+    private var rest: CloseTimer
+    /// Whether the last request that has begun has not ended.
+    private var isRequestOpen = false
+    /// Number of requests that have begun; a client may send several at once.
+    private var begun = 0
+    /// Number of responses that have ended.
+    private var answered = 0
+
+    init(_ bodyLimit: Duration) { rest = CloseTimer(bodyLimit) }
+
+    func handlerRemoved(context: ChannelHandlerContext) { rest.stop() }
+
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard case .head(var head) = Self.unwrapInboundIn(data), !head.isKeepAlive else {
-            context.fireChannelRead(data)
+        switch Self.unwrapInboundIn(data) {
+        case .head(var head):
+            isRequestOpen = true
+            begun += 1
+            if head.isKeepAlive { break }
+            head.headers.replaceOrAdd(name: "Connection", value: "close")
+            context.fireChannelRead(Self.wrapInboundOut(.head(head)))
             return
+        case .body: break
+        case .end:
+            isRequestOpen = false
+            rest.stop()
         }
-        head.headers.replaceOrAdd(name: "Connection", value: "close")
-        context.fireChannelRead(Self.wrapInboundOut(.head(head)))
+        context.fireChannelRead(data)
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        guard case .head(var head) = Self.unwrapOutboundIn(data), Self.isOfFramework(head),
-            let json = try? ProblemDocument.invalidRequest.json()
-        else {
-            context.write(data, promise: promise)
+        switch Self.unwrapOutboundIn(data) {
+        case .head(let head) where Self.isOfFramework(head):
+            refuse(head, context, promise)
             return
+        case .end:
+            answered += 1
+            if isRequestOpen && answered == begun { rest.start(context.channel) }
+        default: break
         }
+        context.write(data, promise: promise)
+    }
+
+    private func refuse(
+        _ head: HTTPResponseHead,
+        _ context: ChannelHandlerContext,
+        _ promise: EventLoopPromise<Void>?
+    ) {
+        var head = head
+        // A document of texts can always be encoded; an empty one says enough with its status.
+        let json = (try? ProblemDocument.invalidRequest.json()) ?? Data()
         head.headers.replaceOrAdd(name: "Content-Type", value: ProblemDocument.contentType)
         head.headers.replaceOrAdd(name: "Content-Length", value: "\(json.count)")
         head.headers.replaceOrAdd(name: "Cache-Control", value: "no-store")

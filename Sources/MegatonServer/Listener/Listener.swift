@@ -59,7 +59,7 @@ package struct Listener: Sendable {
             router: router,
             server: .http1(
                 configuration: .init(
-                    additionalChannelHandlers: [HTTP1RulesInstaller()],
+                    additionalChannelHandlers: [HTTP1RulesInstaller(bodyLimit: idleTimeout)],
                     idleTimeout: TimeAmount(idleTimeout)
                 )
             ),
