@@ -292,6 +292,32 @@ import Testing
         }
     }
 
+    /// Fault: the end of a flight removed, or replaced, the Retry-After that a forced job had received meanwhile.
+    @Test(arguments: [.cancelled, .throttled, .notFound] as [ImagePipeline.Error.Code])
+    func theEndOfAFlightClearsNoRetryAfter(_ code: ImagePipeline.Error.Code) async throws {
+        try await withPeers { _, one, two in
+            let original = CacheKey(.original, ["a"])
+            var busy = ImagePipeline.Error(.httpStatus, "busy", isRetryable: true, retryAfter: 60, status: 503)
+            busy.requestedDelay = 60
+            let led = try lead(await one.lock.begin([original]).first)
+            let waiting = try wait(await two.lock.begin([original]).first)
+            await two.lock.remember(busy, for: original)
+            await one.lock.fail([led], error: .init(code, "the flight has failed"))
+            #expect(await one.lock.bindingFailure(for: original)?.status == 503)
+            guard case .failed(let error) = await two.lock.begin([original], after: [waiting]).first else {
+                Issue.record("the waiter has no failure")
+                return
+            }
+            #expect(error.status == 503)
+            await one.lock.remember(.init(code, "a forced job has failed"), for: original)
+            #expect(await one.lock.bindingFailure(for: original)?.status == 503)
+            // A later answer of the same kind counts.
+            busy.status = 429
+            await one.lock.remember(busy, for: original)
+            #expect(await one.lock.bindingFailure(for: original)?.status == 429)
+        }
+    }
+
     @Test func aDamagedEntryIsAMissAndGoes() async throws {
         try await withPeers { server, one, two in
             let client = server.client()
