@@ -8,18 +8,35 @@ struct LedFlights {
     private var leaders: Set<SingleFlight.Leader> = []
     /// Those of `leaders` whose end may have reached Redis already.
     private var ending: Set<SingleFlight.Leader> = []
+    /// Number of leaders and of lookups under way for each key.
+    private var users: [CacheKey: Int] = [:]
 
     var all: [SingleFlight.Leader] { Array(leaders) }
-    var keys: Set<CacheKey> { Set(leaders.map(\.key)) }
 
-    mutating func add(_ new: [SingleFlight.Leader]) { leaders.formUnion(new) }
+    /// Registers a lookup, which may become the leader of its keys, until `endLookup`.
+    ///
+    /// - Returns: the keys whose flight this process leads already, or may lead as soon as another lookup ends. If
+    ///   Redis has a flight of this process for any other key, the reply that would have made it the leader was lost.
+    mutating func beginLookup(_ keys: [CacheKey]) -> Set<CacheKey> {
+        let own = keys.filter { users[$0] != nil }
+        for key in keys { users[key, default: 0] += 1 }
+        return Set(own)
+    }
+
+    mutating func endLookup(_ keys: [CacheKey]) {
+        for key in keys { leave(key) }
+    }
+
+    mutating func add(_ new: [SingleFlight.Leader]) {
+        for leader in new where leaders.insert(leader).inserted { users[leader.key, default: 0] += 1 }
+    }
 
     mutating func markEnding(_ leader: SingleFlight.Leader) {
         if leaders.contains(leader) { ending.insert(leader) }
     }
 
     mutating func remove(_ leader: SingleFlight.Leader) {
-        leaders.remove(leader)
+        if leaders.remove(leader) != nil { leave(leader.key) }
         ending.remove(leader)
     }
 
@@ -30,6 +47,11 @@ struct LedFlights {
         let lost = refused.filter { leaders.contains($0) && !ending.contains($0) }
         for leader in lost { remove(leader) }
         return lost.count
+    }
+
+    private mutating func leave(_ key: CacheKey) {
+        let count = users[key] ?? 0
+        users[key] = count > 1 ? count - 1 : nil
     }
 }
 

@@ -164,7 +164,9 @@ public final class InFlightLock: SingleFlightCoordinating {
             }
         )
         let awaited = Dictionary(waits.map { ($0.key, $0.token ?? 0) }, uniquingKeysWith: max)
-        let own = leading.withLock { $0.keys }
+        let own = leading.withLock { $0.beginLookup(keys) }
+        // Not before the new leads are registered.
+        defer { leading.withLock { $0.endLookup(keys) } }
         return await cache.nodes.perform(keys, by: \.digest) { [self] node, keys in
             let calls = keys.map { key -> (keys: [String], arguments: [RedisArgument]) in
                 (

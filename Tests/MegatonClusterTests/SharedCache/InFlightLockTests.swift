@@ -158,6 +158,39 @@ import Testing
         }
     }
 
+    /// Fault: two lookups of one process, sent before either reply, took the flight from each other, and both fetched.
+    @Test func ofOverlappingLookupsOfOneProcessOneLeads() async throws {
+        try await withPeers { _, one, _ in
+            let key = key
+            let decisions = await withTaskGroup(of: SingleFlight.Decision?.self) { group in
+                for _ in 0..<16 { group.addTask { await one.lock.begin([key]).first } }
+                return await group.reduce(into: [SingleFlight.Decision?]()) { $0.append($1) }
+            }
+            let leads = decisions.compactMap { $0?.leader }
+            #expect(leads.count == 1 && decisions.count == 16)
+            let led = try #require(leads.first)
+            #expect(await one.lock.finish([(led, entry(1))]) == [key])
+        }
+    }
+
+    /// The reply to a lookup may be lost: the next one takes the flight over instead of waiting for its lease.
+    @Test func aFlightThatItsProcessDoesNotKnowIsTakenOver() throws {
+        var flights = LedFlights()
+        #expect(flights.beginLookup([key, key]).isEmpty)
+        #expect(flights.beginLookup([key]) == [key], "the first may lead by now")
+        flights.endLookup([key])
+        flights.endLookup([key, key])
+        #expect(flights.beginLookup([key]).isEmpty)
+        let leader = SingleFlight.Leader(key: key, token: 1)
+        flights.add([leader, leader])
+        flights.endLookup([key])
+        #expect(flights.beginLookup([key]) == [key], "it leads")
+        flights.endLookup([key])
+        flights.remove(leader)
+        flights.remove(leader)
+        #expect(flights.beginLookup([key]).isEmpty)
+    }
+
     @Test(arguments: [0, 1, 262_080, 262_081, 1_048_320, 1_048_321, 5_000_000])
     func entriesOfAllSizesSurvive(_ size: Int) async throws {
         try await withPeers { _, one, two in

@@ -4,7 +4,8 @@
 --
 -- KEYS 1 entry · 2 flight · 3 negative
 -- ARGV 1 owner · 2 lease, ms · 3 token of the flight that the caller has waited for, or 0 · 4 `1` if the owner is
---      working on its own flight of this key, `0` if it knows of none · 5 maximum age of a remembered failure that is
+--      working on its own flight of this key, or waits for the reply of another such call, which may have begun one;
+--      `0` if it knows of none · 5 maximum age of a remembered failure that is
 --      returned, ms; -1 for any age · 6 checksum of a copy of the entry that the caller has, or empty
 -- Returns {`hit`, ms for which the entry is still fresh, m, chunk 0} · {`same`, ms, m}: a hit whose bytes are those of
 --      the copy · {`failed`, error, ms left, old…} · {`shared`, error, ms left, old…}: the failure of the flight that
