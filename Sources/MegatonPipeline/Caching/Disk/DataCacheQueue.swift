@@ -61,6 +61,30 @@ final class DataCacheQueue: Sendable {
         }
     }
 
+    /// Stages a removal, which readers see when this returns. It needs no room, as it holds no data; were it dropped,
+    /// readers would get an entry that its user has found to be unusable. A change of the same key that waits for room
+    /// is older, and is dropped.
+    ///
+    /// If the disk hangs and very many removals wait, everything is removed in their place.
+    ///
+    /// - Returns: whether no thread is writing, so that the caller must start the writer.
+    func stageRemoval(for name: DataCacheFileName) -> Bool {
+        let (isFirst, superseded) = state.withLock { $0.stageRemoval(name, limit: limit) }
+        for waiter in superseded { waiter.answer.resolve(.staged(isFirst: false)) }
+        return isFirst
+    }
+
+    /// Stages the removal of a damaged file, unless another change of its key is staged.
+    ///
+    /// - Returns: whether no thread is writing, so that the caller must start the writer.
+    func stageRemoval(for name: DataCacheFileName, damaged inode: UInt64) -> Bool {
+        state.withLock { state in
+            if state.staging.change(for: name) != nil { return false }
+            state.staging.stage(.removeDamaged(inode: inode), for: name)
+            return state.beginWriting()
+        }
+    }
+
     /// Hides everything staged or written so far.
     ///
     /// - Returns: whether no thread is writing, so that the caller must start the writer.
@@ -120,6 +144,18 @@ extension DataCacheQueue.State {
         let waiter = DataCacheQueue.Waiter(id: nextID, name: name, change: change)
         forRoom.append(waiter)
         return (false, waiter)
+    }
+
+    /// - Returns: whether the caller must start the writer; and the waiters of the same key.
+    fileprivate mutating func stageRemoval(
+        _ name: DataCacheFileName,
+        limit: Int
+    ) -> (isFirst: Bool, superseded: [DataCacheQueue.Waiter]) {
+        let superseded = forRoom.filter { $0.name == name }
+        forRoom.removeAll { $0.name == name }
+        staging.stage(.remove, for: name)
+        if staging.hasTooMany(limit: limit) { staging.stageRemoveAll() }
+        return (beginWriting(), superseded)
     }
 
     fileprivate mutating func beginWriting() -> Bool {

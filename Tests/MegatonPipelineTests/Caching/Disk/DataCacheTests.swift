@@ -217,6 +217,50 @@ import Testing
         #expect(await cache.cachedData(for: ["1", "2", "3"]) == [.filled(1, count: 1900), nil, nil])
     }
 
+    /// Fault: a removal waited for room, and was dropped: a damaged image was served again and again.
+    @Test func aRemovalNeedsNoRoom() async throws {
+        let cache = try fixture.cache { $0.stagingLimit = 2000 }
+        await fixture.clock.waitForSleepers(1)
+        for key in ["a", "b"] {
+            await cache.storeData(abc, for: key)
+            await cache.flush()
+        }
+        fixture.hold()
+        await cache.storeData(.filled(1, count: 1900), for: "1")
+        let older = Task { await cache.storeData(.filled(2, count: 1900), for: "a") }  // Awaited below.
+        await fixture.clock.waitForSleepers(2)
+        await cache.removeData(for: "a")
+        #expect(await cache.cachedData(for: ["a", "b"]) == [nil, abc])
+        await older.value
+        let cancelled = Task { await cache.removeData(for: "b") }  // Awaited below.
+        cancelled.cancel()
+        await cancelled.value
+        #expect(await cache.cachedData(for: "b") == nil)
+        fixture.release()
+        await cache.flush()
+        #expect(await cache.cachedData(for: ["1", "a", "b"]) == [.filled(1, count: 1900), nil, nil])
+        #expect(cache.errorCounts.isEmpty)
+    }
+
+    /// The memory of a process whose disk hangs is bounded.
+    @Test func veryManyRemovalsBecomeOneOfAll() async throws {
+        let cache = try fixture.cache { $0.stagingLimit = 2000 }
+        await cache.storeData(abc, for: "a")
+        await cache.flush()
+        fixture.hold()
+        await cache.storeData(abc, for: "1")
+        // The entry before them may be among those that wait.
+        for key in 1..<DataCacheStaging.minimumCount { await cache.removeData(for: "none \(key)") }
+        #expect(await cache.cachedData(for: "a") == abc)
+        for key in ["none of all", "nor this"] { await cache.removeData(for: key) }
+        #expect(await cache.cachedData(for: "a") == nil)
+        await cache.storeData(other, for: "b")
+        fixture.release()
+        await cache.flush()
+        #expect(await cache.cachedData(for: ["a", "b"]) == [nil, other])
+        #expect(await cache.totalCount == 1)
+    }
+
     @Test func somethingLargerThanTheStagingAreaPassesAlone() async throws {
         let cache = try fixture.cache { $0.stagingLimit = 10 }
         for key in 0..<3 { await cache.storeData(.filled(key, count: 1000), for: "\(key)") }
