@@ -168,6 +168,14 @@ public final class DataCache: DataCaching {
     private static func name(_ key: String) -> DataCacheFileName? { key.isEmpty ? nil : DataCacheFileName(key) }
 }
 
+extension DataCache: WaitingDataCaching {
+    package func storeDataAtOnce(_ data: Data, for key: String) async {
+        guard let name = Self.name(key) else { return }
+        guard data.count <= core.sizeLimit else { return core.stageRemoval(for: name) }
+        core.stageAtOnce(data, for: name)
+    }
+}
+
 extension String {
     fileprivate var withoutTrailingSlashes: String {
         var path = self[...]

@@ -100,7 +100,15 @@ final class DataCacheCore: Sendable {
     // MARK: - Changing
 
     func stage(_ data: Data, for name: DataCacheFileName) async {
-        switch await queue.stage(.store(data), for: name) {
+        note(await queue.stage(.store(data), for: name), name)
+    }
+
+    func stageAtOnce(_ data: Data, for name: DataCacheFileName) {
+        note(queue.stageAtOnce(.store(data), for: name), name)
+    }
+
+    private func note(_ staged: DataCacheQueue.Staged, _ name: DataCacheFileName) {
+        switch staged {
         case .staged(let isFirst): if isFirst { startWriting() }
         case .dropped:
             faults.note(

@@ -61,6 +61,11 @@ final class DataCacheQueue: Sendable {
         }
     }
 
+    /// Stages a change if there is room now.
+    func stageAtOnce(_ change: DataCacheStaging.Change, for name: DataCacheFileName) -> Staged {
+        state.withLock { $0.stageAtOnce(change, name, limit: limit) }
+    }
+
     /// Stages a removal, which readers see when this returns. It needs no room, as it holds no data; were it dropped,
     /// readers would get an entry that its user has found to be unusable. A change of the same key that waits for room
     /// is older, and is dropped.
@@ -136,14 +141,21 @@ extension DataCacheQueue.State {
         _ name: DataCacheFileName,
         limit: Int
     ) -> (isFirst: Bool, DataCacheQueue.Waiter?) {
-        if forRoom.isEmpty, staging.hasRoom(for: change, name, limit: limit) {
-            staging.stage(change, for: name)
-            return (beginWriting(), nil)
-        }
+        if case .staged(let isFirst) = stageAtOnce(change, name, limit: limit) { return (isFirst, nil) }
         nextID += 1
         let waiter = DataCacheQueue.Waiter(id: nextID, name: name, change: change)
         forRoom.append(waiter)
         return (false, waiter)
+    }
+
+    fileprivate mutating func stageAtOnce(
+        _ change: DataCacheStaging.Change,
+        _ name: DataCacheFileName,
+        limit: Int
+    ) -> DataCacheQueue.Staged {
+        guard forRoom.isEmpty, staging.hasRoom(for: change, name, limit: limit) else { return .dropped }
+        staging.stage(change, for: name)
+        return .staged(isFirst: beginWriting())
     }
 
     /// - Returns: whether the caller must start the writer; and the waiters of the same key.

@@ -70,12 +70,21 @@ public struct LayeredDataCache: DataCaching {
         gate.changeAll()
     }
 
-    /// Stores data found in a lower layer in those above, unless the key was changed since the lookup.
+    /// Stores data found in a lower layer in those above, unless the key was changed since the lookup. Does not wait
+    /// for a slow disk.
     private func promote(_ data: Data, for key: String, above layer: Int, _ ticket: PromotionLock.Ticket) async {
         await gate.promote(key, ticket) {
-            for upper in layers[..<layer] { await upper.storeData(data, for: key) }
+            for upper in layers[..<layer] { await upper.offer(data, for: key) }
         } undo: {
             for upper in layers[..<layer] { await upper.removeData(for: key) }
+        }
+    }
+}
+
+extension LayeredDataCache: WaitingDataCaching {
+    package func storeDataAtOnce(_ data: Data, for key: String) async {
+        await gate.changeIfFree(key) {
+            for layer in layers { await layer.offer(data, for: key) }
         }
     }
 }
