@@ -212,6 +212,7 @@ extension OriginalLoader {
         let key = OriginalLoadKey(load.source)
         var entry = isWorthIt ? metadata.map { CachedData(data: data, metadata: $0, checksum: stale?.checksum) } : nil
         entry?.isStoredIfReused = configuration.dataCachePolicy == .storeReused && !reuse.contains(key)
+        let received = configuration.date()
         let writer = OriginalCacheWriter(
             load.source.flights,
             load.source.key,
@@ -222,9 +223,11 @@ extension OriginalLoader {
             isWanted: demand.contains(key),
             // The delegate was asked about confirmed bytes when they were first stored.
             willCache: stale == nil ? load.source.hooks?.willCache : nil,
-            copies: copies
+            copies: copies,
+            received: received,
+            date: configuration.date
         )
-        return Original(data: data, metadata: metadata, response: response, writer: writer)
+        return Original(data: data, metadata: metadata, response: response, received: received, writer: writer)
     }
 }
 

@@ -232,7 +232,7 @@ final class RenditionProducer: Sendable {
             var error = error.about(imageRequest, at: error.stageOfRendering)
                 .with(original.response, original.data, type: original.metadata?.type)
             // Remembered no longer than the bytes may be reused.
-            if let metadata = original.metadata {
+            if let metadata = original.currentMetadata(at: configuration.date()) {
                 let isCached = original.response == nil
                 if isCached { error.reuse = Error.Reuse(lifetime: metadata.lifetime, vary: metadata.vary) }
             } else {
@@ -250,13 +250,16 @@ final class RenditionProducer: Sendable {
         _ request: Request
     ) async -> Results {
         let isStored = configuration.dataCachePolicy.storesRenditions && request.options.allowsStorage
-        let metadata = isStored ? original.metadata : nil
+        // The render has waited: freshness counts from the response of the origin.
+        let now = configuration.date()
+        let present = original.currentMetadata(at: now)
+        let metadata = isStored ? present : nil
         var results: Results = [:]
         var entries: [(pending: PendingRendition, entry: CachedData?)] = []
         for (pending, image) in made {
-            let entry = metadata.map { CachedData(image, pending.rendition, of: $0) }
+            let entry = metadata.map { CachedData(image, pending.rendition, of: $0, at: now) }
             entries.append((pending, entry))
-            results[pending.leader.key] = .success(RenditionResponse(pending.rendition, image, of: original.metadata))
+            results[pending.leader.key] = .success(RenditionResponse(pending.rendition, image, of: present))
         }
         for pending in old {
             guard let cached = pending.leader.stale else { continue }
@@ -264,9 +267,9 @@ final class RenditionProducer: Sendable {
                 $0.cacheHits += 1
                 $0.addHit(in: cached.layer)
             }
-            entries.append((pending, metadata.map { cached.prolonged(by: $0) }))
+            entries.append((pending, metadata.map { cached.prolonged(by: $0, at: now) }))
             results[pending.leader.key] = .success(
-                RenditionResponse(pending.rendition, cached, of: original.metadata)
+                RenditionResponse(pending.rendition, cached, of: present)
             )
         }
         let refused = await store(entries, request.source.flights)
