@@ -8,7 +8,8 @@ extension JobQueue {
     enum RememberedOutcome: Sendable, Equatable {
         /// The job was admitted and has not ended.
         case open
-        /// The job has ended: its outcome as JSON, nil if it was too long to be remembered.
+        /// The job has ended: its outcome as JSON. If it was too long to be remembered, it has nothing but the error of
+        /// a failed job, and is nil for another one.
         case ended(Data?)
 
         /// - Parameter entry: `<id>\n<outcome>`, as the scripts write it.
