@@ -130,7 +130,9 @@ final class RenditionProducer: Sendable {
             } catch {
                 await original.isStored()
                 // Possibly a truncated body of undeclared length: discard it, so that the origin is asked again.
-                if error.code == .corruptImage { await request.source.flights.discard(source.key) }
+                if error.code == .corruptImage {
+                    for case let key? in [source.key, source.sharedKey] { await source.flights.discard(key) }
+                }
                 throw error
             }
             // The original was being stored during the render. Its flight, and any wait for it, ends when that is done;

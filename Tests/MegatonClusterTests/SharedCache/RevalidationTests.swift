@@ -158,6 +158,13 @@ import Testing
                 defer { peer.client.close() }
                 #expect(await failure { _ = try await peer.ask(origin) }?.code == .corruptImage)
                 #expect(try await peer.client.send(["KEYS", "megaton:o:*"]).array?.isEmpty == true)
+                // Fault: it stayed under the key that requests with other header fields share.
+                var request = ImageRequest(url: origin.url("/b"))
+                request.headers = ["Accept": "image/*"]
+                let wanted = [Rendition(width: 32, format: .png)]
+                let error = await failure { _ = try await peer.pipeline.renditions(wanted, for: request) }
+                #expect(error?.code == .corruptImage)
+                #expect(try await peer.client.send(["KEYS", "megaton:o:*"]).array?.isEmpty == true)
             }
         }
     }
