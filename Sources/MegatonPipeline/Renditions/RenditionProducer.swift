@@ -197,13 +197,11 @@ final class RenditionProducer: Sendable {
             } else {
                 results[leader.key] = .failure(error)
             }
-            if !pending.isFlight, request.options.allowsStorage {
-                await request.source.flights.remember(error, for: leader.key)
-            }
-            // The origin's answer is definitive: discard the stale entry here, as there is no flight that does so.
-            if !pending.isFlight, stale != nil, error.supersedesEntry {
-                await request.source.flights.discard(leader.key)
-            }
+            if pending.isFlight { continue }
+            // The origin's answer is definitive: discard the stale entry here, as there is no flight that does so. Not
+            // after the failure is remembered, which would be forgotten with it.
+            if stale != nil, error.supersedesEntry { await request.source.flights.discard(leader.key) }
+            if request.options.allowsStorage { await request.source.flights.remember(error, for: leader.key) }
         }
         return results
     }
