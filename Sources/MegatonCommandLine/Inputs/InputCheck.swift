@@ -15,9 +15,39 @@ package struct InputCheck {
         for argument in selection.arguments where argument != "-" {
             if PrefixReader.isPrefix(argument) { _ = try PrefixReader(argument) }
             let path = FileNames.localPath(argument)
-            if !InputReader.isURL(path) { try check(path, as: selection.listFormat(of: path)) }
+            if InputReader.isURL(path) {
+                try check(url: path)
+            } else {
+                try check(path, as: selection.listFormat(of: path))
+            }
         }
         for path in selection.jobLists where path != "-" { try check(path, as: .jobs) }
+    }
+
+    /// - Throws: `CLIError` for a URL whose name is that of a list or of a compressed file: of lists, only sitemaps are
+    ///   read over the network. With a format in the options, the name does not count.
+    private func check(url text: String) throws {
+        guard selection.format == nil, !selection.isRemote(text), let url = URL(string: text) else { return }
+        let scheme = url.scheme?.lowercased() ?? ""
+        guard ["http", "https", "s3"].contains(scheme) else { return }
+        let program = scheme == "s3" ? "aws s3 cp URL -" : "curl -s URL"
+        let isCompressed = url.pathExtension.lowercased() == "gz"
+        let name = isCompressed ? url.deletingPathExtension() : url
+        let word = name.pathExtension.lowercased()
+        if word == "parquet" { throw CLIError.usage("\(text) is \(FileKind.parquet.advice).") }
+        if let format = ListFormat(word: word), format != .sitemap {
+            let input = format == .jobs ? "--jobs-from -" : "- --input-format \(word)"
+            throw CLIError.usage(
+                "\(text) is \(format.description) by its name, and of lists only sitemaps are read from URLs: save it "
+                    + "as a file, or pipe it: \(program) \(isCompressed ? "| gunzip " : "")| megaton run \(input)."
+            )
+        }
+        if isCompressed {
+            throw CLIError.usage(
+                "\(text) is compressed by its name: save it as a file and unpack it first, or give --input-format "
+                    + "sitemap if it is a sitemap."
+            )
+        }
     }
 
     private func check(_ path: String, as format: ListFormat?) throws {

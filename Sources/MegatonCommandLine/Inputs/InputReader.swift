@@ -322,11 +322,13 @@ package struct InputReader {
         switch result {
         case .line(let line):
             if format == .names { return name(line, reader.invalidBytes) }
+            try Self.checkStart(line, format, reader)
             guard let found = try input(line, format, reader.location) else { return nil }
             // The replaced text would name another file, or none.
             let isReadable = format != .sources || reader.isUTF8
             return isReadable ? found : .refused(line: line, reason: Self.noUTF8, location: reader.location)
         case .tooLong(let beginning):
+            try Self.checkStart(beginning, format, reader)
             switch format {
             // The beginning is reported as an incomplete line of a ledger.
             case .ledger: return try input(beginning, format, reader.location)
@@ -335,6 +337,17 @@ package struct InputReader {
             }
         case .nothingYet, .end: return nil
         }
+    }
+
+    /// - Throws: `CLIError` if standard input, which cannot be read before the work begins, is of another kind by its
+    ///   first line.
+    private static func checkStart(_ line: String, _ format: ListFormat, _ reader: LineReader) throws {
+        guard format == .sources, reader.location == LineLocation(list: standardInput, number: 1) else { return }
+        var bytes = Array((reader.invalidBytes ?? Array(line.utf8)).prefix(FileKind.examined))
+        bytes.append(UInt8(ascii: "\n"))
+        bytes.append(contentsOf: reader.available.prefix(FileKind.examined))
+        guard let kind = FileKind(bytes), !kind.isReadable(as: format) else { return }
+        throw CLIError.usage("\(standardInput) is \(kind.adviceForStandardInput).")
     }
 
     private mutating func input(_ line: String, _ format: ListFormat, _ location: LineLocation) throws -> Input? {
@@ -428,6 +441,7 @@ package struct InputReader {
         switch text.utf8.first {
         case UInt8(ascii: "#"): return nil
         case UInt8(ascii: "{"): return .refused(line: text, reason: Self.jobInList, location: location)
+        case _ where text.utf8.contains(0): return .refused(line: text, reason: Self.zeroByte, location: location)
         default: return named(text)
         }
     }
@@ -446,6 +460,9 @@ package struct InputReader {
         "it begins with \"{\" like a job, but this list can only name sources. Put jobs into a .jsonl file, or name "
         + "the list with --jobs-from. Write a path that begins with \"{\" as ./{…"
 
+    private static let zeroByte =
+        "it has a zero byte, which no path has. --null (-0) is for names that end with one, as of find -print0"
+
     private static let noUTF8 =
         "it is not UTF-8. Save the list as UTF-8; give a file with such a name another one"
 
@@ -454,6 +471,11 @@ package struct InputReader {
     package static func isURL(_ text: String) -> Bool {
         guard let colon = text.firstIndex(of: ":") else { return false }
         return ["http", "https", "file", "data", "s3", "ftp"].contains(text[..<colon].lowercased())
+    }
+
+    /// Whether a text is a URL, or has the file extension of an image.
+    static func isSource(_ text: String) -> Bool {
+        isURL(text) || defaultFileExtensions.contains((text as NSString).pathExtension.lowercased())
     }
 
     private static func url(_ text: String) -> Input {

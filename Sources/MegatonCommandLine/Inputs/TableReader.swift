@@ -129,7 +129,7 @@ package struct TableReader {
                 options,
                 list: lines.name,
                 kind: ListFormat.table(format).description,
-                isSource: Self.isSource
+                isSource: InputReader.isSource
             )
             columns = chosen
             splitter = splitter.continued(delimiter: delimiter)
@@ -239,11 +239,5 @@ package struct TableReader {
         let names = largest.map { "\(FieldProblem.quoted($0.name)) (\($0.size) bytes)" }.joined(separator: ", ")
         return "its labels have \(size) bytes of JSON; allowed are \(Job.maximumLabels). The largest columns are "
             + "\(names). --label-columns a,b chooses columns"
-    }
-
-    /// Whether a text of the first record is a source, so that the list has no header.
-    private static func isSource(_ text: String) -> Bool {
-        let fileExtension = (text as NSString).pathExtension.lowercased()
-        return InputReader.isURL(text) || InputReader.defaultFileExtensions.contains(fileExtension)
     }
 }
