@@ -59,6 +59,7 @@ extension AsyncParsableCommand {
                 exitIfCommandIsUnknown(arguments)
                 exitIfOptionIsUnknown(arguments)
                 exitIfNegativeValueIsInvalid(program)
+                exitIfValueIsNoNumber(error, program)
             }
             printAndExit(error, code, program)
         }
@@ -112,6 +113,27 @@ extension AsyncParsableCommand {
             program.exitIfConfigured(message(for: error))
             exit(withError: error)
         }
+    }
+
+    /// Reports a value that is no number by the bounds of its option, which the parser does not know.
+    private static func exitIfValueIsNoNumber(_ end: any Error, _ program: Program) {
+        let message = message(for: end)
+        guard let invalid = InvalidValue(message: message) else { return }
+        program.exitIfConfigured(message)
+        let arguments = program.arguments.arguments
+        let sentence = invalid.sentence(arguments) { other in
+            do {
+                _ = try parseAsRoot(other)
+                return nil
+            } catch {
+                return self.message(for: error)
+            }
+        }
+        guard let sentence else { return }
+        let words = CommandPath.find(in: arguments, root: Self.self)?.0.words ?? []
+        let command = ([configuration.commandName ?? _commandName] + words).joined(separator: " ")
+        Terminal.error("Error: \(sentence)\nSee '\(command) --help' for its options.")
+        quit(.validationFailure)
     }
 
     /// Reports an unknown option first, whatever else is wrong.
