@@ -24,11 +24,16 @@ package struct InputCheck {
         for path in selection.jobLists where path != "-" { try check(path, as: .jobs) }
     }
 
-    /// - Throws: `CLIError` for a URL whose name is that of a list or of a compressed file: of lists, only sitemaps are
-    ///   read over the network. With a format in the options, the name does not count.
+    /// Of lists, only sitemaps are read over the network. With a format in the options, a name does not count.
+    ///
+    /// - Throws: `CLIError` for a bucket without a slash, and for a URL with the name of a list or a compressed file.
     private func check(url text: String) throws {
-        guard selection.format == nil, !selection.isRemote(text), let url = URL(string: text) else { return }
+        guard !selection.isRemote(text), let url = URL(string: text) else { return }
         let scheme = url.scheme?.lowercased() ?? ""
+        if scheme == "s3", url.path().isEmpty, let bucket = url.host() {
+            throw CLIError.usage("\(text) names no object: write s3://\(bucket)/ for all images of the bucket.")
+        }
+        guard selection.format == nil else { return }
         guard ["http", "https", "s3"].contains(scheme) else { return }
         let program = scheme == "s3" ? "aws s3 cp URL -" : "curl -s URL"
         let isCompressed = url.pathExtension.lowercased() == "gz"

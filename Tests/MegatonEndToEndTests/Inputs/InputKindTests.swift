@@ -124,6 +124,7 @@ import Testing
         ("https://h.example/list.csv?a=1", "is a CSV by its name, and of lists only sitemaps are read from URLs"),
         ("https://h.example/list.csv.gz", "curl -s URL | gunzip | megaton run - --input-format csv."),
         ("s3://bucket/jobs.jsonl", "aws s3 cp URL - | megaton run --jobs-from -."),
+        ("s3://bucket", "names no object: write s3://bucket/ for all images of the bucket."),
         ("https://h.example/list.txt", "is a list of URLs and paths by its name"),
         ("https://h.example/list.parquet", "is a table in Parquet"),
         ("https://h.example/feed.xml.gz", "is compressed by its name: save it as a file and unpack it first"),
