@@ -176,9 +176,12 @@ extension Plan.Estimate {
         var parts: [String] = []
         if let outputBytes { parts.append("\(Counted.bytes(outputBytes)) of outputs") }
         if let sourceBytes { parts.append("\(Counted.bytes(sourceBytes)) of sources") }
-        parts.append(renderSeconds.map { "\(Self.time($0)) of CPU time" } ?? "CPU time unknown: nothing was rendered")
+        if let renderSeconds { parts.append("\(Self.time(renderSeconds)) of CPU time") }
         if let fetchSeconds { parts.append("\(Self.time(fetchSeconds)) of fetches") }
-        return "\(parts.joined(separator: ", ")), by \(Counted.lines(lines)) of the last ledger"
+        let known = parts.isEmpty ? "no sizes" : parts.joined(separator: ", ")
+        // A run replaces the ledger, so that the figures of the run before it are gone.
+        let unknown = renderSeconds == nil ? "; CPU time unknown, as the last run took its outputs from the cache" : ""
+        return "\(known), by \(Counted.lines(lines)) of the last ledger\(unknown)"
     }
 
     private static func time(_ seconds: Double) -> String {

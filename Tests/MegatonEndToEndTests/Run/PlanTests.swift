@@ -122,6 +122,16 @@ import Testing
         #expect(counts(sizes) == [1, 0, 0, 1], "\(sizes)")
     }
 
+    /// Fault: the plan after a run from the cache said that nothing was rendered, as if a ledger with times was there.
+    @Test func anEstimateWithoutTimesSaysWhy() {
+        var estimate = Plan.Estimate(lines: 3, outputBytes: 2048, fetchSeconds: 1)
+        let reason = "; CPU time unknown, as the last run took its outputs from the cache"
+        #expect(estimate.text == "2.0 KiB of outputs, 1.0 s of fetches, by 3 lines of the last ledger\(reason)")
+        estimate.renderSeconds = 2
+        #expect(estimate.text.contains("2.0 s of CPU time") && !estimate.text.contains("unknown"), "\(estimate.text)")
+        #expect(Plan.Estimate(lines: 1).text.hasPrefix("no sizes, by 1 line of the last ledger;"))
+    }
+
     @Test func originsAreNotAsked() async throws {
         let home = try RunTests.Home()
         let image = TestImage.quarters(width: 32, height: 32)
