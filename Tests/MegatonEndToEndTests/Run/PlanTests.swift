@@ -164,6 +164,13 @@ import Testing
         #expect(list.errors.contains("  kept      1 output"), "\(list.errors)")
     }
 
+    @Test func unknownOutputsAreNoWorkThatIsDone() {
+        var plan = Plan()
+        (plan.jobs, plan.outputs, plan.unknown, plan.renders, plan.sourcesToRead) = (3, 3, 2, 1, 1)
+        let work = "from sources of which 0 to be fetched, 1 to be read; up to 2 more, which are unknown"
+        #expect(plan.workLine == "  work      1 output to be rendered, \(work)")
+    }
+
     /// Fault: the plan said that the paths were unknown, although a dry run prints them.
     @Test func objectsAreNotLookedAt() async throws {
         let home = try RunTests.Home()
@@ -172,6 +179,10 @@ import Testing
         #expect(plan.code == 0, "\(plan.errors)")
         #expect(plan.output.contains("1 output: objects of the store are not looked at"), "\(plan.output)")
         #expect(!plan.output.contains("are known when they are made"), "\(plan.output)")
+        // Fault: the work was 0 outputs, as if there was nothing to do.
+        #expect(plan.output.contains("  work      not known: up to 1 output to be rendered\n"), "\(plan.output)")
+        #expect(plan.output.contains("  estimate  none, as all outputs are unknown\n"), "\(plan.output)")
+        #expect(!plan.output.contains("  new ") && !plan.output.contains("0 outputs"), "\(plan.output)")
     }
 
     @Test(arguments: [
