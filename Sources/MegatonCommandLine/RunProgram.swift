@@ -57,6 +57,7 @@ extension AsyncParsableCommand {
             let code = error as? ExitCode ?? exitCode(for: error)
             if code == .validationFailure {
                 exitIfCommandIsUnknown(arguments)
+                exitIfShellIsUnknown(arguments)
                 exitIfOptionIsUnknown(arguments)
                 exitIfNegativeValueIsInvalid(program)
                 exitIfValueIsNoNumber(error, program)
@@ -113,6 +114,19 @@ extension AsyncParsableCommand {
             program.exitIfConfigured(message(for: error))
             exit(withError: error)
         }
+    }
+
+    /// Reports a shell without completions. The option is the parser's own, and in the description of no command.
+    private static func exitIfShellIsUnknown(_ arguments: [String]) {
+        let option = "--generate-completion-script"
+        let visible = arguments.prefix { $0 != "--" }
+        guard let index = visible.firstIndex(where: { $0 == option || $0.hasPrefix("\(option)=") }) else { return }
+        let isJoined = visible[index] != option
+        let shell = isJoined ? String(visible[index].dropFirst(option.count + 1)) : visible.dropFirst(index + 1).first
+        if let shell, CompletionShell(rawValue: shell) != nil { return }
+        let value = shell.map { ", not \"\($0)\"" } ?? ""
+        Terminal.error("Error: \(option) must be bash, zsh or fish\(value).")
+        quit(.validationFailure)
     }
 
     /// Reports a value that is no number by the bounds of its option, which the parser does not know.

@@ -90,6 +90,16 @@ import Testing
         }
     }
 
+    /// Fault: "megaton has no option --generate-completion-script".
+    @Test(arguments: [["foo"], ["=foo"], ["foo", "--version"]])
+    func anUnknownShellIsAnsweredWithTheKnownOnes(_ words: [String]) async throws {
+        let option = "--generate-completion-script"
+        let arguments = words[0].hasPrefix("=") ? [option + words[0]] : [option] + words
+        let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
+        #expect(ending.code == 64 && ending.output.isEmpty, "\(ending.output)")
+        #expect(ending.errors == "Error: \(option) must be bash, zsh or fish, not \"foo\".\n", "\(ending.errors)")
+    }
+
     @Test func theHelpOfTheProgramBeginsWithExamples() async throws {
         let help = try await text(["--help"])
         let start = try #require(help.range(of: "\n\n"), "\(help)")
