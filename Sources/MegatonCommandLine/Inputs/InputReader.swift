@@ -304,7 +304,7 @@ package struct InputReader {
     private static func missing(_ argument: String) -> CLIError {
         CLIError.usage(
             "\(argument): no such file or directory. An input is an image, a directory, a URL, a .txt, .csv, .tsv or "
-                + ".jsonl list, a sitemap, or - for standard input."
+                + ".jsonl list, a sitemap, or - for standard input.\(schemeAdvice(argument))"
         )
     }
 
@@ -371,7 +371,8 @@ package struct InputReader {
             if row.source.utf8.first == UInt8(ascii: "{") {
                 return .refused(line: row.source, reason: Self.jobInList, location: row.location)
             }
-            guard case .source(let url, let path) = named(row.source) else { return nil }
+            let found = named(row.source, row.location)
+            guard case .source(let url, let path)? = found else { return found }
             if row.id == nil && row.labels == nil { return .source(url: url, path: path) }
             return .row(InputRow(url: url, path: path, id: row.id, labels: row.labels, location: row.location))
         }
@@ -442,15 +443,21 @@ package struct InputReader {
         case UInt8(ascii: "#"): return nil
         case UInt8(ascii: "{"): return .refused(line: text, reason: Self.jobInList, location: location)
         case _ where text.utf8.contains(0): return .refused(line: text, reason: Self.zeroByte, location: location)
-        default: return named(text)
+        default: return named(text, location)
         }
     }
 
     /// A URL or a path; nil if it is excluded.
-    private mutating func named(_ text: String) -> Input? {
+    ///
+    /// - Parameter location: that of a line which is refused if it is a URL without its scheme; nil for other sources.
+    private mutating func named(_ text: String, _ location: LineLocation? = nil) -> Input? {
         if isExcluded(text) { return nil }
         if Self.isURL(text) { return Self.url(text) }
         let path = URL(fileURLWithPath: text).standardizedFileURL.path
+        if let location, Self.hostWithoutScheme(text) != nil, !FileManager.default.fileExists(atPath: path) {
+            let reason = "there is no such file.\(Self.schemeAdvice(text))"
+            return .refused(line: text, reason: reason, location: location)
+        }
         // A relative path keeps its components in the output tree; an absolute one keeps those from the root.
         let shown = text.hasPrefix("/") || text.split(separator: "/").contains("..") ? path : text
         return Self.file(path, components: shown.split(separator: "/").filter { $0 != "." }.map(String.init))
@@ -467,31 +474,4 @@ package struct InputReader {
         "it is not UTF-8. Save the list as UTF-8; give a file with such a name another one"
 
     private static let tooLong = "it is longer than \(LineReader.lineLimit) bytes"
-
-    package static func isURL(_ text: String) -> Bool {
-        guard let colon = text.firstIndex(of: ":") else { return false }
-        return ["http", "https", "file", "data", "s3", "ftp"].contains(text[..<colon].lowercased())
-    }
-
-    /// Whether a text is a URL, or has the file extension of an image.
-    static func isSource(_ text: String) -> Bool {
-        isURL(text) || defaultFileExtensions.contains((text as NSString).pathExtension.lowercased())
-    }
-
-    private static func url(_ text: String) -> Input {
-        if OutputTemplate.isDataURL(text) { return .source(url: text, path: "data-\(OutputPath.hash(text))") }
-        guard let url = URL(string: text) else {
-            // The worker reports its fault in the line of the ledger.
-            return .source(url: text, path: OutputPath.hash(text))
-        }
-        switch url.scheme?.lowercased() {
-        case "file":
-            return .source(url: text, path: OutputPath.of(OutputTemplate.components(of: url)))
-        default: return .source(url: text, path: OutputPath.of(url))
-        }
-    }
-
-    private static func file(_ path: String, components: [String]) -> Input {
-        .source(url: FileNames.fileURL(path), path: OutputPath.of(components))
-    }
 }

@@ -110,7 +110,7 @@ import Testing
         (#""watermark":{"text":"a","scale":0}"#, "watermark.scale"),
         (#""watermark":{"text":"a","margin":-1}"#, "watermark.margin"),
         (#""watermark":{"text":"a","position":"attention"}"#, "repeat"),
-        (#""maxBytes":0"#, "maxBytes"), (#""format":"png","maxBytes":9"#, "jpeg and webp and avif and jxl"),
+        (#""maxBytes":0"#, "maxBytes"), (#""format":"png","maxBytes":9"#, "jpeg, webp, avif and jxl"),
         (#""format":"webp","lossless":true,"maxBytes":9"#, "lossless"),
     ])
     func refusesOptionsThatCannotWork(_ fields: String, _ word: String) {
