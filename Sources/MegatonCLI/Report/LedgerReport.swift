@@ -30,6 +30,8 @@ struct LedgerReport {
         var source: String
         /// The output from the page's directory, as a URL; nil for a failure, and for an output without a file.
         var image: String?
+        /// Placeholder of the source in Base64, if the output has no file: it is in a shard, a store or the cache.
+        var thumbHash: String?
         /// Pixels.
         var width: Int?
         var height: Int?
@@ -81,6 +83,8 @@ struct LedgerReport {
     private static let maximumHosts = 10_000
     private static let shownSource = 300
     private static let shownMessage = 500
+    /// Maximum size of a placeholder, bytes: a ledger may have any.
+    private static let maximumHash = 25
 
     /// - Parameter directory: directory of the page, absolute: images beneath it are named relative to it, so that it
     ///   can be moved with them.
@@ -121,14 +125,19 @@ struct LedgerReport {
             causes.add(error, source: outcome.source)
             append(Item(source: source, code: error.code, message: String(error.message.prefix(Self.shownMessage))))
         }
+        let placeholder = outcome.facts?.thumbHash.flatMap { hash in
+            hash.count <= Self.maximumHash ? hash.base64EncodedString() : nil
+        }
         for output in outcome.outputs {
             totals.outputs += 1
             totals.bytes += output.bytes
             if output.from == .render { totals.rendered += 1 }
+            let image = output.path.flatMap(link)
             append(
                 Item(
                     source: source,
-                    image: output.path.flatMap(link),
+                    image: image,
+                    thumbHash: image == nil ? placeholder : nil,
                     width: output.width,
                     height: output.height,
                     bytes: output.bytes,

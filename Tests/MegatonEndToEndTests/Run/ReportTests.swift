@@ -155,6 +155,50 @@ import Testing
         #expect(report.totals.unreadable == 0)
     }
 
+    /// An outcome with one output and facts about its source, whose placeholder is red.
+    private func outcome(path: String?, _ thumbHash: String = "1fsDBwCIiIiIiIiIiIiIiIiIiIiIiIiI") throws -> JobOutcome {
+        let start = path.map { #""path":"\#($0)","# } ?? ""
+        let rest = #""name":"a","width":8,"height":8,"format":"jpeg","bytes":700,"sha256":"0","from":"render""#
+        let facts =
+            #"{"width":9,"height":9,"bytes":2048,"format":"png","orientation":1,"hasAlpha":false,"#
+            + #""thumbHash":"\#(thumbHash)"}"#
+        let line =
+            #"{"source":"https://h.example/a.png","status":"done","attempts":1,"seconds":1,"facts":\#(facts),"#
+            + #""outputs":[{\#(start)\#(rest)}]}"#
+        return try JSONDecoder().decode(JobOutcome.self, from: Data(line.utf8))
+    }
+
+    /// The problems that the browser has with a page, until a condition in JavaScript is true.
+    private func problems(of page: String, _ home: RunTests.Home, until condition: String) async throws -> [String] {
+        struct Seen: Decodable { let problems: [String] }
+        let script = "\(Repository.root)/Tests/Browser/page.py"
+        let arguments = [script, "file://\(page)", home.directory.path, "1200", "wait:\(condition)"]
+        let ending = await (try ProgramUnderTest(program: "/usr/bin/python3", arguments: arguments)).ending()
+        #expect(ending.code == 0, "\(ending.output) \(ending.errors)")
+        return try JSONDecoder().decode(Seen.self, from: Data(ending.output.utf8)).problems
+    }
+
+    /// Fault: such cards said "in the cache only", also for shards and objects.
+    @Test func anOutputWithoutAFileHasThePlaceholderOfItsSource() async throws {
+        let home = try RunTests.Home()
+        var report = LedgerReport(directory: home.directory.path)
+        report.add(try outcome(path: home.directory.path + "/a.jpg"))
+        #expect(report.items.first?.image == "./a.jpg" && report.items.first?.thumbHash == nil)
+        report = LedgerReport(directory: home.directory.path)
+        for path in ["s3://bucket/a.jpg", nil] { report.add(try outcome(path: path)) }
+        #expect(report.items.allSatisfy { $0.image == nil && $0.thumbHash?.hasPrefix("1fsD") == true })
+        // Neither too short nor too long ones are a fault of the page.
+        report.add(try outcome(path: nil, "1fs="))
+        report.add(try outcome(path: nil, String(repeating: "AAAA", count: 10)))
+        #expect(report.items.map { $0.thumbHash != nil } == [true, true, true, false])
+        let page = home.directory.path + "/report.html"
+        try ReportPage.data(report, ledger: "l.jsonl").write(to: URL(fileURLWithPath: page))
+        let color = "c.getContext('2d').getImageData(8, 8, 1, 1).data.join()"
+        let red = "[...document.querySelectorAll('canvas')].filter(c => \(color) === '254,0,1,255').length === 2"
+        #expect(try await problems(of: page, home, until: "document.readyState === 'complete' && \(red)") == [])
+        #expect(try await document(of: page, home).contains("no file beside the page"))
+    }
+
     @Test func aPathThatIsNoFileIsNoLink() throws {
         let json =
             #"{"name":"a","path":"javascript:alert(1)","width":8,"height":8,"format":"jpeg","bytes":10,"#
