@@ -14,6 +14,8 @@ struct LedgerReport {
         var done = 0
         var failed = 0
         var seconds = 0.0
+        /// Numbers of failures by the codes of their errors.
+        var causes: [String: Int] = [:]
     }
 
     /// A job that took long.
@@ -36,6 +38,8 @@ struct LedgerReport {
         var width: Int?
         var height: Int?
         var bytes: Int?
+        /// Bytes of its source; nil if the ledger does not have them.
+        var sourceBytes: Int?
         /// The rendition's name.
         var name: String?
         /// Code of the error.
@@ -81,6 +85,8 @@ struct LedgerReport {
     private static let shownHosts = 50
     /// Hosts that are counted apart; later ones are counted together.
     private static let maximumHosts = 10_000
+    /// Codes of errors that are counted apart for each host, and their maximum length.
+    private static let (maximumCodes, shownCode) = (20, 40)
     private static let shownSource = 300
     private static let shownMessage = 500
     /// Maximum size of a placeholder, bytes: a ledger may have any.
@@ -141,6 +147,7 @@ struct LedgerReport {
                     width: output.width,
                     height: output.height,
                     bytes: output.bytes,
+                    sourceBytes: outcome.facts?.bytes,
                     name: output.name
                 )
             )
@@ -164,7 +171,16 @@ struct LedgerReport {
             hosts[name]?.done += 1
         } else {
             hosts[name]?.failed += 1
+            note(outcome.error?.code ?? "unknown", of: name)
         }
+    }
+
+    /// Counts a failure of a host by its code. A ledger may have any text as one.
+    private mutating func note(_ code: String, of host: String) {
+        guard let causes = hosts[host]?.causes else { return }
+        let code = String(code.prefix(Self.shownCode))
+        let isApart = causes[code] != nil || causes.count < Self.maximumCodes
+        hosts[host]?.causes[isApart ? code : "others", default: 0] += 1
     }
 
     private mutating func noteIfSlow(_ outcome: JobOutcome) {

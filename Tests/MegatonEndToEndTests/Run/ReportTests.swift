@@ -199,6 +199,25 @@ import Testing
         #expect(try await document(of: page, home).contains("no file beside the page"))
     }
 
+    @Test func sizesAndTheCausesOfEachHostAreShown() async throws {
+        let home = try RunTests.Home()
+        var report = LedgerReport(directory: home.directory.path)
+        report.add(try outcome(path: nil))
+        for (host, code) in [("a", "timeout"), ("b", "not_found"), ("a", "not_found"), ("a", "not_found")] {
+            let error = #"{"code":"\#(code)","message":"no","retryable":true}"#
+            let line =
+                #"{"source":"https://\#(host).example/x","status":"failed","attempts":1,"seconds":0,"outputs":[],"#
+                + #""error":\#(error)}"#
+            report.add(try JSONDecoder().decode(JobOutcome.self, from: Data(line.utf8)))
+        }
+        #expect(report.topHosts.map(\.name) == ["a.example", "b.example", "h.example"])
+        #expect(report.topHosts.map(\.causes) == [["timeout": 1, "not_found": 2], ["not_found": 1], [:]])
+        let page = home.directory.path + "/report.html"
+        try ReportPage.data(report, ledger: "l.jsonl").write(to: URL(fileURLWithPath: page))
+        let document = try await document(of: page, home)
+        #expect(document.contains("not_found 2, timeout 1") && document.contains("2.0 KiB → 700 B, a"), "\(document)")
+    }
+
     @Test func aPathThatIsNoFileIsNoLink() throws {
         let json =
             #"{"name":"a","path":"javascript:alert(1)","width":8,"height":8,"format":"jpeg","bytes":10,"#
