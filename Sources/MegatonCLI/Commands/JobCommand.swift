@@ -7,7 +7,12 @@ import MegatonCommandLine
 struct JobCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "job",
-        abstract: "Show the state of one job: ready, running, delayed, held, dead or ended. Exits 1 if there is none."
+        abstract: "Show the state of one job: ready, running, delayed, held, dead or ended. Exits 1 if there is none.",
+        discussion: """
+            Examples:
+              megaton job 4711
+              megaton job spring.12 --batch spring --json
+            """
     )
 
     @OptionGroup var redis: RedisOptions
