@@ -83,6 +83,18 @@ extension JobQueue {
         return (standstill, replies.dropFirst(state.count).map { $0.buffer.map(RememberedOutcome.init) })
     }
 
+    /// The end of a job whose idempotency key is its id: the queue keeps the outcome with the key for a time.
+    ///
+    /// - Returns: nil if the queue does not remember that such a job has ended.
+    func rememberedEnd(of key: JobKey) async throws(RedisError) -> RememberedOutcome? {
+        let reply = try await redis.send(["GET", .string(keys.once(IdempotencyEntry.digest(of: key.id)))])
+        guard let entry = reply.buffer else { return nil }
+        // Another job may have the id of this one as its key.
+        let isOwn = entry.readableBytesView.prefix { $0 != UInt8(ascii: "\n") }.elementsEqual(key.text.utf8)
+        let outcome = RememberedOutcome(entry)
+        return isOwn && outcome != .open ? outcome : nil
+    }
+
     /// Pushes jobs to the public list of their priority.
     func push(_ jobs: [Data], as priority: Job.Priority, timeout: Duration) async throws(RedisError) {
         let bodies = jobs.map { RedisArgument.buffer(ByteBuffer(bytes: $0)) }
