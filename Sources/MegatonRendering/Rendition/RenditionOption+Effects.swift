@@ -79,7 +79,8 @@ extension RenditionOption {
             help:
                 "Draw a text, or a JSON object with text, or with image: the name of a file in --watermarks of the "
                 + "worker. Its other fields are position (southeast by default, or repeat), opacity (0 to 1), scale "
-                + "(fraction of the width, 0.01 to 1) and margin (pixels)."
+                + "(fraction of the width, 0.01 to 1), margin (pixels), and x and y (shift from the place in pixels, "
+                + "or below 1 in fractions of the side)."
         ),
         RenditionOption(
             "maxBytes",

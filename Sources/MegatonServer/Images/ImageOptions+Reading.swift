@@ -3,6 +3,7 @@ internal import MegatonPipeline
 
 extension ImageOptions {
     private static let sides = 0...Rendition.maximumSide
+    private static let offsets = -Double(Rendition.maximumSide)...Double(Rendition.maximumSide)
     private static let compass: [(String, Rendition.Gravity)] = [
         ("ce", .center), ("no", .north), ("so", .south), ("ea", .east), ("we", .west), ("noea", .northEast),
         ("nowe", .northWest), ("soea", .southEast), ("sowe", .southWest),
@@ -227,8 +228,8 @@ extension ImageOptions {
         try option.checkCount(1...5)
         mark.opacity = try option.number(0, "opacity", 0...1)
         if !option[1].isEmpty { mark.position = try option.word(1, "position", among: Self.positions) }
-        if !option[2].isEmpty { mark.x = try wholeNumber(option, 2, "x offset", Self.sides) }
-        if !option[3].isEmpty { mark.y = try wholeNumber(option, 3, "y offset", Self.sides) }
+        if !option[2].isEmpty { mark.x = try option.number(2, "x offset", Self.offsets) }
+        if !option[3].isEmpty { mark.y = try option.number(3, "y offset", Self.offsets) }
         guard !option[4].isEmpty else { return }
         let scale = try option.number(4, "scale", 0...1)
         if scale != 0 && scale < 0.01 { throw option.problem(4, "scale", allowed: "are 0 and numbers from 0.01 to 1") }

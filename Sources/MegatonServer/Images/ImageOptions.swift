@@ -18,8 +18,9 @@ package struct ImageOptions: Sendable, Equatable {
         /// 0 for no watermark.
         var opacity = 0.0
         var position = Rendition.Watermark.Position.center
-        var x = 0
-        var y = 0
+        /// Before they are multiplied by `dpr`; below 1 fractions of the side.
+        var x = 0.0
+        var y = 0.0
         /// Nil for the natural size.
         var scale: Double?
     }

@@ -20,6 +20,16 @@ import Testing
 
     private static let logo = Rendition.Watermark(.image("logo.png"), position: .center)
 
+    private static func shifted(
+        _ position: Rendition.Watermark.Position,
+        _ x: Double,
+        _ y: Double
+    ) -> Rendition.Watermark {
+        var watermark = Rendition.Watermark(.image("logo.png"), position: position)
+        (watermark.x, watermark.y) = (x, y)
+        return watermark
+    }
+
     static let accepted: [Accepted] = [
         // Size.
         Accepted("resize:fit") { $0.fit = .inside },
@@ -74,14 +84,15 @@ import Testing
         Accepted("blur:2.5") { $0.blur = 2.5 }, Accepted("bl:2/bl:0"),
         Accepted("sharpen:0.7") { $0.sharpen = 0.7 }, Accepted("sh:1/sh:0"), Accepted("pixelate:0/pix:1"),
         Accepted("watermark:1") { $0.watermark = logo },
-        Accepted("wm:0.5:soea:10:10:0.25") {
-            $0.watermark = .init(.image("logo.png"), position: .southEast, opacity: 0.5, scale: 0.25, margin: 10)
+        Accepted("wm:0.5:soea:10:5:0.25") {
+            $0.watermark = shifted(.southEast, 10, 5)
+            $0.watermark?.opacity = 0.5
+            $0.watermark?.scale = 0.25
         },
-        Accepted("wm:1:no:0:7") { $0.watermark = .init(.image("logo.png"), position: .north, margin: 7) },
-        Accepted("wm:1:we:7") { $0.watermark = .init(.image("logo.png"), position: .west, margin: 7) },
-        Accepted("wm:1:re:5:5:0/dpr:2") {
-            ($0.watermark, $0.dpr) = (.init(.image("logo.png"), position: .repeat, margin: 10), 2)
-        },
+        Accepted("wm:1:ce:-20.5:0.1") { $0.watermark = shifted(.center, -20, 0.1) },
+        Accepted("wm:1:no:0:7") { $0.watermark = shifted(.north, 0, 7) },
+        Accepted("wm:1:we:7") { $0.watermark = shifted(.west, 7, 0) },
+        Accepted("wm:1:re:5:0.5:0/dpr:2") { ($0.watermark, $0.dpr) = (shifted(.repeat, 10, 0.5), 2) },
         Accepted("wm:1:nowe/wm:0.5") {
             $0.watermark = .init(.image("logo.png"), position: .northWest, opacity: 0.5)
         },
@@ -140,9 +151,9 @@ import Testing
         ("bg:1:2", "has 2 arguments"), ("bg:1:2:256", "the blue \"256\""), ("bg:ｆｆｆ", "hex digits"),
         ("bl:0.1", "are 0 and numbers from 0.3 to 100"), ("bl:-1", "from 0.3 to 100"), ("sh:11", "from 0.1 to 10"),
         ("pix:2", "are 0 and 1"), ("wm:2", "the opacity \"2\""), ("wm:1:ch", "the position \"ch\""),
-        ("wm:1:ce:1:1", "0:0 at this position"), ("wm:1:no:1:2", "0:y at this position"),
-        ("wm:1:ea:1:2", "x:0 at this position"), ("wm:1:soea:1:2", "two equal ones"),
-        ("wm:1:soea:0.1:0.1", "whole numbers"), ("wm:1:soea:-1:-1", "whole numbers"), ("wm:1::::2", "the scale \"2\""),
+        ("wm:1:ce:a", "the x offset \"a\""), ("wm:1:ce:1:8193", "numbers from -8192 to 8192"),
+        ("wm:1:re:-1", "between the copies"), ("wm:1:ce:5000/dpr:2", "watermark.x is 10000"),
+        ("wm:1::::2", "the scale \"2\""),
         ("wm:1::::0.001", "from 0.01 to 1"), ("wmt:aGk", "not supported by Megaton"), ("sm:0", "keep_copyright:1"),
         ("eth:1", "allowed is 0"), ("q:101", "from 0 to 100"), ("fq:webp", "pairs of format and quality"),
         ("fq:tiff:5", "the format \"tiff\""), ("fq:webp:0", "from 1 to 100"), ("mb:-1", "whole numbers"),

@@ -155,7 +155,7 @@ import Testing
         #"{"width":5,"trim":true,"rotate":90,"flip":"both","blur":0.3,"sharpen":false,"grayscale":true}"#,
         #"{"width":5,"trim":0,"rotate":"180","sharpen":2.5,"padding":[1,2,3,4],"maxBytes":5000}"#,
         #"{"width":5,"padding":4,"watermark":{"text":"© Me","opacity":0.5,"scale":0.2,"margin":4}}"#,
-        #"{"width":5,"watermark":{"image":"logo.png","position":"centre"}}"#,
+        #"{"width":5,"watermark":{"image":"logo.png","position":"centre","x":0.5,"y":-3}}"#,
     ])
     func theSchemaAcceptsRenditions(_ json: String) throws {
         let data = Data(json.utf8)
@@ -182,6 +182,7 @@ import Testing
         #"{"width":5,"padding":[1,2,3]}"#, #"{"width":5,"padding":[1,2,3,-4]}"#, #"{"width":5,"padding":"3"}"#,
         #"{"width":5,"watermark":{}}"#, #"{"width":5,"watermark":"me"}"#, #"{"width":5,"maxBytes":0}"#,
         #"{"width":5,"watermark":{"image":"../a"}}"#, #"{"width":5,"watermark":{"text":"a","margin":0.5}}"#,
+        #"{"width":5,"watermark":{"text":"a","x":9000}}"#,
     ])
     func theSchemaRefusesOtherFieldsAndValues(_ json: String) throws {
         let data = Data(json.utf8)

@@ -109,6 +109,8 @@ import Testing
         (#""watermark":{"text":"a","opacity":1.1}"#, "watermark.opacity"),
         (#""watermark":{"text":"a","scale":0}"#, "watermark.scale"),
         (#""watermark":{"text":"a","margin":-1}"#, "watermark.margin"),
+        (#""watermark":{"text":"a","x":8193}"#, "watermark.x"), (#""watermark":{"text":"a","y":"1"}"#, "watermark.y"),
+        (#""watermark":{"text":"a","position":"repeat","y":-1}"#, "between the copies"),
         (#""watermark":{"text":"a","position":"attention"}"#, "repeat"),
         (#""maxBytes":0"#, "maxBytes"), (#""format":"png","maxBytes":9"#, "jpeg and webp and avif and jxl"),
         (#""format":"webp","lossless":true,"maxBytes":9"#, "lossless"),
@@ -125,10 +127,17 @@ import Testing
         #""trim":false"#, #""rotate":270"#, #""padding":4093"#, #""padding":[0,0,0,0]"#, #""maxBytes":1"#,
         #""watermark":{"text":"© <Me> & you","scale":null,"opacity":0}"#,
         #""watermark":{"image":"logo.png","position":"repeat","scale":1,"margin":8192}"#,
+        #""watermark":{"image":"logo.png","x":-8192,"y":0.5}"#,
         #""chroma":"420""#, #""quality":90,"chroma":"4:4:4""#, #""format":"avif","chroma":"444""#,
     ])
     func takesOptionsAtTheirEdges(_ fields: String) throws {
         #expect(try decode("{\"width\":5,\(fields)}").validationError == nil)
+    }
+
+    private static func shifted(_ x: Double, _ y: Double) -> Rendition.Watermark {
+        var watermark = Rendition.Watermark(.text("a"))
+        (watermark.x, watermark.y) = (x, y)
+        return watermark
     }
 
     @Test func identityHoldsEveryOption() {
@@ -146,6 +155,7 @@ import Testing
             { $0.watermark = .init(.text("a")) }, { $0.watermark = .init(.image("a")) },
             { $0.watermark = .init(.text("a"), position: .north) }, { $0.watermark = .init(.text("a"), opacity: 0.5) },
             { $0.watermark = .init(.text("a"), scale: 0.5) }, { $0.watermark = .init(.text("a"), margin: 1) },
+            { $0.watermark = Self.shifted(1, 0) }, { $0.watermark = Self.shifted(0, 1) },
             { $0.maxBytes = 1 }, { $0.maxBytes = 2 },
             { ($0.format, $0.chroma) = (.avif, .s420) }, { ($0.format, $0.chroma) = (.avif, .s444) },
         ]
