@@ -23,6 +23,9 @@ public struct Rendition: Sendable, Hashable {
         case fill
         /// The smallest size that covers width x height and keeps the aspect ratio, without cropping.
         case outside
+        /// `cover` if the rotated source and width x height are both at least as wide as high, or both higher than
+        /// wide; otherwise `inside`.
+        case auto
     }
 
     /// Metadata of the original to keep. All other metadata is always removed.

@@ -104,7 +104,7 @@ extension ImageOptions {
     private mutating func readResizingType(_ option: ImageArguments, _ counts: ClosedRange<Int>) throws(ImageURLError) {
         try option.checkCount(counts)
         let types: [(String, Resizing)] = [
-            ("fit", .fit), ("fill", .fill), ("fill-down", .fillDown), ("force", .force),
+            ("fit", .fit), ("fill", .fill), ("fill-down", .fillDown), ("force", .force), ("auto", .auto),
         ]
         resizing = try option.word(0, "resizing type", among: types)
     }

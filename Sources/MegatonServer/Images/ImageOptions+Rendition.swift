@@ -58,7 +58,7 @@ extension ImageOptions {
             for (name, side) in [("width", width), ("height", height)] { try check(side, name, sizes) }
         }
         var rendition = Rendition(width: width, height: height, fit: try fit, dpr: dpr, enlarge: enlarge)
-        if rendition.fit == .cover { aim(&rendition) }
+        if rendition.fit == .cover || rendition.fit == .auto { aim(&rendition) }
         // Megaton does not multiply padding by `dpr`, imgproxy does.
         rendition.padding = padding.map { padding -> Rendition.Padding in
             func scaled(_ pixels: Int) -> Int { Int((Double(pixels) * dpr).rounded()) }
@@ -151,6 +151,7 @@ extension ImageOptions {
             case .fit: return .inside
             // With one side, there is nothing to crop.
             case .fill, .fillDown: return hasBoth ? .cover : .inside
+            case .auto: return hasBoth ? .auto : .inside
             case .force:
                 if hasBoth { return .fill }
                 throw ImageURLError(.option, "The resizing type force needs a width and a height")

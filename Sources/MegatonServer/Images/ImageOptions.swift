@@ -6,7 +6,7 @@ package import MegatonPipeline
 /// fit after each resizing type. `rendition` translates them once all are known.
 package struct ImageOptions: Sendable, Equatable {
     enum Resizing: Sendable, Equatable {
-        case fit, fill, fillDown, force
+        case fit, fill, fillDown, force, auto
     }
 
     enum Anchor: Sendable, Equatable {

@@ -186,6 +186,35 @@ import Testing
         }
     }
 
+    /// The client `imgproxy` of PyPI, with the resizing type that it has by default.
+    @Test func aClientLibraryOfPythonGetsImages() async throws {
+        try await run { (server, origin, _) async throws in
+            let script = """
+                import sys
+                from imgproxy import ImgProxy
+                new = ImgProxy.factory(key=sys.argv[1], salt=sys.argv[2])
+                print(new(sys.argv[3], width=64, height=32, extension="png"))
+                print(new(sys.argv[3], "q:50", width=32, height=64, gravity="we"))
+                """
+            let secrets = [try #require(Self.secrets["MEGATON_KEY"]), try #require(Self.secrets["MEGATON_SALT"])]
+            let program = try ProgramUnderTest(
+                program: Repository.root + "/.build/venv/bin/python",
+                arguments: ["-c", script] + secrets + [origin.url("/a.png").absoluteString]
+            )
+            let ending = await program.ending()
+            try #require(ending.code == 0, "\(ending.errors)")
+            let paths = ending.output.split(separator: "\n").map { String($0.dropFirst()) }
+            try #require(paths.count == 2 && paths.allSatisfy { $0.contains("rs:auto:") }, "\(paths)")
+            // The source is wide: it covers a wide size, and fits into a high one.
+            for (path, type, height) in [(paths[0], "image/png", 32), (paths[1], "image/jpeg", 16)] {
+                let (head, file) = try await server.ask(path)
+                #expect(head.hasPrefix("HTTP/1.1 200") && Self.field("Content-Type", of: head) == type, "\(head)")
+                let pixels = try OutputPixels(contentsOf: file)
+                #expect(pixels.width == height * 2 && pixels.height == height, "\(path)")
+            }
+        }
+    }
+
     @Test func manyRequestsFetchOnce() async throws {
         try await run { (server, origin, _) async throws in
             // The server is connected after this one.

@@ -34,6 +34,8 @@ import Testing
         // Size.
         Accepted("resize:fit") { $0.fit = .inside },
         Accepted("rs:fit:100:200:1:1") { ($0.width, $0.height, $0.fit, $0.enlarge) = (100, 200, .contain, true) },
+        Accepted("rs:auto") { $0.fit = .auto }, Accepted("rt:auto/h:0") { ($0.fit, $0.height) = (.inside, nil) },
+        Accepted("rt:auto/g:fp:0.25:1") { ($0.fit, $0.focus) = (.auto, .init(x: 0.25, y: 1)) },
         Accepted("rs:force") { $0.fit = .fill }, Accepted("rs:fill-down"), Accepted("rs::200") { $0.width = 200 },
         Accepted("rs:fit:::0:1:ce:0:0") { $0.fit = .contain },
         Accepted("size:10:20") { ($0.width, $0.height) = (10, 20) },
@@ -126,7 +128,7 @@ import Testing
 
     /// Options, and words of the message.
     static let refused: [(String, String)] = [
-        ("rs:auto", "has the resizing type \"auto\"; allowed are fit, fill, fill-down, force"),
+        ("rs:best", "has the resizing type \"best\"; allowed are fit, fill, fill-down, force, auto"),
         ("rs:fit:a", "\"rs\" has the width \"a\"; allowed are whole numbers from 0 to 8192"),
         ("rs:fit:1:2:3:4:5:6:7:8", "has 9 arguments"), ("rs:fit:-1", "\"-1\""), ("w:8193", "\"8193\""),
         ("w:99999999999999999999999999", "allowed are whole numbers"), ("w:1.5", "\"1.5\""), ("w:", "the value \"\""),
