@@ -86,6 +86,7 @@ package struct HTTPServer: Service {
     /// The metrics of this process and of the cluster.
     func families() async -> [MetricFamily] {
         let ofCluster = await metrics.families()
+        images?.updateGauges()
         return registry.snapshot() + process.families() + ofCluster
     }
 

@@ -136,7 +136,7 @@ final class RenditionProducer: Sendable {
             // The original was being stored during the render. Its flight, and any wait for it, ends when that is done;
             // this request need not wait for that.
             await originals.uploads.adopt(original)
-            note(images, request)
+            note(zip(new, images).map { (rendition: $0.rendition, image: $1) }, request)
             let old = pending.filter(isUnchanged)
             return await finish(Array(zip(new, images)), old, original, request)
         } catch {
@@ -174,9 +174,9 @@ final class RenditionProducer: Sendable {
     }
 
     /// Counts renditions by engine. Images that planes could not decode were decoded twice, which is logged once.
-    private func note(_ images: [EncodedImage], _ request: Request) {
+    private func note(_ images: [(rendition: Rendition, image: EncodedImage)], _ request: Request) {
         request.metrics.update { $0.addRenders(images) }
-        let left = images.count { $0.maker == .libvipsForPlanes }
+        let left = images.count { $0.image.maker == .libvipsForPlanes }
         if left == 0 { return }
         configuration.logger.debug(
             "the planes engine could not decode an image; libvips rendered it",

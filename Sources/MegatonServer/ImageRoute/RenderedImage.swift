@@ -46,6 +46,7 @@ struct RenderedImage: Sendable {
     ///   - maximumAge: seconds for which caches use an image whose origin states no lifetime.
     ///   - sender: makes the body.
     ///   - eventLoop: of the connection.
+    ///   - metrics: counts refusals of the sender.
     /// - Throws: an error with the status 416 if the range has no byte of the image, or 503 if there is no memory to
     ///   send it.
     func response(
@@ -54,7 +55,8 @@ struct RenderedImage: Sendable {
         at now: Int,
         maximumAge: Int,
         by sender: ImageSender,
-        on eventLoop: any EventLoop
+        on eventLoop: any EventLoop,
+        _ metrics: ImageMetrics
     ) throws(APIError) -> Response {
         var headers: HTTPFields = [
             .eTag: entityTag, .cacheControl: cacheControl(options, at: now, maximumAge: maximumAge),
@@ -68,13 +70,16 @@ struct RenderedImage: Sendable {
         switch range(of: request) {
         case .whole:
             // HEAD needs the length only.
-            let body = try request.method == .get ? sender.body(data, on: eventLoop) : ImageSender.body(of: data)
+            let body = try metrics.counting(.sending) { () throws(APIError) in
+                try request.method == .get ? sender.body(data, on: eventLoop) : ImageSender.body(of: data)
+            }
             return Response(status: .ok, headers: headers, body: body)
         case .part(let part):
             headers[.contentRange] = "bytes \(part.lowerBound)-\(part.upperBound - 1)/\(data.count)"
             // A copy: a slice would keep the whole image in memory while it is sent.
             let bytes = Data(data.dropFirst(part.lowerBound).prefix(part.count))
-            return Response(status: .partialContent, headers: headers, body: try sender.body(bytes, on: eventLoop))
+            let body = try metrics.counting(.sending) { () throws(APIError) in try sender.body(bytes, on: eventLoop) }
+            return Response(status: .partialContent, headers: headers, body: body)
         case .unsatisfiable:
             throw APIError(
                 .rangeNotSatisfiable,

@@ -47,6 +47,7 @@ import Testing
         _ configuration: ImageServer.Configuration,
         _ renderer: Renderer = Renderer(),
         isReady: Bool = true,
+        metrics: ImageMetrics = ImageMetrics(),
         stallLimit: Duration = HTTPServer.stalledWriteLimit,
         while body: @escaping @Sendable (_ port: Int) async throws -> Void
     ) async throws {
@@ -55,6 +56,7 @@ import Testing
         router.add(middleware: APIErrorMiddleware<ServerContext>())
         let routes = ImageRoutes(
             configuration,
+            metrics: metrics,
             isReady: { isReady },
             now: { 1_000 },
             render: { (rendition, url) async throws(RenditionError) -> RenderedImage in
@@ -304,6 +306,28 @@ import Testing
                 #expect(try answer.detail().contains(words))
             }
         }
+    }
+
+    /// Fault: a server counted nothing of its images but the requests.
+    @Test func bytesAndRefusalsCount() async throws {
+        let registry = PrometheusRegistry(ImageMetrics.descriptions)
+        var configuration = try Self.unsignedConfiguration()
+        // Ten requests at once, and no further one for long.
+        configuration.rate = ClientRate(rate: 0.01)
+        try await serve(configuration, metrics: ImageMetrics(registry)) { (port) async throws in
+            for _ in 0..<8 { #expect(try await Self.ask(port, Self.unsigned).status == 200) }
+            #expect(try await Self.ask(port, Self.unsigned, Self.header("Range: bytes=0-2")).status == 206)
+            #expect(try await Self.ask(port, Self.unsigned, ["--head"]).status == 200)
+            for _ in 0..<2 { #expect(try await Self.ask(port, Self.unsigned).status == 429) }
+        }
+        try await serve(try Self.unsignedConfiguration(), isReady: false, metrics: ImageMetrics(registry)) {
+            (port) async throws in
+            #expect(try await Self.ask(port, Self.unsigned).status == 503)
+        }
+        let text = PrometheusText.encode(registry.snapshot())
+        #expect(text.contains("\nmegaton_image_bytes_total 83\n"), "\(text)")
+        #expect(text.contains("\n" + #"megaton_image_refusals_total{reason="rate"} 2"# + "\n"), "\(text)")
+        #expect(text.contains("\n" + #"megaton_image_refusals_total{reason="start"} 1"# + "\n"), "\(text)")
     }
 
     @Test func tooManyRequestsAreRefusedEarly() async throws {
