@@ -80,7 +80,7 @@ struct JobRoutes: Sendable {
     private func show(_ request: Request, _ context: ServerContext) async throws -> Response {
         let id = try context.segment("id")
         let arguments = try QueryArguments(request, allowed: "batch")
-        let batch = arguments.text("batch").flatMap { $0.isEmpty ? nil : $0 }
+        let batch = arguments.text("batch")
         let names: [(String, String?)] = [("id", id), ("batch", batch)]
         for (name, text) in names {
             guard let text, !Job.isName(text) else { continue }

@@ -64,7 +64,7 @@ struct OutcomeRoutes: Sendable {
     }
 
     private static func position(_ text: String?) throws(APIError) -> OutcomePosition {
-        guard let text, !text.isEmpty else { return .start }
+        guard let text else { return .start }
         guard let position = OutcomePosition(text) else {
             throw APIError(
                 .badRequest,
@@ -123,7 +123,9 @@ struct OutcomeRoutes: Sendable {
         let name = try BatchRoutes.name(context)
         let arguments = try QueryArguments(request, allowed: "from")
         // The field is that of a reader that connects again, by the same URL.
-        let position = try Self.position(request.field("Last-Event-ID") ?? arguments.text("from"))
+        // A reader that has had no event yet may send an empty field.
+        let last = request.field("Last-Event-ID").flatMap { $0.isEmpty ? nil : $0 }
+        let position = try Self.position(last ?? arguments.text("from"))
         let place = try streams.enter()
         let view = OutcomeView(queue: try await cluster.queue(), batch: name)
         // Errors have their status, which they no longer can once the stream has begun.

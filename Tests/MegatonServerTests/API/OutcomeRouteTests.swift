@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["from=-1", "from=0", "from=a", "from=1.2", "limit=0", "limit=1001", "wait=61", "form=1"])
+    @Test(arguments: ["from=", "from=-1", "from=0", "from=a", "from=1.2", "limit=0", "limit=1001", "wait=61", "form=1"])
     func anInvalidArgumentIsRefused(_ query: String) async throws {
         try await APIServer.run { (server) async throws in
             try await server.makeBatch("spring", outcomes: 1)
