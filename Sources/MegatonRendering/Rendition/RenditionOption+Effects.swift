@@ -33,6 +33,13 @@ extension RenditionOption {
             help: "Mirror after the rotation: horizontal (swaps left and right), vertical or both."
         ),
         RenditionOption(
+            "flatten",
+            get: { $0.flatten },
+            set: { $0.flatten = $1 },
+            .flag,
+            help: "Fill transparent pixels with the background in formats with transparency too."
+        ),
+        RenditionOption(
             "blur",
             optional: { $0.blur },
             set: { $0.blur = $1 },

@@ -19,7 +19,11 @@ extension ImageOptions {
         var rendition = try sized(settings)
         rendition.format = format
         if let quality = self.quality ?? qualities[format] { rendition.quality = quality }
-        if let background { rendition.background = background }
+        if let background {
+            rendition.background = background
+            // JPEGs are filled in any case: the option would be a second key for the same bytes.
+            rendition.flatten = format.hasAlpha
+        }
         rendition.trim = trim
         rendition.rotate = Self.rotations[quarterTurns]
         rendition.flip = flip

@@ -26,7 +26,7 @@ import Testing
                 "--size", "--rendition", "--format", "--quality", "--fit", "--background", "--gravity", "--focus",
                 "--dpr", "--enlarge", "--progressive", "--effort", "--lossless", "--chroma", "--animated",
                 "--keep-metadata", "--profile", "--quality-profile", "--fail-on", "--trim", "--rotate", "--flip",
-                "--blur", "--sharpen", "--grayscale", "--padding", "--watermark", "--max-bytes",
+                "--flatten", "--blur", "--sharpen", "--grayscale", "--padding", "--watermark", "--max-bytes",
             ]
         )
         #expect(RenditionOptions.helpMessage(columns: 1000).contains("gravity, focus=0.5:0.3, dpr, enlarge=true, "))

@@ -83,6 +83,8 @@ import Testing
         Accepted("background:255:136:0") { $0.background = Color(red: 255, green: 136, blue: 0) },
         Accepted("bg:ff8800") { $0.background = Color(red: 255, green: 136, blue: 0) },
         Accepted("bg:F80") { $0.background = Color(red: 255, green: 136, blue: 0) }, Accepted("bg:000/bg:"),
+        Accepted("bg:000/f:webp") { ($0.background, $0.format, $0.flatten) = (.black, .webp, true) },
+        Accepted("bg:000/bg:/f:png") { $0.format = .png },
         Accepted("blur:2.5") { $0.blur = 2.5 }, Accepted("bl:2/bl:0"),
         Accepted("sharpen:0.7") { $0.sharpen = 0.7 }, Accepted("sh:1/sh:0"), Accepted("pixelate:0/pix:1"),
         Accepted("watermark:1") { $0.watermark = logo },

@@ -128,7 +128,7 @@ import Testing
         func names(_ type: JSONSchema.Kind) -> [String] {
             properties.filter { $0.value.type?.all == [type] }.keys.sorted()
         }
-        #expect(names(.boolean) == ["animated", "enlarge", "grayscale", "lossless", "progressive"])
+        #expect(names(.boolean) == ["animated", "enlarge", "flatten", "grayscale", "lossless", "progressive"])
         #expect(names(.integer) == ["effort", "height", "maxBytes", "quality", "width"])
         #expect(names(.number) == ["blur", "dpr"] && names(.object) == ["focus", "watermark"])
         #expect(properties["trim"]?.type?.all == [.integer, .boolean])
