@@ -26,19 +26,26 @@ import Testing
         private let requested = Mutex<[Rendition]>([])
         let result: Result<RenditionFreshness?, RenditionError>
         let data: Data
+        let lastModified: String?
 
         init(
             _ result: Result<RenditionFreshness?, RenditionError> = .success(ImageRouteTests.freshness),
-            data: Data = Data(ImageRouteTests.bytes.utf8)
+            data: Data = Data(ImageRouteTests.bytes.utf8),
+            lastModified: String? = nil
         ) {
-            (self.result, self.data) = (result, data)
+            (self.result, self.data, self.lastModified) = (result, data, lastModified)
         }
 
         var renditions: [Rendition] { requested.withLock { $0 } }
 
         func render(_ rendition: Rendition, _ url: URL) throws(RenditionError) -> RenderedImage {
             requested.withLock { $0.append(rendition) }
-            return RenderedImage(data: data, format: rendition.format, freshness: try result.get())
+            return RenderedImage(
+                data: data,
+                format: rendition.format,
+                freshness: try result.get(),
+                lastModified: lastModified
+            )
         }
     }
 
@@ -173,6 +180,48 @@ import Testing
             }
             let other = try await Self.ask(port, Self.unsigned, Self.header("If-None-Match: \"other\""))
             #expect(other.status == 200 && other.body == Self.bytes)
+        }
+    }
+
+    /// RFC 9110 section 13.
+    @Test func anotherVersionThanTheDemandedOneIsRefused() async throws {
+        try await serve(try Self.unsignedConfiguration()) { (port) async throws in
+            let tag = try #require(try await Self.ask(port, Self.unsigned).field("ETag"))
+            for value in [tag, "\"other\", \(tag)", "*"] {
+                let answer = try await Self.ask(port, Self.unsigned, Self.header("If-Match: \(value)"))
+                #expect(answer.status == 200, "\(value)")
+            }
+            for value in ["\"other\"", "W/\(tag)"] {
+                let answer = try await Self.ask(port, Self.unsigned, Self.header("If-Match: \(value)"))
+                #expect(answer.status == 412 && answer.field("ETag") == tag, "\(value)")
+            }
+            let both = Self.header("If-Match: \"other\"") + Self.header("If-None-Match: \(tag)")
+            #expect(try await Self.ask(port, Self.unsigned, both).status == 412, "If-Match is first")
+        }
+    }
+
+    @Test func theTimeOfTheOriginIsACondition() async throws {
+        let (before, time, after) = (
+            "Sun, 06 Nov 1994 08:49:36 GMT", "Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:38 GMT"
+        )
+        let renderer = Renderer(lastModified: time)
+        try await serve(try Self.unsignedConfiguration(), renderer) { (port) async throws in
+            let answer = try await Self.ask(port, Self.unsigned)
+            #expect(answer.field("Last-Modified") == time)
+            for (field, value, status) in [
+                ("If-Modified-Since", before, 200), ("If-Modified-Since", time, 304), ("If-Modified-Since", after, 304),
+                ("If-Modified-Since", "yesterday", 200), ("If-Unmodified-Since", before, 412),
+                ("If-Unmodified-Since", time, 200),
+            ] {
+                let answer = try await Self.ask(port, Self.unsigned, Self.header("\(field): \(value)"))
+                #expect(answer.status == status, "\(field): \(value)")
+            }
+            let both = Self.header("If-Modified-Since: \(after)") + Self.header("If-None-Match: \"other\"")
+            #expect(try await Self.ask(port, Self.unsigned, both).status == 200, "a tag counts more than a time")
+        }
+        let obsolete = Renderer(lastModified: "Sunday, 06-Nov-94 08:49:37 GMT")
+        try await serve(try Self.unsignedConfiguration(), obsolete) { (port) async throws in
+            #expect(try await Self.ask(port, Self.unsigned).field("Last-Modified") == nil)
         }
     }
 
