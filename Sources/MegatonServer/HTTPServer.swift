@@ -48,6 +48,7 @@ package struct HTTPServer: Service {
     let gate: AccessGate
     let cluster: ClusterConnection
     let readiness: ClusterReadiness
+    let dashboard: DashboardFeed
     let images: ImageServer?
     let registry: PrometheusRegistry
 
@@ -81,6 +82,7 @@ package struct HTTPServer: Service {
             logger: logger
         )
         readiness = ClusterReadiness { try await cluster.queue() }
+        dashboard = DashboardFeed(cluster, logger: logger)
     }
 
     /// The metrics of this process and of the cluster.
@@ -141,6 +143,7 @@ package struct HTTPServer: Service {
                 }
                 // The wait for Redis ends with a shutdown too.
                 group.addTask { try await gracefulShutdown() }
+                group.addTask { await dashboard.run() }
                 defer { group.cancelAll() }
                 try await group.next()
             }

@@ -133,7 +133,7 @@ struct APIServer: Sendable {
         JobRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         OutcomeRoutes(cluster: cluster, streams: streams).add(to: read, submit: submit, admin: admin)
         DeadRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
-        DashboardRoutes(cluster: cluster, logger: logger).add(to: read)
+        DashboardRoutes(DashboardFeed(cluster, logger: logger)).add(to: read)
         return router
     }
 
