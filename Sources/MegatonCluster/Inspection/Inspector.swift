@@ -234,6 +234,15 @@ package struct Inspector: Sendable {
         return statistics
     }
 
+    /// The thumbnails of jobs that have ended lately, the newest first.
+    package func recentThumbnails() async throws(RedisError) -> [RecentThumbnail] {
+        // Workers add theirs to shard 0, as their counters.
+        let reply = try await queue.first.redis.send([
+            "LRANGE", .string(queue.first.keys.thumbnails), "0", .int(RecentThumbnail.maximumCount - 1),
+        ])
+        return (reply.array ?? []).compactMap { $0.string.flatMap(RecentThumbnail.init(stored:)) }
+    }
+
     private static func node(_ cache: RedisClient, _ budget: Duration) async -> Result<CacheStatistics.Node, RedisError>
     {
         do throws(RedisError) {

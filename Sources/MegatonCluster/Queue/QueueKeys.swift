@@ -188,4 +188,6 @@ package struct QueueKeys: Sendable, Hashable {
     var statHosts: String { prefix + "stat:hosts" }
     /// HyperLogLog of the originals fetched.
     var statDistinct: String { prefix + "stat:distinct" }
+    /// LIST of a few jobs that have ended lately, the newest first: see ``RecentThumbnail``.
+    var thumbnails: String { prefix + "thumbnails" }
 }
