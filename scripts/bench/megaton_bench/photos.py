@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,8 +79,7 @@ class Source:
 
 def prepare(build: Path, directory: Path | None, quick: bool) -> Photos:
     """Downloads packages and creates files if they are missing; `quick` uses every fifth image of a set."""
-    paths = _of_directory(directory) if directory else _of_packages(build)
-    found = [source for path in paths if (source := _opened(path))]
+    found = _sources(build, directory)
     usual = [source for source in found if MEGAPIXELS[0] <= source.megapixels <= MEGAPIXELS[1]]
     if directory:
         # Images of the user are measured unchanged.
@@ -97,9 +96,29 @@ def prepare(build: Path, directory: Path | None, quick: bool) -> Photos:
             kind: (sorted(sources, key=lambda one: one.megapixels)[min(2, len(sources) // 2) :: 5], make)
             for kind, (sources, make) in sets.items()
         }
+    return _prepared(build, sets, RECIPE)
+
+
+def prepare_set(build: Path, directory: Path | None, name: str, side: int, quality: int) -> Photos:
+    """Creates one set under a name: all images of the source within a box of this side, as baseline JPEGs."""
+    large = [source for source in _sources(build, directory) if max(source.width, source.height) >= side]
+    if not large:
+        raise BenchError(f"no JPEG of at least {side} pixels in {directory or 'the wallpaper packages'}")
+    sets = {name: (large, lambda source: _scaled(source, side, quality))}
+    return _prepared(build, sets, f"{name} {side} px Q{quality}, 4:2:0")
+
+
+def _sources(build: Path, directory: Path | None) -> list[Source]:
+    """All JPEGs of a directory, or of the packages."""
+    paths = _of_directory(directory) if directory else _of_packages(build)
+    return [source for path in paths if (source := _opened(path))]
+
+
+def _prepared(build: Path, sets: Mapping[str, tuple[list[Source], Callable[[Source], bytes]]], recipe: str) -> Photos:
+    """The sets as files, which are created if they are missing."""
     # The name identifies content and settings, so that another choice of images does not find old files.
     names = [f"{kind} {one.path} {one.path.stat().st_size}" for kind, (sources, _) in sets.items() for one in sources]
-    name = hashlib.sha256("\n".join([RECIPE, *names]).encode()).hexdigest()[:12]
+    name = hashlib.sha256("\n".join([recipe, *names]).encode()).hexdigest()[:12]
     result = Photos(build / "pictures" / name)
     for kind, (sources, make) in sets.items():
         (result.root / kind).mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 TITLES = {
@@ -66,9 +67,8 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     """An aligned Markdown table of the contestants that did not fail."""
     cells = [HEADINGS] + [_cells(row) for row in rows if "failure" not in row]
     widths = [max(len(row[column]) for row in cells) for column in range(len(HEADINGS))]
-    lines = ["| " + " | ".join(_aligned(row, widths)) + " |" for row in cells]
-    rule = "|" + "|".join("-" * (w + 2) if not i else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
-    lines.insert(1, rule)
+    lines = ["| " + " | ".join(aligned(row, widths)) + " |" for row in cells]
+    lines.insert(1, rule(widths))
     if any(not row["whole_path"] for row in rows):
         lines += ["", "\\* local files: no fetching, no queue. A ceiling, not a competitor."]
     return lines
@@ -111,12 +111,17 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
+def aligned(row: Sequence[str], widths: list[int]) -> list[str]:
     """Aligns the first column to the left, figures to the right."""
     return [
         cell.rjust(width) if index else cell.ljust(width)
         for index, (cell, width) in enumerate(zip(row, widths, strict=True))
     ]
+
+
+def rule(widths: list[int]) -> str:
+    """The line below the headings."""
+    return "|" + "|".join("-" * (w + 2) if not i else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
 
 
 def _span(values: list[int]) -> str:
