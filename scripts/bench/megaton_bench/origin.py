@@ -21,7 +21,7 @@ events {{ worker_connections 1024; }}
 http {{
     log_format short '$msec $status $request_uri';
     access_log {home}/access.log short;
-    types {{ image/jpeg jpg jpeg; }}
+    types {{ image/jpeg jpg jpeg; image/png png; image/webp webp; image/gif gif; image/avif avif; }}
     sendfile on;
     tcp_nopush on;
     keepalive_requests 1000000;
@@ -35,7 +35,7 @@ http {{
         listen 127.0.0.1:{port};
         expires 1h;
         # One file under as many URLs as there are jobs.
-        location ~ ^/[a-z0-9-]+/(photos|shipped|web)/(.+)$ {{ alias {root}/$1/$2; }}
+        location ~ ^/[a-z0-9-]+/([a-z0-9-]+)/(.+)$ {{ alias {root}/$1/$2; }}
     }}
 }}
 """

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-TITLES = {
-    "photos": "photos: JPEG photographs to 256 px, in images a second",
-    "shipped": "shipped: JPEG files as they come to 256 px, in images a second",
-    "web": "web: the same photographs at 800 px to 256 px, in images a second",
-    "four": "four: 1280, 640, 320 and 128 px of each photograph, in photographs a second",
-}
+from .cases import PLANS
+
+TITLES = {name: f"{name}: {plan.title}" for name, plan in PLANS.items()}
 HEADINGS = (
     "contestant", "images/s", "min – max", "of Megaton", "CPU ms/image", "peak MiB", "GETs/job", "PSNR dB",
-    "SSIMULACRA2", "KiB/output",
+    "SSIMULACRA2", "linear dB", "linear S2", "KiB/output",
 )  # fmt: skip
 
 
@@ -107,6 +104,8 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         f"{row['origin_gets'] / row['jobs']:.2f}" if row["whole_path"] else "–",
         f"{quality['psnr']:.1f}" if quality else "–",
         f"{quality['ssimulacra2']:.1f}" if quality else "–",
+        f"{quality['psnr_linear']:.1f}" if quality else "–",
+        f"{quality['ssimulacra2_linear']:.1f}" if quality else "–",
         f"{size / 1024:.1f}" if size is not None else "–",
     )
 
