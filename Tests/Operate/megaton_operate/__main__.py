@@ -4,7 +4,7 @@ import importlib
 import signal
 import sys
 
-COMMANDS = ("alerts", "api", "dashboard", "route")
+COMMANDS = ("alerts", "api", "dashboard", "faults", "route")
 
 if __name__ == "__main__":
     # A parent with threads may block signals; then the processes that are started would not hear SIGTERM.
