@@ -36,8 +36,15 @@ struct ConfigShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
         abstract: "Show each option of a command, its value, and where that comes from.",
-        discussion: "Without a command: the files, and the options of all commands that variables and files set. "
-            + "Passwords, users and queries of URLs are not shown."
+        discussion: """
+            Examples:
+              megaton config show
+              megaton config show cache purge
+              megaton config show run --json
+
+            Without a command: the files, and the options of all commands that variables and files set. Passwords, \
+            users and queries of URLs are not shown.
+            """
     )
 
     @Argument(help: ArgumentHelp("The command, such as run or cache purge.", valueName: "command"))
@@ -68,6 +75,10 @@ struct ConfigCheckCommand: AsyncParsableCommand {
         commandName: "check",
         abstract: "Check a file: its names, and each value as its command checks it. Exits 78 if it is invalid.",
         discussion: """
+            Examples:
+              megaton config check
+              megaton config check /etc/megaton/megaton.toml
+
             It also reads the files of --credentials, --fallback-image, --image-presets, --presets, --tokens and \
             --webhook-key and the images of --watermarks, as the user that runs it, and reports each that a command \
             could not use. Relative paths begin at the current directory. Pipes and devices are not read.

@@ -57,8 +57,10 @@ extension AsyncParsableCommand {
             let code = error as? ExitCode ?? exitCode(for: error)
             if code == .validationFailure {
                 exitIfCommandIsUnknown(arguments)
+                exitIfShellIsUnknown(arguments)
                 exitIfOptionIsUnknown(arguments)
                 exitIfNegativeValueIsInvalid(program)
+                exitIfValueIsNoNumber(error, program)
             }
             printAndExit(error, code, program)
         }
@@ -112,6 +114,40 @@ extension AsyncParsableCommand {
             program.exitIfConfigured(message(for: error))
             exit(withError: error)
         }
+    }
+
+    /// Reports a shell without completions. The option is the parser's own, and in the description of no command.
+    private static func exitIfShellIsUnknown(_ arguments: [String]) {
+        let option = "--generate-completion-script"
+        let visible = arguments.prefix { $0 != "--" }
+        guard let index = visible.firstIndex(where: { $0 == option || $0.hasPrefix("\(option)=") }) else { return }
+        let isJoined = visible[index] != option
+        let shell = isJoined ? String(visible[index].dropFirst(option.count + 1)) : visible.dropFirst(index + 1).first
+        if let shell, CompletionShell(rawValue: shell) != nil { return }
+        let value = shell.map { ", not \"\($0)\"" } ?? ""
+        Terminal.error("Error: \(option) must be bash, zsh or fish\(value).")
+        quit(.validationFailure)
+    }
+
+    /// Reports a value that is no number by the bounds of its option, which the parser does not know.
+    private static func exitIfValueIsNoNumber(_ end: any Error, _ program: Program) {
+        let message = message(for: end)
+        guard let invalid = InvalidValue(message: message) else { return }
+        program.exitIfConfigured(message)
+        let arguments = program.arguments.arguments
+        let sentence = invalid.sentence(arguments) { other in
+            do {
+                _ = try parseAsRoot(other)
+                return nil
+            } catch {
+                return self.message(for: error)
+            }
+        }
+        guard let sentence else { return }
+        let words = CommandPath.find(in: arguments, root: Self.self)?.0.words ?? []
+        let command = ([configuration.commandName ?? _commandName] + words).joined(separator: " ")
+        Terminal.error("Error: \(sentence)\nSee '\(command) --help' for its options.")
+        quit(.validationFailure)
     }
 
     /// Reports an unknown option first, whatever else is wrong.

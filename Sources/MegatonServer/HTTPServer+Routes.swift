@@ -33,7 +33,7 @@ extension HTTPServer {
         CacheRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
         // Their signatures take the place of tokens.
         images?.routes.add(to: router)
-        DashboardRoutes(cluster: cluster, logger: logger).add(to: read)
+        DashboardRoutes(dashboard).add(to: read)
         // The router puts middlewares in front of what is added behind them: of all other paths, here. Without a token
         // the answer is the same for paths that exist and for others.
         router.add(middleware: AccessMiddleware(gate, needs: nil))

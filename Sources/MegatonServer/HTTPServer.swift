@@ -14,8 +14,8 @@ internal import ServiceLifecycle
 /// - The metrics are also on a listener of their own, without a token, if it has an address.
 ///
 /// Limits keep clients from using up the process: ``maximumConnections``, ``firstRequestLimit``, ``idleTimeout``,
-/// ``stalledWriteLimit``, and the size of each body. At a graceful shutdown running requests may end within
-/// ``Configuration/drainLimit``; no new connection is accepted meanwhile.
+/// ``bodyLimit``, ``stalledWriteLimit``, and the size of each body. At a graceful shutdown running requests may end
+/// within ``Configuration/drainLimit``; no new connection is accepted meanwhile.
 package struct HTTPServer: Service {
     package struct Configuration: Sendable {
         /// The address of the API.
@@ -37,6 +37,8 @@ package struct HTTPServer: Service {
     static let firstRequestLimit: Duration = .seconds(10)
     /// Time for which a connection may send nothing between two requests, or in the middle of one.
     static let idleTimeout: Duration = .seconds(60)
+    /// Time for which the rest of a body is read behind its response.
+    static let bodyLimit: Duration = .seconds(30)
     /// Time for which a client may leave bytes of a response unread.
     static let stalledWriteLimit = StalledWriteLimit.usual
 
@@ -48,6 +50,7 @@ package struct HTTPServer: Service {
     let gate: AccessGate
     let cluster: ClusterConnection
     let readiness: ClusterReadiness
+    let dashboard: DashboardFeed
     let images: ImageServer?
     let registry: PrometheusRegistry
 
@@ -81,11 +84,13 @@ package struct HTTPServer: Service {
             logger: logger
         )
         readiness = ClusterReadiness { try await cluster.queue() }
+        dashboard = DashboardFeed(cluster, logger: logger)
     }
 
     /// The metrics of this process and of the cluster.
     func families() async -> [MetricFamily] {
         let ofCluster = await metrics.families()
+        images?.updateGauges()
         return registry.snapshot() + process.families() + ofCluster
     }
 
@@ -140,6 +145,7 @@ package struct HTTPServer: Service {
                 }
                 // The wait for Redis ends with a shutdown too.
                 group.addTask { try await gracefulShutdown() }
+                group.addTask { await dashboard.run() }
                 defer { group.cancelAll() }
                 try await group.next()
             }
@@ -179,7 +185,8 @@ package struct HTTPServer: Service {
         .http1(
             configuration: .init(
                 additionalChannelHandlers: [
-                    FirstRequestLimit(Self.firstRequestLimit), StalledWriteLimit(stalledWriteLimit),
+                    HTTP1RulesInstaller(bodyLimit: Self.bodyLimit), FirstRequestLimit(Self.firstRequestLimit),
+                    StalledWriteLimit(stalledWriteLimit), DepartureNote(),
                 ],
                 idleTimeout: TimeAmount(Self.idleTimeout)
             )

@@ -3,14 +3,16 @@
 
 page.py URL DIRECTORY WIDTH [STEP …]
 
-DIRECTORY is for the browser's profile. A step is `wait:EXPRESSION`, which waits until the JavaScript is true, or
-`run:STATEMENT`. The object that is printed has `text`, the visible text; `width`, the width of the page's content; and
-`problems`, the messages of the page and of the browser, such as those of a refused script. The exit code is 1 if a wait
-is not over within 60 seconds; the object then has the `step`.
+DIRECTORY is for the browser's profile. A step is `wait:EXPRESSION`, which waits until the JavaScript is true,
+`run:STATEMENT`, `scheme:dark` or `scheme:light`, or `shot:FILE`, which writes the whole page as a PNG. The object that
+is printed has `text`, the visible text; `width`, the width of the page's content; and `problems`, the messages of the
+page and of the browser, such as those of a refused script. The exit code is 1 if a wait is not over within 60 seconds;
+the object then has the `step`.
 
 The browser is driven by the DevTools protocol over two pipes: messages are JSON with a NUL behind each.
 """
 
+import base64
 import json
 import os
 import select
@@ -31,12 +33,14 @@ WAIT = """new Promise(end => {
 
 
 class Browser:
-    def __init__(self, directory):
+    def __init__(self, directory, errors=None):
+        """`errors` is a file for the messages of the browser's own process; without it they go to standard error."""
         # The shell gives the browser its two pipes as the descriptors 3 and 4.
         script = 'exec /usr/bin/chromium "$@" 3<&0 4>&1 </dev/null >/dev/null'
         arguments = ARGUMENTS + [f"--user-data-dir={directory}/browser", "about:blank"]
         self.process = subprocess.Popen(["/bin/sh", "-c", script, "sh"] + arguments, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, env={**os.environ, "HOME": directory})
+                                        stdout=subprocess.PIPE, stderr=errors,
+                                        env={**os.environ, "HOME": directory})
         self.buffer, self.number, self.session, self.problems = b"", 0, None, []
 
     def read(self, deadline):
@@ -87,22 +91,65 @@ class Browser:
             raise RuntimeError(f"{expression}: {result['exceptionDetails']}")
         return result["result"].get("value")
 
+    def open(self, width):
+        """Opens an empty page whose messages are kept."""
+        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Runtime", "Log", "Page"):
+            self.send(f"{domain}.enable")
+        self.resize(width)
+
+    def resize(self, width):
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
+
+    def go(self, url):
+        self.send("Page.navigate", url=url)
+
+    def wait(self, expression):
+        """Returns once the JavaScript is true; raises ``TimeoutError`` after the limit."""
+        self.evaluate(WAIT % expression)
+
+    def prefer(self, scheme):
+        """Sets the color scheme that the reader prefers: dark or light."""
+        self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def shoot(self, path, height=None):
+        """Writes the whole page as a PNG, or its first pixels, also those below the window."""
+        size = self.send("Page.getLayoutMetrics")["cssContentSize"]
+        rows = min(size["height"], height or size["height"])
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": rows, "scale": 1}
+        data = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)["data"]
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(data))
+
+    def paint(self):
+        """Milliseconds from the navigation to the first paint with content; None before it."""
+        return self.evaluate("performance.getEntriesByName('first-contentful-paint').map(one => one.startTime)[0]")
+
+    def heap(self):
+        """Bytes of the page's objects after a garbage collection, and the number of its nodes."""
+        self.send("HeapProfiler.collectGarbage")
+        used = self.send("Runtime.getHeapUsage")["usedSize"]
+        return used, self.send("Memory.getDOMCounters")["nodes"]
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
 
 def main():
     url, directory, width, steps = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:]
     browser = Browser(directory)
     failed = None
     try:
-        target = browser.send("Target.createTarget", url="about:blank")["targetId"]
-        browser.session = browser.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Runtime", "Log", "Page"):
-            browser.send(f"{domain}.enable")
-        browser.send("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
-        browser.send("Page.navigate", url=url)
+        browser.open(width)
+        browser.go(url)
+        actions = {"wait": browser.wait, "run": lambda text: browser.evaluate(f"{{ {text} }}"),
+                   "scheme": browser.prefer, "shot": browser.shoot}
         for step in steps:
-            kind, expression = step.split(":", 1)
+            kind, argument = step.split(":", 1)
             try:
-                browser.evaluate(WAIT % expression if kind == "wait" else f"{{ {expression} }}")
+                actions[kind](argument)
             except TimeoutError:
                 failed = step
                 break
@@ -112,8 +159,7 @@ def main():
             "problems": browser.problems,
         }
     finally:
-        browser.process.kill()
-        browser.process.wait()
+        browser.end()
     if failed:
         result["step"] = failed
     print(json.dumps(result))

@@ -22,11 +22,14 @@ import Testing
             ]
         ),
         (keys.dead, [ClusterMetrics.jobs]), (keys.ready(.high), [ClusterMetrics.jobs, ClusterMetrics.oldest]),
-        (keys.rate, [ClusterMetrics.hosts, ClusterMetrics.openHosts]), (keys.control, [ClusterMetrics.paused]),
-        (keys.workerInfo, [ClusterMetrics.workers, ClusterMetrics.silentWorkers]),
+        (keys.rate, [ClusterMetrics.hosts, ClusterMetrics.openHosts, ClusterMetrics.hostFailures]),
+        (keys.control, [ClusterMetrics.paused]),
+        (keys.workerInfo, [ClusterMetrics.workers, ClusterMetrics.places, ClusterMetrics.silentWorkers]),
+        (keys.lease, [ClusterMetrics.jobs, ClusterMetrics.overdue]),
+        (keys.jobs(.bulk), [ClusterMetrics.jobs, ClusterMetrics.intake]),
     ]
 
-    @Test(arguments: 0..<6) func aDamagedKeyHidesItsMetricsOnly(_ number: Int) async throws {
+    @Test(arguments: 0..<8) func aDamagedKeyHidesItsMetricsOnly(_ number: Int) async throws {
         let (key, hidden) = Self.cases[number]
         try await RedisServerProcess.run { (redis) async throws in
             let client = redis.client()
@@ -62,6 +65,48 @@ import Testing
             // The host with the fewest requests counts there too.
             let others = fetches.samples.filter { $0.labels.first?.value == "other" }
             #expect(others == [MetricFamily.Sample(1001, labels: [("host", "other")])])
+        }
+    }
+
+    @Test func intakesLeasesPlacesAndFailuresAreShown() async throws {
+        try await RedisServerProcess.run { (redis) async throws in
+            let client = redis.client()
+            defer { client.close() }
+            let queue = JobQueue(client, keys: Self.keys)
+            for (key, count) in [(Self.keys.jobs, 2), (Self.keys.jobs(.high), 1), (Self.keys.jobs(batch: "b"), 4)] {
+                for _ in 0..<count { _ = try await client.send(["LPUSH", .string(key), "{}"]) }
+            }
+            _ = try await client.send(["ZADD", .string(Self.keys.intakes), "1", "b"])
+            let now = try await queue.milliseconds()
+            for (id, expiry) in [("a", now - 20_000), ("b", now + 60_000)] {
+                _ = try await client.send(["ZADD", .string(Self.keys.lease), .int(Int(expiry)), .string(id)])
+            }
+            for (name, places) in [("one", 16), ("two", 8)] {
+                _ = try await client.send(["ZADD", .string(Self.keys.workers), .int(Int(now)), .string(name)])
+                let info = "0 " + WorkerInfo(concurrency: places).json
+                _ = try await client.send(["HSET", .string(Self.keys.workerInfo), .string(name), .string(info)])
+            }
+            // A limited host with three failures: tat, since, factor, blocked, failures, open.
+            for number in 0...ClusterMetrics.shownHosts {
+                let host = "h\(number).example.org:443"
+                _ = try await client.send(["HSET", .string(Self.keys.rate), .string(host), "0 0 0.5 0 3 0"])
+            }
+            let families = try await ClusterMetrics.read(Inspector(queue: queue, caches: [])).families
+            func samples(_ description: MetricDescription) -> [MetricFamily.Sample] {
+                families.first { $0.description.name == description.name }?.samples ?? []
+            }
+            let intake = [("high", 1.0), ("normal", 2), ("bulk", 0), ("", 4)]
+            #expect(
+                Set(samples(ClusterMetrics.intake).map { "\($0.labels) \($0.value)" })
+                    == Set(intake.map { "\(MetricFamily.Sample($0.1, labels: [("priority", $0.0)]).labels) \($0.1)" })
+            )
+            let overdue = try #require(samples(ClusterMetrics.overdue).first?.value)
+            #expect((20...60).contains(overdue))
+            let places = MetricFamily.Sample(24, labels: [("version", Megaton.version)])
+            #expect(samples(ClusterMetrics.places) == [places])
+            let failures = samples(ClusterMetrics.hostFailures)
+            #expect(failures.count == ClusterMetrics.shownHosts + 1)
+            #expect(failures.last == MetricFamily.Sample(3, labels: [("host", "other")]))
         }
     }
 

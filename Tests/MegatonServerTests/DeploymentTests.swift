@@ -8,6 +8,7 @@ import Testing
 /// The manifests for Kubernetes, and the board for Grafana, in `deploy`.
 @Suite(.timeLimit(.minutes(1))) struct DeploymentTests {
     private static let manifests = "deploy/kubernetes/megaton.yaml"
+    private static let scaling = "deploy/kubernetes/scaledobject.yaml"
 
     /// The manifests of a kind, as text.
     private func manifests(_ kind: String) throws -> [String] {
@@ -16,24 +17,15 @@ import Testing
 
     /// The queries of the panels of the board.
     private func queries() throws -> [String] {
-        struct Board: Decodable {
-            struct Panel: Decodable {
-                struct Target: Decodable { let expr: String }
-                let title: String
-                let targets: [Target]
-            }
-            let panels: [Panel]
-        }
-        let text = try Repository.text("deploy/grafana/megaton.json")
-        let board = try JSONDecoder().decode(Board.self, from: Data(text.utf8))
+        let board = try GrafanaBoard.read()
         #expect(board.panels.count >= 10 && Set(board.panels.map(\.title)).count == board.panels.count)
         #expect(board.panels.allSatisfy { !$0.targets.isEmpty })
-        return board.panels.flatMap(\.targets).map { $0.expr.replacing("$__rate_interval", with: "5m") }
+        return board.queries(range: "5m")
     }
 
     /// The query by which KEDA scales.
     private func scalingQuery() throws -> String {
-        let lines = try Repository.text("deploy/kubernetes/scaledobject.yaml").split(separator: "\n")
+        let lines = try Repository.text(Self.scaling).split(separator: "\n")
         let line = try #require(lines.first { $0.contains(" query: ") })
         return String(line.split(separator: " query: ", maxSplits: 1)[1])
     }
@@ -67,6 +59,48 @@ import Testing
         let promtool = try ProgramUnderTest(program: "/usr/bin/promtool", arguments: ["check", "rules", path])
         let ending = await promtool.ending()
         #expect(ending.code == 0, "\(ending.output)\(ending.errors)")
+    }
+
+    /// The output of a validator that is not ours, with the schemas of Kubernetes; `./scripts/test` installs it.
+    private func validation(of files: [String]) async throws -> ProgramUnderTest.Ending {
+        let script = "\(Repository.root)/Tests/Schemas/kubernetes.py"
+        let python = "\(Repository.root)/.build/venv/bin/python"
+        return await (try ProgramUnderTest(program: python, arguments: [script] + files)).ending()
+    }
+
+    @Test func manifestsFitTheirSchemas() async throws {
+        let files = [Self.manifests, Self.scaling].map { "\(Repository.root)/\($0)" }
+        let ending = try await validation(of: files)
+        #expect(ending.code == 0 && ending.output == "11 manifests, 0 faults\n", "\(ending.output)\(ending.errors)")
+    }
+
+    /// A mistake in a manifest, and the number of faults that it makes.
+    struct Mistake: Sendable {
+        let file: String
+        let text: String
+        let other: String
+        let faults: Int
+    }
+
+    private static let mistakes = [
+        Mistake(file: "megaton", text: "readOnlyRootFilesystem", other: "readOnlyFilesystem", faults: 3),
+        Mistake(file: "megaton", text: "minAvailable: 1", other: "minAvailable: []", faults: 2),
+        Mistake(file: "scaledobject", text: "maxReplicaCount", other: "maxReplicas", faults: 1),
+        Mistake(file: "scaledobject", text: "threshold: \"1200\"", other: "threshold: 1200", faults: 1),
+        Mistake(file: "scaledobject", text: "type: Percent, value", other: "type: Percent, percent", faults: 1),
+    ]
+
+    /// The check finds fields that there are not, and values of a wrong type.
+    @Test(arguments: mistakes) func aMistakeInAManifestIsFound(_ mistake: Mistake) async throws {
+        let directory = try TestDirectory()
+        defer { directory.remove() }
+        let text = try Repository.text("deploy/kubernetes/\(mistake.file).yaml")
+        let manifest = text.replacing(mistake.text, with: mistake.other)
+        let ending = try await validation(of: [try directory.write(Data(manifest.utf8), to: "manifest.yaml")])
+        #expect(
+            ending.code == 1 && ending.output.hasSuffix(", \(mistake.faults) faults\n"),
+            "\(ending.output)\(ending.errors)"
+        )
     }
 
     /// The level `restricted` of Pod Security Standards, and probes of the listener of health checks.

@@ -55,6 +55,43 @@ import Testing
         }
     }
 
+    /// Fault: a client of HTTP/1.0, which reads until the connection is closed, waited for the end of the idle time.
+    @Test(arguments: [
+        ("GET /live HTTP/1.0\\r\\n\\r\\n", 1),
+        ("GET /live HTTP/1.0\\r\\nConnection: keep-alive\\r\\n\\r\\nGET /live HTTP/1.0\\r\\n\\r\\n", 2),
+        ("GET /live HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: Close\\r\\n\\r\\n", 1),
+        ("GET /live HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\nGET /live HTTP/1.0\\r\\n\\r\\n", 2),
+    ]) func aConnectionThatIsNotKeptEndsWithTheResponse(_ requests: String, _ count: Int) async throws {
+        try await listener(idleTimeout: .seconds(600)).serve { (port) async throws in
+            // Ends when the other side has closed.
+            let script = "exec 3<>/dev/tcp/127.0.0.1/\(port); printf '\(requests)' >&3; cat <&3"
+            let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
+            let ending = await client.ending()
+            #expect(ending.code == 0 && ending.output.components(separatedBy: "live\n").count == count + 1)
+        }
+    }
+
+    /// Fault: the rest of a body was read for as long as it came, although the request had been refused.
+    @Test func aRefusedBodyIsNotReadForever() async throws {
+        try await listener(idleTimeout: .seconds(1)).serve { (port) async throws in
+            let script = """
+                import socket, time
+                s = socket.create_connection(("127.0.0.1", \(port)))
+                s.sendall(b"POST /live HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Length: 1000000000\\r\\n\\r\\n")
+                print(s.recv(12).decode(), flush=True)
+                try:
+                    while True:
+                        s.sendall(b"a")
+                        time.sleep(0.01)
+                except OSError:
+                    print("closed")
+                """
+            let client = try ProgramUnderTest(program: "/usr/bin/python3", arguments: ["-c", script])
+            let ending = await client.ending()
+            #expect(ending.output == "HTTP/1.1 404\nclosed\n", "\(ending.errors)")
+        }
+    }
+
     /// More connections than the limit: the others wait until the first ones are closed.
     @Test func silentClientsDoNotKeepOthersOut() async throws {
         try await listener(idleTimeout: .seconds(1)).serve { (port) async throws in

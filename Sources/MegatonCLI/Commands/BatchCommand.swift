@@ -19,7 +19,12 @@ struct BatchCommand: AsyncParsableCommand {
 struct BatchListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "List the batches, the newest first. A batch is listed for seven days after its end."
+        abstract: "List the batches, the newest first. A batch is listed for seven days after its end.",
+        discussion: """
+            Examples:
+              megaton batch list
+              megaton batch list --limit 5 --json
+            """
     )
 
     @OptionGroup var redis: RedisOptions
@@ -65,7 +70,11 @@ struct BatchListCommand: AsyncParsableCommand {
 struct BatchShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Show the progress of a batch as JSON."
+        abstract: "Show the progress of a batch as JSON.",
+        discussion: """
+            Examples:
+              megaton batch show spring
+            """
     )
 
     @OptionGroup var redis: RedisOptions
@@ -87,7 +96,11 @@ struct BatchWaitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "wait",
         abstract:
-            "Wait until all jobs of a batch have ended. Exits 2 if some failed or were cancelled, 75 after --timeout."
+            "Wait until all jobs of a batch have ended. Exits 2 if some failed or were cancelled, 75 after --timeout.",
+        discussion: """
+            Examples:
+              megaton batch wait spring --timeout 3600
+            """
     )
 
     @OptionGroup var redis: RedisOptions
@@ -129,7 +142,11 @@ struct BatchWaitCommand: AsyncParsableCommand {
 struct BatchCancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel",
-        abstract: "Cancel a batch: waiting jobs are dropped, running ones stop when their worker renews its leases."
+        abstract: "Cancel a batch: waiting jobs are dropped, running ones stop when their worker renews its leases.",
+        discussion: """
+            Examples:
+              megaton batch cancel spring
+            """
     )
 
     @OptionGroup var redis: RedisOptions

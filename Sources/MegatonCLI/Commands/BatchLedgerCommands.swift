@@ -11,6 +11,10 @@ struct BatchCloseCommand: AsyncParsableCommand {
         commandName: "close",
         abstract: "Close a batch, so that it ends with its last job.",
         discussion: """
+            Examples:
+              megaton batch close spring
+              megaton batch close spring --jobs 5000
+
             For a batch whose submitter has died, and for one whose jobs were pushed to the public list. Its jobs \
             continue; megaton batch cancel ends them. Jobs that are still in the public list belong to no batch: give \
             their number with --jobs, or wait until the list is empty. A batch that has ended stays as it is, whatever \
@@ -59,13 +63,13 @@ struct BatchResultsCommand: AsyncParsableCommand {
         commandName: "results",
         abstract: "Print the outcomes of a batch, or continue its ledger. Exits 69 if some are missing.",
         discussion: """
-            Outcomes that are printed stay in Redis. With --ledger they are deleted from it once the file has them, \
-            and a file that exists is continued behind its last line, also after a megaton submit --wait that was \
-            killed. Several readers of one batch disturb each other.
-
             Examples:
               megaton batch results spring | grep '"status":"failed"'
               megaton batch results spring --follow --ledger spring.jsonl
+
+            Outcomes that are printed stay in Redis. With --ledger they are deleted from it once the file has them, \
+            and a file that exists is continued behind its last line, also after a megaton submit --wait that was \
+            killed. Several readers of one batch disturb each other.
             """
     )
 
@@ -91,6 +95,7 @@ struct BatchResultsCommand: AsyncParsableCommand {
     mutating func validate() throws {
         try OptionRange.check("--from", from, 1...1_000_000_000_000)
         if ledger?.isEmpty == true { throw ValidationError("--ledger is empty; it must name a file.") }
+        if let ledger { try LedgerPath.check(ledger) }
         if timeout.timeout != nil && !follow && !OptionOrigins.isConfigured("--timeout") {
             throw ValidationError("--timeout needs --follow.")
         }

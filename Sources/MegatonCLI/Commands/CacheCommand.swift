@@ -22,6 +22,10 @@ struct ForgetFailuresCommand: AsyncParsableCommand {
         commandName: "forget-failures",
         abstract: "Delete remembered failures from the cache, so that the next job asks the origin again.",
         discussion: """
+            Examples:
+              megaton cache forget-failures https://example.org/a.jpg
+              megaton cache forget-failures --host example.org
+
             Without URLs and --host it deletes all of them; with both, those of the URLs and those of the hosts. A URL \
             stands for its failures with any query. --host also ends the Retry-After, the open circuit and the lowered \
             limits of the host. Jobs that wait for another attempt continue to wait.

@@ -9,8 +9,15 @@ struct CacheShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
         abstract: "Show the cache entries of a source. Exits 1 if there are none.",
-        discussion: "The URL stands for its entries with any query. All keys of the cache are read in small steps. The "
-            + "10,000 largest entries are shown.\n" + RedisOptions.environmentHelp
+        discussion: """
+            Examples:
+              megaton cache show https://example.org/a.jpg
+              megaton cache show https://example.org/a.jpg --rendition card --json
+
+            The URL stands for its entries with any query. All keys of the cache are read in small steps. The 10,000 \
+            largest entries are shown.
+            \(RedisOptions.environmentHelp)
+            """
     )
 
     @Argument(help: ArgumentHelp("URL of the source.", valueName: "url"))
@@ -73,8 +80,14 @@ struct CacheTopCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "top",
         abstract: "List the largest, the most read or the oldest entries of the cache.",
-        discussion: "All keys of the cache are read in small steps, which takes some seconds for each million.\n"
-            + RedisOptions.environmentHelp
+        discussion: """
+            Examples:
+              megaton cache top
+              megaton cache top --by age --limit 100 --json
+
+            All keys of the cache are read in small steps, which takes some seconds for each million.
+            \(RedisOptions.environmentHelp)
+            """
     )
 
     @Option(

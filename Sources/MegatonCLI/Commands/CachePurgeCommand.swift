@@ -11,6 +11,11 @@ struct CachePurgeCommand: AsyncParsableCommand {
         commandName: "purge",
         abstract: "Delete originals and renditions from the cache. Exits 1 if there are none.",
         discussion: """
+            Examples:
+              megaton cache purge https://example.org/a.jpg
+              megaton cache purge --host example.org --dry-run
+              megaton cache purge --prefix https://example.org/2025/ --rendition card --yes
+
             A URL stands for its entries with any query. Remembered failures of the sources are deleted too. Work that \
             has begun before does not bring deleted entries back, and near caches drop their copies. All keys of the \
             cache are read in small steps, which takes some seconds for each million.

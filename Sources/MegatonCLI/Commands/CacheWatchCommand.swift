@@ -8,9 +8,14 @@ struct CacheWatchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "watch",
         abstract: "Print the rates of the cache at intervals: hits, misses, fetches, renders and bytes a second.",
-        discussion:
-            "They come from the counters, to which workers add every second; no key of "
-            + "the cache is read. Ctrl-C ends it.\n" + RedisOptions.environmentHelp
+        discussion: """
+            Examples:
+              megaton cache watch
+              megaton cache watch --interval 60 --count 10 --json
+
+            They come from the counters, to which workers add every second; no key of the cache is read. Ctrl-C ends it.
+            \(RedisOptions.environmentHelp)
+            """
     )
 
     @Option(name: .long, help: ArgumentHelp("Time between two lines.", valueName: "seconds"))

@@ -19,7 +19,12 @@ struct DeadCommand: AsyncParsableCommand {
 struct DeadListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "List the dead jobs, the oldest first."
+        abstract: "List the dead jobs, the oldest first.",
+        discussion: """
+            Examples:
+              megaton dead list
+              megaton dead list --batch spring --error not_found --json
+            """
     )
 
     @OptionGroup var redis: RedisOptions
@@ -88,7 +93,12 @@ struct DeadListCommand: AsyncParsableCommand {
 struct DeadShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Show a dead job as JSON: error, attempts, worker, time of death, and the job itself."
+        abstract: "Show a dead job as JSON: error, attempts, worker, time of death, and the job itself.",
+        discussion: """
+            Examples:
+              megaton dead show 4711
+              megaton dead show spring.12 --batch spring
+            """
     )
 
     @OptionGroup var redis: RedisOptions
@@ -123,7 +133,12 @@ struct DeadShowCommand: AsyncParsableCommand {
 struct DeadRequeueCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "requeue",
-        abstract: "Push dead jobs again, by id, batch, error code or all. Exits 1 if none could be."
+        abstract: "Push dead jobs again, by id, batch, error code or all. Exits 1 if none could be.",
+        discussion: """
+            Examples:
+              megaton dead requeue 4711 4712
+              megaton dead requeue --batch spring --error timeout
+            """
     )
 
     @OptionGroup var selection: DeadSelection
@@ -152,7 +167,12 @@ struct DeadRequeueCommand: AsyncParsableCommand {
 struct DeadDropCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "drop",
-        abstract: "Delete dead jobs, by id, batch, error code or all."
+        abstract: "Delete dead jobs, by id, batch, error code or all.",
+        discussion: """
+            Examples:
+              megaton dead drop --batch spring --error not_found
+              megaton dead drop --all --yes
+            """
     )
 
     @OptionGroup var selection: DeadSelection

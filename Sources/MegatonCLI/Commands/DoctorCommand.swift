@@ -8,7 +8,14 @@ struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
         abstract: "Check the cluster for problems. Exits with 1 for an error, with --strict also for a warning.",
-        discussion: RedisOptions.environmentHelp
+        discussion: """
+            Examples:
+              megaton doctor --redis redis://127.0.0.1:6479
+              megaton doctor --strict --json
+              megaton doctor --repair
+
+            \(RedisOptions.environmentHelp)
+            """
     )
 
     @OptionGroup var redis: RedisOptions

@@ -11,6 +11,10 @@ struct ExplainCommand: AsyncParsableCommand {
         commandName: "explain",
         abstract: "Show the state of a source and its renditions in the cluster, and change nothing.",
         discussion: """
+            Examples:
+              megaton explain https://example.org/a.jpg --size 320 --json
+              megaton explain https://example.org/a.jpg --rendition width=400,height=300
+
             It shows the cache keys, the nearest cache that has each, entries with their age and freshness, remembered \
             failures, work under way, the limits of the host, and the engine that would render. Of the caches of \
             workers, --local-cache examines that of this machine; the memory of processes cannot be examined.

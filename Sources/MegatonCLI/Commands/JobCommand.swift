@@ -7,7 +7,12 @@ import MegatonCommandLine
 struct JobCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "job",
-        abstract: "Show the state of one job: ready, running, delayed, held, dead or ended. Exits 1 if there is none."
+        abstract: "Show the state of one job: ready, running, delayed, held, dead or ended. Exits 1 if there is none.",
+        discussion: """
+            Examples:
+              megaton job 4711
+              megaton job spring.12 --batch spring --json
+            """
     )
 
     @OptionGroup var redis: RedisOptions
@@ -73,8 +78,9 @@ struct JobCommand: AsyncParsableCommand {
                 + "outcome is in the list or at the webhook that its \"reply\" names, and megaton batch results "
                 + "\(batch) prints those that the batch keeps."
         }
-        return "A job without a batch that has ended is known by its id only if it is dead. Its outcome is in the list "
-            + "or at the webhook that its \"reply\" names, and nowhere without one: push the next job with \"reply\": "
+        return "A job without a batch that has ended is known by its id only if it is dead, or for a day if its key "
+            + "was its id. Otherwise its outcome is in the list or at the webhook that its \"reply\" names, and "
+            + "nowhere without one: push the next job with its id as its \"key\", or with \"reply\": "
             + "{\"list\": \"KEY\"}, and read its outcome with BLPOP KEY 60."
     }
 

@@ -51,7 +51,7 @@ struct PlanCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try StandardStreams.requireOutput(for: "the plan")
-            try options.batch.check(fileExtensions: options.worker.fileExtensions)
+            try options.check()
             Terminal.isQuiet = options.batch.quiet
             try await options.plan(.summary(shown: all ? limit : 0))
         }

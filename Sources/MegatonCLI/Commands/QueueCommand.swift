@@ -26,7 +26,11 @@ struct QueueCommand: AsyncParsableCommand {
 struct QueuePauseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pause",
-        abstract: "Start no more jobs until megaton queue resume. Running jobs continue."
+        abstract: "Start no more jobs until megaton queue resume. Running jobs continue.",
+        discussion: """
+            Examples:
+              megaton queue pause
+            """
     )
 
     @OptionGroup var redis: RedisOptions
@@ -46,7 +50,12 @@ struct QueueDrainCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "drain",
         abstract: "Admit no more jobs until megaton queue resume. Admitted jobs continue.",
-        discussion: "Jobs that are pushed meanwhile wait in the intake, for example during an upgrade of the workers."
+        discussion: """
+            Examples:
+              megaton queue drain --wait --timeout 600
+
+            Jobs that are pushed meanwhile wait in the intake, for example during an upgrade of the workers.
+            """
     )
 
     @OptionGroup var redis: RedisOptions
@@ -85,7 +94,11 @@ struct QueueDrainCommand: AsyncParsableCommand {
 struct QueueResumeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resume",
-        abstract: "Undo megaton queue pause and megaton queue drain."
+        abstract: "Undo megaton queue pause and megaton queue drain.",
+        discussion: """
+            Examples:
+              megaton queue resume
+            """
     )
 
     @OptionGroup var redis: RedisOptions

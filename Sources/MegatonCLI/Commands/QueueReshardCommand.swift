@@ -11,6 +11,10 @@ struct QueueReshardCommand: AsyncParsableCommand {
         commandName: "reshard",
         abstract: "Change the number of shards of the queue.",
         discussion: """
+            Examples:
+              megaton queue reshard 4 --redis redis+cluster://10.0.0.1:6379
+              megaton queue reshard 2 --redis redis://10.0.0.1 --redis redis://10.0.0.2
+
             Each shard has its own keys and its own leader. In a Redis Cluster its hash tag, such as {default:1}, \
             decides on which master it is; of several --redis, shard K is on the server K modulo their number. No job \
             moves: more shards share the jobs of new batches. To have fewer, name all servers of the queue as before, \
@@ -24,10 +28,6 @@ struct QueueReshardCommand: AsyncParsableCommand {
             Workers and coordinators notice the change within a minute, finish their jobs, and exit with 69, so \
             that their service manager starts them again. They read the number from Redis. If the command is \
             interrupted, run it again.
-
-            Examples:
-              megaton queue reshard 4 --redis redis+cluster://10.0.0.1:6379
-              megaton queue reshard 2 --redis redis://10.0.0.1 --redis redis://10.0.0.2
             """
     )
 

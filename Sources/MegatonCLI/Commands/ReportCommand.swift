@@ -10,11 +10,12 @@ struct ReportCommand: AsyncParsableCommand {
         commandName: "report",
         abstract: "Write a page about a ledger: totals, failures, slow jobs, and all images.",
         discussion: """
+            Examples:
+              megaton report thumbs/megaton-ledger.jsonl
+              megaton report spring.jsonl --output spring.html
+
             The page is one HTML file without links to elsewhere. It names images by their paths from its directory: \
             move it together with them. run and submit write it with --report.
-
-            Example:
-              megaton report thumbs/megaton-ledger.jsonl
             """
     )
 

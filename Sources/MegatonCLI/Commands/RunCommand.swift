@@ -63,7 +63,7 @@ struct RunCommand: AsyncParsableCommand {
     func run() async throws {
         let deadline = batch.deadline(from: .now)
         try await reportingFailures {
-            try batch.check(fileExtensions: worker.fileExtensions)
+            try options.check()
             Terminal.isQuiet = batch.quiet
             if batch.dryRun { return try await options.plan(.list) }
             // Checked here because each worker reads the file itself, and one after the other would fail.
@@ -79,7 +79,7 @@ struct RunCommand: AsyncParsableCommand {
             try requireConfirmation()
             let shutdown = ShutdownSignal()
             let (result, orphans, forgotten) = try await ProcessSignals.forwarded(to: shutdown) {
-                let paths = try await preparedPaths()
+                let paths = try await preparedPaths(shutdown)
                 try await requireOutput(paths, shutdown, deadline)
                 let isSharded = target?.isShards ?? false
                 let finder = orphanFinder(paths)
@@ -94,7 +94,7 @@ struct RunCommand: AsyncParsableCommand {
                 defer { ledger.close() }
                 // The ledger is locked now, and has the lines of the earlier run until the first job ends.
                 let earlier = try await prepared(finder, shutdown)
-                let shards = isSharded ? try await batch.shardOutput(paths.output, ledger) : nil
+                let shards = isSharded ? try await batch.shardOutput(paths.output, ledger, unless: shutdown) : nil
                 defer { shards?.close() }
                 let files = Files(paths: paths, ledger: ledger, shards: shards, finder: earlier)
                 let result = try await runBatch(files, shutdown, deadline)
@@ -180,10 +180,17 @@ struct RunCommand: AsyncParsableCommand {
         }
     }
 
-    /// - Throws: `CLIError` if a path cannot be used, or if the page of `--report` would replace another file.
-    private func preparedPaths() async throws -> RunPaths {
+    /// - Parameter shutdown: its first signal ends the reading of a ledger.
+    /// - Throws: `CLIError` if a path cannot be used, or if the page of `--report` would replace another file, or 130
+    ///   after a signal.
+    private func preparedPaths(_ shutdown: ShutdownSignal) async throws -> RunPaths {
         try await onThread {
-            let paths = try RunPaths(batch, output: target?.directory, writesFiles: target?.isShards != true)
+            let paths = try RunPaths(
+                batch,
+                output: target?.directory,
+                writesFiles: target?.isShards != true,
+                isStopped: { shutdown.level > .none }
+            )
             if batch.report { try ReportPage.check(ReportPage.path(beside: paths.ledger)) }
             return paths
         }

@@ -144,6 +144,14 @@ struct RunOptions: ParsableArguments {
         )
     }
 
+    /// Checks inputs and ledgers before any work begins.
+    ///
+    /// - Throws: `CLIError` for the first one that is missing or cannot be used.
+    func check() throws {
+        try batch.check(fileExtensions: worker.fileExtensions)
+        try batch.requireOutputOfRetry(target, isPrivate: !redis.namesRedis)
+    }
+
     /// The absolute path of the output directory; nil without `--output`, and for objects.
     ///
     /// - Throws: `CLIError` if it is an input too.

@@ -126,7 +126,7 @@ struct ServeCommand: AsyncParsableCommand {
                 cluster: ClusterConnection(try redis.address(), caches: try redis.caches(), logger: logger),
                 registry: registry,
                 process: ProcessMetrics(version: Megaton.version, role: "serve"),
-                images: try images.server(redis, access, limits, logger: logger),
+                images: try await images.server(redis, access, limits, logger: logger),
                 onListening: { listening.signal() },
                 logger: logger
             )

@@ -8,8 +8,14 @@ struct StatsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "stats",
         abstract: "Show the statistics of the shared cache.",
-        discussion: "Counters start when the queue is created; workers add theirs every 5 s.\n"
-            + RedisOptions.environmentHelp
+        discussion: """
+            Examples:
+              megaton stats
+              megaton stats --json
+
+            Counters start when the queue is created; workers add theirs every 5 s.
+            \(RedisOptions.environmentHelp)
+            """
     )
 
     @OptionGroup var redis: RedisOptions

@@ -11,7 +11,13 @@ struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
         abstract: "Show the queue and its workers.",
-        discussion: RedisOptions.environmentHelp
+        discussion: """
+            Examples:
+              megaton status --redis redis://127.0.0.1:6479
+              megaton status --json
+
+            \(RedisOptions.environmentHelp)
+            """
     )
 
     @OptionGroup var redis: RedisOptions

@@ -92,6 +92,7 @@ struct SubmitCommand: AsyncParsableCommand {
         let deadline = options.deadline(from: .now)
         try await reportingFailures {
             try options.check()
+            try options.requireOutputOfRetry(target, isPrivate: false)
             if !wait && !options.quiet { try StandardStreams.requireOutput(for: "the name of the batch") }
             Terminal.isQuiet = options.quiet
             let directory = (target?.directory).map(FileNames.absolutePath)
@@ -134,7 +135,7 @@ struct SubmitCommand: AsyncParsableCommand {
                 wait
                 ? try await Ledger.open(path, isDurable: true, isContinued: isSharded) { shutdown.level == .abort }
                 : nil
-            let shards = isSharded ? try await options.shardOutput(directory, ledger) : nil
+            let shards = isSharded ? try await options.shardOutput(directory, ledger, unless: shutdown) : nil
             defer { shards?.close() }
             let selection = options.selection(output: directory, objects: try target?.bucket())
             let run = try await BatchRun(

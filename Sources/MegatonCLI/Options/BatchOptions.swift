@@ -207,6 +207,7 @@ struct BatchOptions: ParsableArguments {
         for (option, path) in files where path?.isEmpty == true {
             throw ValidationError("\(option) is empty; it must name a file.")
         }
+        if let ledger { try LedgerPath.check(ledger) }
         if exclude.contains("") { throw ValidationError("--exclude is empty; it must be a pattern like '*.gif'.") }
         if let pattern = exclude.first(where: Exclusions.hasOpenBracket) {
             throw ValidationError(
@@ -351,6 +352,12 @@ struct BatchOptions: ParsableArguments {
 enum LedgerPath {
     /// The path that stands for standard output.
     static let standardOutput = "-"
+
+    /// - Throws: `ValidationError` for a URL, of which a directory would be created.
+    static func check(_ text: String) throws {
+        guard FileNames.beginsWithScheme(text) else { return }
+        throw ValidationError("--ledger \(text) is a URL, and a ledger is a file: name it by its path.")
+    }
 
     /// The absolute path, or ``standardOutput`` for any of its names.
     static func absolute(_ text: String) -> String {

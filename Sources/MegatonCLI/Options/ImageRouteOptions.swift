@@ -97,6 +97,26 @@ struct ImageRouteOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
+            "Directory of images for --image-watermark: at most 64 files of 8 MiB, which are read at the start. With "
+                + "--render cluster the workers need the same directory.",
+            valueName: "dir"
+        )
+    )
+    var watermarks: String?
+
+    @Option(
+        name: .customLong("image-watermark"),
+        help: ArgumentHelp(
+            "File in --watermarks that the option watermark (wm) of image URLs draws. Without it, the option is "
+                + "refused.",
+            valueName: "name"
+        )
+    )
+    var watermark: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
             "Memory for images that are rendered at the same time, estimated from their headers. By default half of "
                 + "the memory of the machine or control group.",
             valueName: "mib"
@@ -138,6 +158,10 @@ struct ImageRouteOptions: ParsableArguments {
         }
         if presets?.isEmpty == true { throw ValidationError("--image-presets is empty; it must name a file.") }
         if fallback?.isEmpty == true { throw ValidationError("--fallback-image is empty; it must name a file.") }
+        if watermarks?.isEmpty == true { throw ValidationError("--watermarks is empty; it must name a directory.") }
+        if watermark != nil && watermarks == nil {
+            throw ValidationError("--image-watermark needs the directory of the image: give --watermarks DIR.")
+        }
         if presetsOnly && presets == nil {
             throw ValidationError("--presets-only allows no URL without presets: give --image-presets FILE.")
         }
@@ -179,7 +203,7 @@ struct ImageRouteOptions: ParsableArguments {
         _ limits: SourceLimitOptions,
         environment: [String: String] = ProcessInfo.processInfo.environment,
         logger: Logger
-    ) throws -> ImageServer? {
+    ) async throws -> ImageServer? {
         let (keys, salts) = (environment[Self.keyVariable] ?? "", environment[Self.saltVariable] ?? "")
         if keys.isEmpty && salts.isEmpty && !allowsUnsigned {
             try refuseTyped(access, limits)
@@ -189,13 +213,15 @@ struct ImageRouteOptions: ParsableArguments {
         settings.presetsOnly = presetsOnly
         settings.sizes = allowedSizes.flatMap(Self.sizes)
         if let presets { settings.presets = try Self.presets(in: presets) }
+        settings.watermark = watermark
         var configuration = ImageServer.Configuration(settings)
         configuration.maximumAge = maximumAge
         configuration.limit = limit
         configuration.rate = rate.map { ClientRate(rate: $0) }
         configuration.proxies = trustedProxy.compactMap(AddressRange.init)
         if let fallback { configuration.fallback = try Self.fallback(in: fallback) }
-        let worker = try worker(redis, access, limits, logger: logger)
+        var worker = try worker(redis, access, limits, logger: logger)
+        worker.watermarks = try await loadedWatermarks()
         configuration.sendingLimit = worker.memory.bytes / Self.sendingShare
         let renditions = try RenditionService(
             worker,
@@ -204,6 +230,21 @@ struct ImageRouteOptions: ParsableArguments {
             onHungRender: { _exit(70) }
         )
         return ImageServer(configuration, renditions: renditions)
+    }
+
+    /// The images of `--watermarks`, among which is that of `--image-watermark`; nil without the latter, as no URL
+    /// draws another one.
+    private func loadedWatermarks() async throws -> Watermarks? {
+        guard let watermarks else { return nil }
+        guard let watermark else {
+            if OptionOrigins.isConfigured("--watermarks") { return nil }
+            throw CLIError.usage(
+                "--watermarks has no effect on its own: give --image-watermark NAME, the file that image URLs draw."
+            )
+        }
+        let images = try await WorkerOptions.watermarks(in: watermarks)
+        try WatermarkCheck.requireImage(watermark, among: images.names)
+        return images
     }
 
     private func signature(_ keys: String, _ salts: String) throws -> ImageSignature {
@@ -226,6 +267,7 @@ struct ImageRouteOptions: ParsableArguments {
             ("--allowed-sizes", allowedSizes != nil), ("--image-max-age", maximumAge != usual.maximumAge),
             ("--image-limit", limit != usual.limit), ("--image-rate", rate != nil),
             ("--trusted-proxy", !trustedProxy.isEmpty), ("--fallback-image", fallback != nil),
+            ("--watermarks", watermarks != nil), ("--image-watermark", watermark != nil),
             ("--memory", memory != nil), ("--host-concurrency", hostConcurrency != usual.hostConcurrency),
             ("--host-rate", hostRate != nil),
         ]
@@ -280,8 +322,11 @@ struct ImageRouteOptions: ParsableArguments {
     // MARK: - Pipeline
 
     /// The options in the place of the library's settings, as `Worker.Configuration.optionNames` has them.
-    private static let optionNames = ["the memory of this process for renders": "the memory for renders (--memory)"]
-        .merging(SourceAccessOptions.optionNames) { option, _ in option }
+    private static let optionNames = [
+        "the memory of this process for renders": "the memory for renders (--memory)",
+        "the directory of Configuration.watermarks, and start the process again":
+            "the directory of --watermarks, and start the server again",
+    ].merging(SourceAccessOptions.optionNames) { option, _ in option }
         .merging(SourceLimitOptions.optionNames) { option, _ in option }
 
     /// The pipeline's configuration, in the form of a worker's.

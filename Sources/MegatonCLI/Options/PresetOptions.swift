@@ -28,12 +28,35 @@ enum PresetFile {
 
     private static func read(_ path: String) throws -> [String: [Rendition]] {
         do {
-            return try JSONDecoder().decode(
-                [String: [Rendition]].self,
-                from: Data(contentsOf: URL(fileURLWithPath: path))
-            )
+            return try JSONDecoder().decode(Content.self, from: Data(contentsOf: URL(fileURLWithPath: path))).presets
         } catch {
             throw CLIError.usage(FieldProblem.sentence("--presets \(path) cannot be read: \(CLIError.reason(error))"))
+        }
+    }
+
+    /// The content of a file. A list that no job may have is a fault of the file, as each job with it would fail.
+    private struct Content: Decodable {
+        let presets: [String: [Rendition]]
+
+        private static let list = #"lists of renditions such as [{"name": "small", "width": 256}]"#
+
+        init(from decoder: any Decoder) throws {
+            guard let fields = try? decoder.container(keyedBy: AnyCodingKey.self) else {
+                let value = FieldProblem.value(of: decoder)
+                throw FieldProblem.error(
+                    at: [],
+                    "it is \(value); allowed is an object with \(Self.list) by their names"
+                )
+            }
+            var presets: [String: [Rendition]] = [:]
+            for key in fields.allKeys.sorted(by: { $0.stringValue < $1.stringValue }) {
+                guard let list = try fields.read([Rendition].self, key, allowed: "are \(Self.list)") else {
+                    throw FieldProblem.error(at: [key], "is null; allowed are \(Self.list)")
+                }
+                if let problem = Job.problem(of: list, in: FieldProblem.path([key])) { throw problem.error(at: []) }
+                presets[key.stringValue] = list
+            }
+            self.presets = presets
         }
     }
 }
@@ -70,6 +93,14 @@ struct PresetOptions: ParsableArguments {
     /// - Throws: `CLIError` if the file cannot be used or lacks the preset of `--preset`.
     func load() throws -> [String: [Rendition]] {
         guard let presets else { return [:] }
+        var info = stat()
+        // A pipe, as of <(…), is empty when it is read again.
+        if stat(presets, &info) == 0, info.st_mode & S_IFMT != S_IFREG {
+            throw CLIError.usage(
+                "--presets \(presets) is not a regular file, but presets are read more than once. Save them to a file, "
+                    + "and name that file."
+            )
+        }
         return try PresetFile.load(presets, requiring: preset)
     }
 }

@@ -100,9 +100,24 @@ enum WatermarkCheck {
             guard let known else {
                 throw CLIError.usage("\(start): give the directory that has this image with --watermarks DIR.")
             }
-            let near = Spelling.nearest(to: name, among: known).map { " Did you mean \($0)?" } ?? ""
-            let names = known.isEmpty ? "has no images" : "has \(known.joined(separator: ", "))"
-            throw CLIError.usage("\(start), and the directory of --watermarks \(names).\(near)")
+            throw CLIError.usage("\(start), and \(others(beside: name, known))")
         }
+    }
+
+    /// Checks the image of `--image-watermark`, as each URL that draws it would fail.
+    ///
+    /// - Parameter known: names of the images of `--watermarks`.
+    /// - Throws: `CLIError` if none has the name.
+    static func requireImage(_ name: String, among known: [String]) throws(CLIError) {
+        if known.contains(name) { return }
+        throw CLIError.usage(
+            "--image-watermark names \(FieldProblem.quoted(name)), and \(others(beside: name, known))"
+        )
+    }
+
+    private static func others(beside name: String, _ known: [String]) -> String {
+        let near = Spelling.nearest(to: name, among: known).map { " Did you mean \($0)?" } ?? ""
+        let names = known.isEmpty ? "has no images" : "has \(known.joined(separator: ", "))"
+        return "the directory of --watermarks \(names).\(near)"
     }
 }

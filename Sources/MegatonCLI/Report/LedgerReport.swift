@@ -14,6 +14,8 @@ struct LedgerReport {
         var done = 0
         var failed = 0
         var seconds = 0.0
+        /// Numbers of failures by the codes of their errors.
+        var causes: [String: Int] = [:]
     }
 
     /// A job that took long.
@@ -30,10 +32,14 @@ struct LedgerReport {
         var source: String
         /// The output from the page's directory, as a URL; nil for a failure, and for an output without a file.
         var image: String?
+        /// Placeholder of the source in Base64, if the output has no file: it is in a shard, a store or the cache.
+        var thumbHash: String?
         /// Pixels.
         var width: Int?
         var height: Int?
         var bytes: Int?
+        /// Bytes of its source; nil if the ledger does not have them.
+        var sourceBytes: Int?
         /// The rendition's name.
         var name: String?
         /// Code of the error.
@@ -72,6 +78,13 @@ struct LedgerReport {
     private var causes = FailureCauses()
     /// Directory of the page, with a slash at its end.
     private let directory: String
+    /// Directory of the ledger, with a slash at its end; nil before one is read.
+    private var home: String?
+    /// Directory that the ledger had when it was written, with a slash at its end; nil unless an output shows that both
+    /// were moved.
+    private var formerHome: String?
+    /// Number of outputs that were looked for in vain.
+    private var missing = 0
 
     /// Maximum number of outputs and failures on the page.
     static let maximumItems = 100_000
@@ -79,19 +92,28 @@ struct LedgerReport {
     private static let shownHosts = 50
     /// Hosts that are counted apart; later ones are counted together.
     private static let maximumHosts = 10_000
+    /// Codes of errors that are counted apart for each host, and their maximum length.
+    private static let (maximumCodes, shownCode) = (20, 40)
     private static let shownSource = 300
     private static let shownMessage = 500
+    /// Outputs that are looked for in vain before no further one is looked for.
+    private static let maximumMissing = 1000
+    /// Maximum size of a placeholder, bytes: a ledger may have any.
+    private static let maximumHash = 25
 
     /// - Parameter directory: directory of the page, absolute: images beneath it are named relative to it, so that it
     ///   can be moved with them.
     init(directory: String) {
-        self.directory = directory.hasSuffix("/") ? directory : directory + "/"
+        self.directory = Self.withSlash(directory)
     }
+
+    private static func withSlash(_ path: String) -> String { path.hasSuffix("/") ? path : path + "/" }
 
     /// Reads a ledger, a regular file, twice. Blocks.
     ///
     /// - Throws: `CLIError` if the ledger cannot be read.
     mutating func read(_ ledger: String) throws {
+        home = Self.withSlash(URL(fileURLWithPath: ledger).deletingLastPathComponent().path)
         let lines = try LastLines(of: ledger)
         var reader = try InputReader.lines(of: ledger)
         let decoder = JSONDecoder()
@@ -121,17 +143,23 @@ struct LedgerReport {
             causes.add(error, source: outcome.source)
             append(Item(source: source, code: error.code, message: String(error.message.prefix(Self.shownMessage))))
         }
+        let placeholder = outcome.facts?.thumbHash.flatMap { hash in
+            hash.count <= Self.maximumHash ? hash.base64EncodedString() : nil
+        }
         for output in outcome.outputs {
             totals.outputs += 1
             totals.bytes += output.bytes
             if output.from == .render { totals.rendered += 1 }
+            let image = items.count < Self.maximumItems ? link(to: output) : nil
             append(
                 Item(
                     source: source,
-                    image: output.path.flatMap(link),
+                    image: image,
+                    thumbHash: image == nil ? placeholder : nil,
                     width: output.width,
                     height: output.height,
                     bytes: output.bytes,
+                    sourceBytes: outcome.facts?.bytes,
                     name: output.name
                 )
             )
@@ -155,7 +183,16 @@ struct LedgerReport {
             hosts[name]?.done += 1
         } else {
             hosts[name]?.failed += 1
+            note(outcome.error?.code ?? "unknown", of: name)
         }
+    }
+
+    /// Counts a failure of a host by its code. A ledger may have any text as one.
+    private mutating func note(_ code: String, of host: String) {
+        guard let causes = hosts[host]?.causes else { return }
+        let code = String(code.prefix(Self.shownCode))
+        let isApart = causes[code] != nil || causes.count < Self.maximumCodes
+        hosts[host]?.causes[isApart ? code : "others", default: 0] += 1
     }
 
     private mutating func noteIfSlow(_ outcome: JobOutcome) {
@@ -175,9 +212,37 @@ struct LedgerReport {
     }
 
     /// The URL of an output from the page; nil if it is no file. A ledger may have any text as a path.
-    private func link(_ path: String) -> String? {
-        if path.hasPrefix(directory) { return FileNames.encoded("./" + path.dropFirst(directory.count)) }
-        return path.hasPrefix("/") ? FileNames.fileURL(path) : nil
+    private mutating func link(to output: JobOutcome.Output) -> String? {
+        guard let path = output.path, path.hasPrefix("/") else { return nil }
+        let current = moved(path, bytes: output.bytes) ?? path
+        if current.hasPrefix(directory) { return FileNames.encoded("./" + current.dropFirst(directory.count)) }
+        return FileNames.fileURL(current)
+    }
+
+    /// The path of an output that was moved together with the ledger; nil if it is where the ledger says, or unknown.
+    private mutating func moved(_ path: String, bytes: Int) -> String? {
+        guard let home, !path.hasPrefix(home) else { return nil }
+        if let formerHome, path.hasPrefix(formerHome) { return home + path.dropFirst(formerHome.count) }
+        guard missing < Self.maximumMissing, Self.size(of: path) == nil else { return nil }
+        // The longest end of the path comes first: a short one may be the name of another file.
+        var rest = path.dropFirst()
+        while true {
+            if Self.size(of: home + rest) == bytes {
+                formerHome = String(path.dropLast(rest.count))
+                return home + rest
+            }
+            guard let slash = rest.firstIndex(of: "/") else { break }
+            rest = rest[rest.index(after: slash)...]
+        }
+        missing += 1
+        return nil
+    }
+
+    /// Bytes of a file; nil if there is none.
+    private static func size(of path: String) -> Int? {
+        var info = stat()
+        guard stat(path, &info) == 0, info.st_mode & S_IFMT == S_IFREG else { return nil }
+        return Int(info.st_size)
     }
 
     /// The hosts with the most failures, and of these with the most jobs, first.

@@ -58,6 +58,8 @@ struct JobBuilder: Sendable {
         var renditionOption: String?
         /// The samples that shards have; nil if the outputs are files or stay in the cache.
         var samples: KnownSamples?
+        /// Whether jobs of equal work are done once.
+        var deduplicates = false
         /// Seconds since 1970 before which no job begins that names no time of its own.
         var notBefore: Double?
         /// Facts that the outcomes have, for jobs that do not name theirs.
@@ -88,6 +90,7 @@ struct JobBuilder: Sendable {
     mutating func build(_ inputs: [Input]) -> [BuiltJob] {
         guardian.note(inputs.lazy.flatMap(OutputGuard.sources))
         let jobs = inputs.flatMap { build($0) }
+        if let remark = guardian.takeRemark() { Terminal.error("megaton: \(remark)") }
         settings.earlier?.note(jobs)
         return jobs
     }
@@ -215,7 +218,8 @@ struct JobBuilder: Sendable {
                 + "id, or name another directory with --output tar:DIR"
             return true
         }
-        return samples.admits(job.id ?? "", isMade: isMade)
+        let work = settings.deduplicates ? ShortDigest(of: job.workDigest) : nil
+        return samples.admits(job.id ?? "", isMade: isMade, work: work)
     }
 
     /// Reports once that a given option has no effect on jobs with renditions of their own.
@@ -413,6 +417,7 @@ extension BatchOptions {
             refreshes: refresh,
             renditionOption: givenRenditionOption,
             samples: samples,
+            deduplicates: deduplicate,
             notBefore: delay.map { Date().timeIntervalSince1970 + $0 },
             facts: try wantedFacts(),
             earlier: earlier

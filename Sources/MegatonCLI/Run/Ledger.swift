@@ -223,15 +223,15 @@ final class Ledger: Sendable {
 
     /// The same for a reader that looks up single lines.
     ///
-    /// - Parameter note: gets each line.
+    /// - Parameter note: gets each line; its error ends the reading.
     /// - Returns: digests of the lines; nil if it is no file.
-    func resumedDigests(_ note: @escaping @Sendable (Data) -> Void) async throws -> Set<ShortDigest>? {
+    func resumedDigests(_ note: @escaping @Sendable (Data) throws -> Void) async throws -> Set<ShortDigest>? {
         guard let path, isFile else { return nil }
         return try await reading(path) { nextLine in
             var digests: Set<ShortDigest> = []
             while let line = try nextLine() {
                 digests.insert(ShortDigest(of: line))
-                note(line)
+                try note(line)
             }
             return digests
         }

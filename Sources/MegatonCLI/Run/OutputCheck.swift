@@ -62,9 +62,8 @@ enum OutputCheck {
             )
         }
         guard let reason else { return }
-        throw CLIError.output(
-            "no object can be written to the output s3://\(bucket)/: \(reason). Nothing was fetched."
-        )
+        let problem = FieldProblem.sentence("no object can be written to the output s3://\(bucket)/: \(reason)")
+        throw CLIError.output("\(problem) Nothing was fetched.")
     }
 
     /// A store with the rules by which workers write objects.

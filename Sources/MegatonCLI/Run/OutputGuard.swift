@@ -39,13 +39,16 @@ struct OutputGuard: Sendable {
     private var inputs: Set<FileID>?
     private var streamed: Set<FileID> = []
     private let isStreamed: Bool
-    /// Whether there are more inputs than can be remembered: no file is replaced then.
-    private var isOverfull = false
+    /// Why not all inputs are known, and a remedy: no file is replaced then. Nil if they are.
+    private var ignorance: (reason: String, remedy: String)?
+    /// Whether a job may replace no file for that.
+    private var isIgnoranceEffective = false
+    private var hasRemarked = false
+    /// Maximum number of files remembered: 16 bytes each, and as much for the table.
+    private let limit: Int
     /// Directories resolved most recently.
     private var resolved: [String: [Substring]] = [:]
 
-    /// Maximum number of files remembered: 16 bytes each, and as much for the table.
-    private static let limit = 5_000_000
     private static let resolvedLimit = 1000
 
     /// Creates a guard.
@@ -54,8 +57,16 @@ struct OutputGuard: Sendable {
     ///   - overwrites: whether outputs may replace files of any type.
     ///   - roots: directories that outputs may go to; nil leaves that to the workers.
     ///   - files: files beside the inputs that no output may replace.
-    init(_ selection: InputSelection, overwrites: Bool, roots: [String]?, files: [String]) {
+    ///   - limit: maximum number of files remembered.
+    init(
+        _ selection: InputSelection,
+        overwrites: Bool,
+        roots: [String]?,
+        files: [String],
+        limit: Int = 5_000_000
+    ) {
         self.selection = selection
+        self.limit = limit
         replacesAll = overwrites
         self.roots = roots.map { roots in roots.map(Self.resolve) }
         own = Set((selection.lists + files).flatMap(FileID.all))
@@ -64,9 +75,18 @@ struct OutputGuard: Sendable {
 
     /// Remembers the sources of jobs from a pipe.
     mutating func note(_ sources: some Sequence<String>) {
-        guard isStreamed, !isOverfull else { return }
+        guard isStreamed, ignorance == nil else { return }
         for source in sources { streamed.formUnion(Self.path(ofSource: source).map(FileID.all) ?? []) }
-        if streamed.count > Self.limit { isOverfull = true }
+        if streamed.count > limit { ignorance = tooMany }
+    }
+
+    /// A sentence about jobs that may replace no file, as not all inputs are known; nil if there are none. Nil again
+    /// once it was returned.
+    mutating func takeRemark() -> String? {
+        guard isIgnoranceEffective, !hasRemarked, let ignorance else { return nil }
+        hasRemarked = true
+        return "no file is replaced, as \(ignorance.reason): a job whose output is there with other content fails as "
+            + "output_exists, also with --overwrite and --force. \(ignorance.remedy)"
     }
 
     /// Sets the files that a job's outputs may replace, or refuses the job. Of the job's own choices only `none` stays:
@@ -108,7 +128,10 @@ struct OutputGuard: Sendable {
     private mutating func mayReplaceInput(_ job: Job, _ template: OutputTemplate) -> Bool {
         // Output names that depend on the coordinator's preset or the result's size are unknown: no input is risked for
         // them.
-        if template.usesSize || job.preset != nil { return !knownInputs().isEmpty || !streamed.isEmpty || isOverfull }
+        if template.usesSize || job.preset != nil {
+            if !knownInputs().isEmpty || !streamed.isEmpty { return true }
+            return noteIgnorance()
+        }
         for rendition in job.renditions ?? Job.defaultRenditions {
             let path = template.path(
                 source: job.source,
@@ -120,7 +143,7 @@ struct OutputGuard: Sendable {
             let found = FileID.all(path)
             if found.isEmpty { continue }
             let inputs = knownInputs()
-            if isOverfull { return true }
+            if noteIgnorance() { return true }
             for file in found where own.contains(file) || inputs.contains(file) || streamed.contains(file) {
                 return true
             }
@@ -128,20 +151,35 @@ struct OutputGuard: Sendable {
         return false
     }
 
+    /// Whether not all inputs are known.
+    private mutating func noteIgnorance() -> Bool {
+        if ignorance == nil { return false }
+        isIgnoranceEffective = true
+        return true
+    }
+
+    private var tooMany: (reason: String, remedy: String) {
+        (
+            "the inputs are more than \(limit) files, too many to compare with the outputs",
+            "Name parts of the inputs in several runs, or an empty directory with --output."
+        )
+    }
+
     private mutating func knownInputs() -> Set<FileID> {
         if let inputs { return inputs }
         var found: Set<FileID> = []
         do {
             var reader = try InputReader(selection.repeatable, isReporting: false)
-            while !reader.isAtEnd && !isOverfull {
+            while !reader.isAtEnd && ignorance == nil {
                 for source in try reader.next(1000).flatMap(Self.sources) {
                     found.formUnion(Self.path(ofSource: source).map(FileID.all) ?? [])
                 }
-                if found.count > Self.limit { isOverfull = true }
+                if found.count > limit { ignorance = tooMany }
             }
         } catch {
-            // The reader of the run meets the same error and ends the run with it.
-            isOverfull = true
+            // Unless the error was a passing one, the reader of the run meets it too, and ends the run with it.
+            let message = (error as? CLIError)?.message ?? CLIError.reason(error)
+            ignorance = ("the inputs could not be read a second time", "The error was: \(message)")
         }
         inputs = found
         return found

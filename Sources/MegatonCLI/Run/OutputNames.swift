@@ -131,10 +131,13 @@ extension BatchOptions {
             return false
         }
         let path = FileNames.localPath(input)
+        let selection = selection(output: nil)
+        // A sitemap, or a bucket with a prefix.
+        if selection.isRemote(input) { return false }
         if InputReader.isURL(path) { return true }
         var isDirectory: ObjCBool = false
         let exists = FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory)
-        return ListFormat(word: (path as NSString).pathExtension) == nil && !(exists && isDirectory.boolValue)
+        return selection.listFormat(of: path) == nil && !(exists && isDirectory.boolValue)
     }
 
     /// - Throws: `ValidationError` for a directory that has a placeholder in its name and does not exist.

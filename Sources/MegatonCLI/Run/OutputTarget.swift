@@ -66,6 +66,14 @@ extension BatchOptions {
                 "--output \(output) is no bucket: did you mean s3://\(name)? A directory of that name is ./\(output)."
             )
         }
+        if let output, let directory = target?.directory, FileNames.beginsWithScheme(directory) {
+            let files =
+                target?.isShards == true ? "shards go to a directory of this machine" : "files go to a directory"
+            throw ValidationError(
+                "--output \(output) names a URL, and \(files): name it by its path, such as /srv/thumbs. Objects go to "
+                    + "s3://bucket/prefix/."
+            )
+        }
         try OptionRange.check("--shard-size", shardSize, 1...1_048_576, " MiB")
         try OptionRange.check("--shard-count", shardCount, 1...1_000_000)
         guard target?.isShards == true else {
@@ -96,8 +104,35 @@ extension BatchOptions {
         guard let retryFailed, !retryFailed.isEmpty else { return nil }
         let directory = RetryLedger(path: retryFailed).directory
         guard FileManager.default.fileExists(atPath: "\(directory)/\(ShardNames.manifest)") else { return nil }
-        return "--retry-failed: \(retryFailed) is a ledger of shards, to which a retry adds nothing. Run the command "
-            + "with --output tar:DIR again: it repeats the jobs that failed."
+        return Self.isOfShards(retryFailed)
+    }
+
+    /// Refuses a retry of jobs without an output whose images would be nowhere: those of shards, also if the ledger is
+    /// not beside them, and those that only the cache of this run would have. Reads the ledger, and blocks.
+    ///
+    /// - Parameters:
+    ///   - target: destination of jobs that name no output; nil for the cache.
+    ///   - isPrivate: whether the cache is that of this run alone.
+    /// - Throws: `CLIError` if the ledger has such a job.
+    func requireOutputOfRetry(_ target: OutputTarget?, isPrivate: Bool) throws {
+        guard let retryFailed, target == nil || target?.isShards == true else { return }
+        let ledger = RetryLedger(path: retryFailed)
+        // An id of the job's own may also be that of a submission without --output, whose images stay in the cache.
+        let isOfShards = try ledger.hasFailedJob { job in
+            job.kind == .process && job.output == nil && (target != nil || ShardSample.mayBeMade(job.id ?? ""))
+        }
+        if isOfShards { throw CLIError.usage(Self.isOfShards(retryFailed)) }
+        guard isPrivate, try ledger.hasFailedJob(where: { $0.kind == .process && $0.output == nil }) else { return }
+        throw CLIError.usage(
+            "--retry-failed: jobs of \(retryFailed) name no output, as those of shards and of a submission without "
+                + "--output, and their images would stay in the private cache of this run. Run the command that wrote "
+                + "the ledger again, or repeat a submission with megaton submit --retry-failed."
+        )
+    }
+
+    private static func isOfShards(_ ledger: String) -> String {
+        "--retry-failed: \(ledger) is a ledger of shards, to which a retry adds nothing. Run the command with --output "
+            + "tar:DIR again: it repeats the jobs that failed."
     }
 
     /// - Throws: `ValidationError` if the objects are an input too.
@@ -119,8 +154,13 @@ extension BatchOptions {
     /// - Parameters:
     ///   - directory: absolute path.
     ///   - ledger: continued by the lines that it lacks.
-    /// - Throws: `CLIError` if they cannot be written, or have other renditions.
-    func shardOutput(_ directory: String?, _ ledger: Ledger?) async throws -> ShardOutput? {
+    ///   - shutdown: its first signal ends the reading of the shards.
+    /// - Throws: `CLIError` if they cannot be written, or have other renditions, or 130 after a signal.
+    func shardOutput(
+        _ directory: String?,
+        _ ledger: Ledger?,
+        unless shutdown: ShutdownSignal
+    ) async throws -> ShardOutput? {
         guard let directory, let ledger else { return nil }
         do {
             try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
@@ -131,7 +171,8 @@ extension BatchOptions {
             directory,
             limits: shardLimits,
             renditions: try renditionIdentity(),
-            ledger: ledger
+            ledger: ledger,
+            unless: shutdown
         )
     }
 

@@ -122,12 +122,15 @@ struct Plan: Codable, Sendable {
         let place = output.map { " beneath \(TextColumns.oneLine($0))" } ?? ""
         let least = presets > 0 ? "at least " : ""
         var lines = ["\(Counted.jobs(jobs)), \(least)\(Counted.of(outputs, "output"))\(place)"]
-        lines.append(row("new", new) + ", where no file is yet")
-        lines.append(row("kept", kept))
+        // All of them are unknown, unless jobs of a list have files as their outputs.
+        if !areObjects || new > 0 { lines.append(row("new", new) + ", where no file is yet") }
+        if !areObjects || kept > 0 { lines.append(row("kept", kept)) }
         let reasons = [Reason.source, .options, .file, .force, .refresh].compactMap { reason in
             replacedBecause[reason.rawValue].map { "\($0) as \(reason.words)" }
         }
-        lines.append(row("replaced", replaced) + (reasons.isEmpty ? "" : ": " + reasons.joined(separator: ", ")))
+        if !areObjects || replaced > 0 {
+            lines.append(row("replaced", replaced) + (reasons.isEmpty ? "" : ": " + reasons.joined(separator: ", ")))
+        }
         if repeated > 0 { lines.append(row("repeated", repeated) + ": an earlier job makes each of them too") }
         if blocked > 0 { lines.append(row("blocked", blocked) + ": an input of the run is in the place of the output") }
         if unknown > 0 {
@@ -141,9 +144,16 @@ struct Plan: Codable, Sendable {
         return lines
     }
 
+    /// Whether outputs are unknown, and no other is to be made.
+    var hasUnknownWork: Bool { renders == 0 && unknown > 0 }
+
     var workLine: String {
-        row("work", renders) + " to be rendered, from sources of which \(sourcesToFetch) to be fetched, "
-            + "\(sourcesToRead) to be read"
+        if hasUnknownWork {
+            return "  \("work".padded) not known: up to \(Counted.of(unknown, "output")) to be rendered"
+        }
+        let more = unknown > 0 ? "; up to \(unknown) more, which are unknown" : ""
+        return row("work", renders) + " to be rendered, from sources of which \(sourcesToFetch) to be fetched, "
+            + "\(sourcesToRead) to be read\(more)"
     }
 
     var estimateLine: String { "  \("estimate".padded) " + (estimate?.text ?? noEstimate) }
@@ -151,7 +161,8 @@ struct Plan: Codable, Sendable {
     func row(_ name: String, _ count: Int) -> String { "  \(name.padded) \(Counted.of(count, "output"))" }
 
     private var noEstimate: String {
-        ledger == nil ? "no earlier ledger, no estimate" : "the earlier ledger has no finished job, no estimate"
+        if hasUnknownWork { return "none, as all outputs are unknown" }
+        return ledger == nil ? "no earlier ledger, no estimate" : "the earlier ledger has no finished job, no estimate"
     }
 
     private var orphanLine: String {
@@ -176,9 +187,12 @@ extension Plan.Estimate {
         var parts: [String] = []
         if let outputBytes { parts.append("\(Counted.bytes(outputBytes)) of outputs") }
         if let sourceBytes { parts.append("\(Counted.bytes(sourceBytes)) of sources") }
-        parts.append(renderSeconds.map { "\(Self.time($0)) of CPU time" } ?? "CPU time unknown: nothing was rendered")
+        if let renderSeconds { parts.append("\(Self.time(renderSeconds)) of CPU time") }
         if let fetchSeconds { parts.append("\(Self.time(fetchSeconds)) of fetches") }
-        return "\(parts.joined(separator: ", ")), by \(Counted.lines(lines)) of the last ledger"
+        let known = parts.isEmpty ? "no sizes" : parts.joined(separator: ", ")
+        // A run replaces the ledger, so that the figures of the run before it are gone.
+        let unknown = renderSeconds == nil ? "; CPU time unknown, as the last run took its outputs from the cache" : ""
+        return "\(known), by \(Counted.lines(lines)) of the last ledger\(unknown)"
     }
 
     private static func time(_ seconds: Double) -> String {

@@ -198,7 +198,7 @@ struct PlanComparison: Sendable {
     ) throws {
         plan.excluded = leftOut.excluded
         plan.skipped = leftOut.skipped.count
-        if figures.lines > 0 {
+        if figures.lines > 0, !plan.hasUnknownWork {
             var estimate = Plan.Estimate(lines: figures.lines)
             let isIdle = plan.renders == 0
             if known.output || isIdle { estimate.outputBytes = Int(exactly: cost.output.rounded()) }

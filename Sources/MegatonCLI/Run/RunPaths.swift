@@ -17,14 +17,21 @@ struct RunPaths: Sendable {
     /// Creates the output directory. Reads the whole ledger of `--retry-failed` and blocks: call this on a thread of
     /// its own.
     ///
-    /// - Parameter writesFiles: whether the outputs are files of the workers, and not shards.
-    /// - Throws: `CLIError` if the directory cannot be created, or is an input too.
-    init(_ options: BatchOptions, output: String?, writesFiles: Bool = true) throws {
+    /// - Parameters:
+    ///   - writesFiles: whether the outputs are files of the workers, and not shards.
+    ///   - isStopped: as that of `RetryLedger.readRoots`.
+    /// - Throws: `CLIError` if the directory cannot be created, or is an input too, or 130 if the reading was stopped.
+    init(
+        _ options: BatchOptions,
+        output: String?,
+        writesFiles: Bool = true,
+        isStopped: () -> Bool = { false }
+    ) throws {
         self.output = try output.map { try Self.prepare($0, inputs: options.inputs) }
         let retried = options.retryFailed.map(RetryLedger.init)
         ledger = Self.ledger(options, output: self.output)
         try options.checkLedger(ledger)
-        readRoots = Array(Set(Self.inputRoots(options) + (try retried?.readRoots() ?? []))).sorted()
+        readRoots = Array(Set(Self.inputRoots(options) + (try retried?.readRoots(isStopped: isStopped) ?? []))).sorted()
         outputRoots = (writesFiles ? [self.output].compactMap { $0 } : []) + (retried.map { [$0.directory] } ?? [])
     }
 

@@ -30,27 +30,35 @@ final class ShardOutput: Sendable {
     /// - Parameters:
     ///   - path: absolute path of the directory, which exists.
     ///   - renditions: a text for those of the options; the directory is refused if it has others.
+    ///   - shutdown: its first signal ends the reading, as archives without an index are read as a whole.
+    /// - Throws: `CLIError` if the directory or the ledger cannot be used, or 130 after a signal.
     static func open(
         _ path: String,
         limits: TarShards.Limits,
         renditions: String,
-        ledger: Ledger
+        ledger: Ledger,
+        unless shutdown: ShutdownSignal
     ) async throws -> ShardOutput {
         let thread = ThreadPool(name: "megaton-shards", count: 1)
         do {
             let known = KnownSamples()
-            let listed = try await ledger.resumedDigests { known.note(line: $0) }
+            let isStopped: @Sendable () -> Bool = { shutdown.level > .none }
+            let listed = try await ledger.resumedDigests { line in
+                if isStopped() { throw ShardScan.interrupted(LedgerPath.name(ledger.path ?? "")) }
+                known.note(line: line)
+            }
             let shards = try await thread.run {
                 try TarShards(
                     path,
                     limits: limits,
                     renditions: Checksum.sha256(Data(renditions.utf8)),
                     listed: listed,
-                    known: known
+                    known: known,
+                    isStopped: isStopped
                 )
             }
             let output = ShardOutput(path, shards, thread)
-            try await output.complete(ledger)
+            try await output.complete(ledger, isStopped)
             return output
         } catch {
             thread.stop()
@@ -65,8 +73,10 @@ final class ShardOutput: Sendable {
         self.thread = thread
     }
 
-    private func complete(_ ledger: Ledger) async throws {
+    private func complete(_ ledger: Ledger, _ isStopped: () -> Bool) async throws {
         while true {
+            // The next run adds the other lines.
+            if isStopped() { throw ShardScan.interrupted(path) }
             let lines = try await thread.run { try self.shards.withLock { try $0.takeUnlisted(Self.linesAtOnce) } }
             if lines.isEmpty { return }
             lines.forEach(known.note(line:))

@@ -86,6 +86,13 @@ struct ShardSample: Sendable {
         id.hasSuffix("-\(Checksum.sha256(Data(source.utf8)).prefix(identityDigits))")
     }
 
+    /// Whether an id looks like one that ``id(path:identity:)`` makes, whatever the source is.
+    static func mayBeMade(_ id: String) -> Bool {
+        let digits = id.suffix(identityDigits)
+        return digits.count == identityDigits && id.dropLast(identityDigits).last == "-"
+            && digits.utf8.allSatisfy { "0123456789abcdef".utf8.contains($0) }
+    }
+
     private static func isPlain(_ scalar: Unicode.Scalar) -> Bool {
         scalar.isASCII && (scalar.properties.isAlphabetic || scalar.properties.numericType != nil || scalar == "-")
     }
@@ -97,7 +104,16 @@ struct ShardSample: Sendable {
 
 /// The samples of a directory of shards: those that are written, and those of the run.
 final class KnownSamples: Sendable {
-    private let state = Mutex((written: Set<ShortDigest>(), submitted: Set<ShortDigest>(), skipped: 0, repeated: 0))
+    private struct State {
+        var written: Set<ShortDigest> = []
+        var submitted: Set<ShortDigest> = []
+        /// Work of the jobs that were left out as a shard has them; only if equal jobs are done once.
+        var works: Set<ShortDigest> = []
+        var skipped = 0
+        var repeated = 0
+    }
+
+    private let state = Mutex(State())
     /// Digests of the sources of samples whose ids the caller has chosen, as far as they are known.
     private let sources = Mutex<[ShortDigest: ShortDigest]>([:])
 
@@ -115,12 +131,20 @@ final class KnownSamples: Sendable {
 
     /// Whether a job is to be submitted: neither a shard nor this run has it. Counts the others.
     ///
-    /// - Parameter isMade: whether its id was made here, so that an equal id is the same job.
-    func admits(_ id: String, isMade: Bool) -> Bool {
+    /// - Parameters:
+    ///   - isMade: whether its id was made here, so that an equal id is the same job.
+    ///   - work: digest of its work if equal jobs are done once: one that a shard has is not submitted, so that the
+    ///     queue cannot compare later ones with it. Nil otherwise.
+    func admits(_ id: String, isMade: Bool, work: ShortDigest? = nil) -> Bool {
         let digest = ShortDigest(of: ShardSample.key(of: id))
         return state.withLock { state in
             if state.written.contains(digest) {
                 state.skipped += 1
+                if let work { state.works.insert(work) }
+                return false
+            }
+            if let work, state.works.contains(work) {
+                state.repeated += 1
                 return false
             }
             guard isMade, !state.submitted.insert(digest).inserted else { return true }

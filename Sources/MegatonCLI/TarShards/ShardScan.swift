@@ -19,12 +19,16 @@ struct ShardScan {
     /// Blocks of zeros at the end of an archive.
     static let endBlocks = 2
 
-    /// - Throws: `CLIError` if the file cannot be read.
-    init(_ file: ShardFile) throws {
+    /// Reads an archive, of which the whole content is read.
+    ///
+    /// - Parameter isStopped: asked before each member, as an archive may have terabytes.
+    /// - Throws: `CLIError` if the file cannot be read, or 130 if the scan was stopped.
+    init(_ file: ShardFile, isStopped: () -> Bool = { false }) throws {
         let size = try file.size()
         var position = 0
         var open: [ShardIndex.Member] = []
         while true {
+            if isStopped() { throw Self.interrupted(file.path) }
             let header = try TarHeader.next { count in
                 let data = try file.read(count, at: position)
                 position += data.count
@@ -45,6 +49,16 @@ struct ShardScan {
         }
         let rest = try file.read(min(size - end, Self.endBlocks * TarHeader.block), at: end)
         isTorn = rest.contains { $0 != 0 } || rest.count < Self.endBlocks * TarHeader.block
+    }
+
+    /// The error after a signal.
+    ///
+    /// - Parameter path: that is being read.
+    static func interrupted(_ path: String) -> CLIError {
+        CLIError(
+            code: 130,
+            message: "interrupted while \(path) was read. Nothing was begun; the same command again reads it anew."
+        )
     }
 
     /// The sample of some members; nil if they are not those of the outcome.

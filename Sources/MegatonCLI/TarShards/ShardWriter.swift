@@ -15,12 +15,14 @@ struct ShardWriter {
     private var isSynced = true
 
     /// Begins an archive, or continues a partial one behind its last whole sample.
-    init(_ directory: String, number: Int) throws {
+    ///
+    /// - Parameter isStopped: as that of ``ShardScan``.
+    init(_ directory: String, number: Int, isStopped: () -> Bool = { false }) throws {
         self.directory = directory
         self.number = number
         file = try ShardFile("\(directory)/\(ShardNames.partial(number))")
         do {
-            let scan = try ShardScan(file)
+            let scan = try ShardScan(file, isStopped: isStopped)
             try file.truncate(to: scan.end)
             (samples, size) = (scan.samples, scan.end)
         } catch {

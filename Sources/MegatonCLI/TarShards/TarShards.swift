@@ -45,13 +45,16 @@ struct TarShards {
     ///   - renditions: digest of the renditions: shards of others are refused.
     ///   - listed: digests of the ledger's lines; nil without a ledger.
     ///   - known: gets the samples.
-    /// - Throws: `CLIError` if another process writes the directory, or if it cannot be used.
+    ///   - isStopped: as that of ``ShardScan``.
+    /// - Throws: `CLIError` if another process writes the directory, or if it cannot be used, or 130 if the reading was
+    ///   stopped.
     init(
         _ path: String,
         limits: Limits,
         renditions: String,
         listed: Set<ShortDigest>?,
-        known: KnownSamples = KnownSamples()
+        known: KnownSamples = KnownSamples(),
+        isStopped: () -> Bool = { false }
     ) throws {
         self.path = path
         self.limits = limits
@@ -62,7 +65,8 @@ struct TarShards {
             try Self.check(manifest, renditions)
             let names = try Self.names(in: path)
             try Self.checkNames(names, in: path)
-            try open(names.compactMap(ShardNames.number).sorted { $0.number < $1.number }, Set(names))
+            let shards = names.compactMap(ShardNames.number).sorted { $0.number < $1.number }
+            try open(shards, Set(names), isStopped)
         } catch {
             writer?.close()
             manifest.close()
@@ -127,16 +131,27 @@ struct TarShards {
         return false
     }
 
-    private mutating func open(_ shards: [(number: Int, isPartial: Bool)], _ names: Set<String>) throws {
+    private mutating func open(
+        _ shards: [(number: Int, isPartial: Bool)],
+        _ names: Set<String>,
+        _ isStopped: () -> Bool
+    ) throws {
         for (number, isPartial) in shards {
+            // Indexes of many shards take their time, too.
+            if isStopped() { throw ShardScan.interrupted(path) }
             nextNumber = max(nextNumber, number + 1)
             if isPartial {
                 try finishShard()
-                let writer = try ShardWriter(path, number: number)
+                let writer = try ShardWriter(path, number: number, isStopped: isStopped)
                 self.writer = writer
                 try add(writer.samples, of: number)
             } else {
-                let (samples, isIndexed) = try Self.samples(of: number, in: path, names)
+                let (samples, isIndexed) = try Self.samples(
+                    of: number,
+                    in: path,
+                    names,
+                    isStopped: isStopped
+                )
                 if !isIndexed { try ShardWriter.write(samples, number: number, in: path) }
                 try add(samples, of: number)
             }
@@ -147,11 +162,14 @@ struct TarShards {
 
     /// The samples of a whole shard, and whether its index has them.
     ///
-    /// - Parameter names: of the files in the directory.
+    /// - Parameters:
+    ///   - names: of the files in the directory.
+    ///   - isStopped: as that of ``ShardScan``.
     static func samples(
         of number: Int,
         in path: String,
-        _ names: Set<String>
+        _ names: Set<String>,
+        isStopped: () -> Bool = { false }
     ) throws -> (samples: [ShardIndex.Sample], isIndexed: Bool) {
         let archive = try ShardFile("\(path)/\(ShardNames.archive(number))", flags: O_RDONLY)
         defer { archive.close() }
@@ -163,7 +181,7 @@ struct TarShards {
             let index = try? JSONDecoder().decode(ShardIndex.self, from: text)
             if let index, index.fits(number, size: try archive.size()) { return (index.samples, true) }
         }
-        let scan = try ShardScan(archive)
+        let scan = try ShardScan(archive, isStopped: isStopped)
         if scan.isTorn {
             throw CLIError.output(
                 "the shard \(archive.path) is damaged behind \(Counted.of(scan.samples.count, "sample")), at byte "

@@ -81,6 +81,32 @@ struct TopSnapshot: Sendable {
         }
         self.hosts = Array(sorted.prefix(Self.hostLimit))
     }
+
+    /// Sentences about faults.
+    var warnings: [String] {
+        let status = reading.status
+        var warnings: [String] = []
+        if !status.isKnown { warnings.append("no process has used this queue; --queue names another one") }
+        if !status.pauses.isEmpty {
+            warnings.append("\(status.pauses.joined(separator: ", ")); megaton queue resume ends this")
+        }
+        if let text = status.workerWarning { warnings.append(text) }
+        warnings += reading.memoryWarnings
+        if let text = refusal { warnings.append(text) }
+        if let text = status.intakeWarning { warnings.append("intakes: \(text)") }
+        let shards = (status.shards ?? []).filter { !$0.isReachable }
+        if !shards.isEmpty {
+            let names = shards.map { "\($0.number)" }.joined(separator: ", ")
+            warnings.append("unreachable shards, which the numbers lack: \(names)")
+        }
+        for cache in reading.caches where !cache.isReachable {
+            warnings.append("cache unreachable: \(cache.address)")
+        }
+        if let damaged = status.damagedKeys, !damaged.isEmpty {
+            warnings.append("the numbers are not complete; megaton doctor says which keys are damaged")
+        }
+        return warnings + status.versionWarnings
+    }
 }
 
 extension TopSnapshot: Encodable {
@@ -119,7 +145,7 @@ extension TopSnapshot: Encodable {
     }
 
     private enum CodingKeys: CodingKey {
-        case queue, rates, hosts, restrictedHosts, restrictedCount, failures
+        case queue, warnings, rates, hosts, restrictedHosts, restrictedCount, failures
     }
 
     /// Maximum number of restricted hosts in JSON.
@@ -129,6 +155,7 @@ extension TopSnapshot: Encodable {
         var container = encoder.container(keyedBy: CodingKeys.self)
         let report = ClusterReport(status: reading.status, caches: reading.caches, ready: reading.ready)
         try container.encode(report, forKey: .queue)
+        try container.encode(warnings, forKey: .warnings)
         try container.encodeIfPresent(rates, forKey: .rates)
         try container.encode(hosts, forKey: .hosts)
         let restricted = reading.restricted.prefix(Self.restrictedLimit).map(Restricted.init)

@@ -79,30 +79,7 @@ struct TopView: Sendable {
         ]
     }
 
-    private var warnings: [String] {
-        var warnings: [String] = []
-        if let fault { warnings.append(fault) }
-        if !status.isKnown { warnings.append("no process has used this queue; --queue names another one") }
-        if !status.pauses.isEmpty {
-            warnings.append("\(status.pauses.joined(separator: ", ")); megaton queue resume ends this")
-        }
-        if let text = status.workerWarning { warnings.append(text) }
-        warnings += snapshot.reading.memoryWarnings
-        if let text = snapshot.refusal { warnings.append(text) }
-        if let text = status.intakeWarning { warnings.append("intakes: \(text)") }
-        let shards = (status.shards ?? []).filter { !$0.isReachable }
-        if !shards.isEmpty {
-            let names = shards.map { "\($0.number)" }.joined(separator: ", ")
-            warnings.append("unreachable shards, which the numbers lack: \(names)")
-        }
-        for cache in snapshot.reading.caches where !cache.isReachable {
-            warnings.append("cache unreachable: \(cache.address)")
-        }
-        if let damaged = status.damagedKeys, !damaged.isEmpty {
-            warnings.append("the numbers are not complete; megaton doctor says which keys are damaged")
-        }
-        return warnings + status.versionWarnings
-    }
+    private var warnings: [String] { (fault.map { [$0] } ?? []) + snapshot.warnings }
 
     private func rates(_ width: Int) -> [String] {
         let names = ["done/s", "failed/s", "retries/s", "fetches/s", "renders/s", "hits", "in/s", "out/s"]

@@ -9,7 +9,7 @@ package actor BatchSubmitter {
     private let queue: JobQueue
     private let batch: String
     private let policy: BatchPolicy
-    private let fullTime: Duration
+    private let retryTime: Duration
     private let stopsWaiting: @Sendable () -> Bool
     private let onDelay: @Sendable (RedisError) -> Void
     private let onRestore: @Sendable (Int) -> Void
@@ -48,7 +48,7 @@ package actor BatchSubmitter {
     private static let chunkBytes = 1024 * 1024
     /// Maximum number of bytes of acknowledged jobs that are kept.
     package static let keptBytes = 64 * 1024 * 1024
-    /// Time for which a push is retried while Redis is unreachable or full.
+    /// Time for which a push is retried while Redis is unreachable or full, unless the caller chooses another.
     package static let retryTime: Duration = .seconds(60)
 
     /// Creates a submitter; nothing is sent yet.
@@ -59,7 +59,7 @@ package actor BatchSubmitter {
     ///     them.
     ///   - owner: the owner of the batch; nil if it is the operator.
     ///   - shards: number of shards of the queue. With several, the batch begins in all (`begin`) before its first job.
-    ///   - fullTime: time for which a push is retried while Redis is full, at most that for one that is unreachable.
+    ///   - retryTime: time for which a push is retried while Redis is unreachable or full.
     ///   - stopsWaiting: whether a push that fails is not retried any more, as the process is to end.
     ///   - onDelay: called once for each push that has to wait because Redis is unreachable or full.
     ///   - onRestore: called with the number of jobs that Redis has lost and that will be pushed again.
@@ -70,14 +70,14 @@ package actor BatchSubmitter {
         keptLimit: Int = keptBytes,
         owner: String? = nil,
         shards: Int = 1,
-        fullTime: Duration = retryTime,
+        retryTime: Duration = BatchSubmitter.retryTime,
         stopsWaiting: @escaping @Sendable () -> Bool = { false },
         onDelay: @escaping @Sendable (RedisError) -> Void = { _ in },
         onRestore: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
         self.owner = owner
         self.shards = shards
-        self.fullTime = fullTime
+        self.retryTime = retryTime
         self.stopsWaiting = stopsWaiting
         self.onDelay = onDelay
         self.onRestore = onRestore
@@ -200,8 +200,7 @@ package actor BatchSubmitter {
 
     /// Pushes the first of the pending jobs, with retries.
     private func pushChunk(isLast: Bool) async throws(RedisError) {
-        let start = ContinuousClock.now
-        let (deadline, fullDeadline) = (start + Self.retryTime, start + fullTime)
+        let deadline = ContinuousClock.now + retryTime
         var backoff = Backoff()
         var isDelayed = false
         wasTried = true
@@ -209,7 +208,6 @@ package actor BatchSubmitter {
             try await pushChunkOnce(isLast: isLast)
         } pauseAfter: { error in
             guard error.isTransient else { return nil }
-            if error.code == .outOfMemory && ContinuousClock.now >= fullDeadline { return nil }
             if !isDelayed { onDelay(error) }
             isDelayed = true
             return backoff.next(after: error)

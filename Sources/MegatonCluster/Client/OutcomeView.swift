@@ -40,8 +40,6 @@ package struct OutcomeView: Sendable {
 
     /// Maximum number of outcomes of one page.
     package static let maximumCount = 1000
-    /// Number of bytes at which a page ends, as that of a shard does; the last outcomes may exceed it.
-    private static let pageBytes = 1024 * 1024
 
     package init(queue: ShardedQueue, batch: String) {
         self.queue = queue
@@ -53,15 +51,21 @@ package struct OutcomeView: Sendable {
 
     /// Reads the outcomes behind a position.
     ///
-    /// - Parameter limit: maximum number of outcomes; none if it is 0.
-    package func page(from position: OutcomePosition, limit: Int = Self.maximumCount) async throws(RedisError) -> Page {
+    /// - Parameters:
+    ///   - limit: maximum number of outcomes; none if it is 0.
+    ///   - maximumBytes: number of bytes at which the page ends; its last outcome may exceed them.
+    package func page(
+        from position: OutcomePosition,
+        limit: Int = Self.maximumCount,
+        maximumBytes: Int = OutcomePage.usualBytes
+    ) async throws(RedisError) -> Page {
         // Before the outcomes: a batch that has finished has them all.
         let counters = try await queue.counters(of: batch)
         var page = Page(counters: counters, next: position.of(shards: queue.shards.count))
         guard counters.isKnown else { return page }
-        var (rest, bytes) = (min(limit, Self.maximumCount), 0)
+        var (rest, room) = (min(limit, Self.maximumCount), maximumBytes)
         for (shard, queue) in queue.shards.enumerated() {
-            guard rest > 0, bytes < Self.pageBytes else {
+            guard rest > 0, room > 0 else {
                 page.isComplete = false
                 break
             }
@@ -71,6 +75,7 @@ package struct OutcomeView: Sendable {
                 after: number - 1,
                 digest: "",
                 limit: rest,
+                bytes: room,
                 acknowledges: false
             )
             switch found.state {
@@ -80,10 +85,9 @@ package struct OutcomeView: Sendable {
             }
             page.next[shard] = found.start + 1 + found.lines.count
             rest -= found.lines.count
-            let size = found.lines.reduce(0) { $0 + $1.count }
-            bytes += size
+            room -= found.lines.reduce(0) { $0 + $1.count }
             // The script ends at either limit, and otherwise at the end of the list.
-            if rest == 0 || size >= Self.pageBytes { page.isComplete = false }
+            if rest == 0 || room <= 0 { page.isComplete = false }
             if !found.lines.isEmpty {
                 page.parts.append(Part(shard: shard, first: found.start + 1, lines: found.lines))
             }

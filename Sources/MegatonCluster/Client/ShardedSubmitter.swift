@@ -8,6 +8,7 @@ import Synchronization
 package actor ShardedSubmitter {
     private let queue: ShardedQueue
     private let parts: [BatchSubmitter]
+    private let retryTime: Duration
     private let stopsWaiting: @Sendable () -> Bool
     private var hasBegun = false
     /// The shard of each id that the caller gave, by the hash of the id: a repeated id goes to the shard that can
@@ -30,13 +31,14 @@ package actor ShardedSubmitter {
         keptLimit: Int = BatchSubmitter.keptBytes,
         rememberedIDs: Int = rememberedIDs,
         owner: String? = nil,
-        fullTime: Duration = BatchSubmitter.retryTime,
+        retryTime: Duration = BatchSubmitter.retryTime,
         stopsWaiting: @escaping @Sendable () -> Bool = { false },
         onDelay: @escaping @Sendable (RedisError) -> Void = { _ in },
         onRestore: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
         self.queue = queue
         self.rememberedIDs = rememberedIDs
+        self.retryTime = retryTime
         self.stopsWaiting = stopsWaiting
         parts = queue.shards.map { shard in
             BatchSubmitter(
@@ -46,7 +48,7 @@ package actor ShardedSubmitter {
                 keptLimit: keptLimit / queue.shards.count,
                 owner: owner,
                 shards: queue.shards.count,
-                fullTime: fullTime,
+                retryTime: retryTime,
                 stopsWaiting: stopsWaiting,
                 onDelay: onDelay,
                 onRestore: onRestore
@@ -121,7 +123,7 @@ package actor ShardedSubmitter {
         try await parts[0].begin()
         try await forEach { (part) async throws(RedisError) in try await part.begin() }
         // A change of the shards that has not seen this batch is seen here.
-        let deadline = ContinuousClock.now + BatchSubmitter.retryTime
+        let deadline = ContinuousClock.now + retryTime
         var backoff = Backoff()
         try await retrying(until: ContinuousClock.now >= deadline || stopsWaiting()) { () throws(RedisError) in
             try await queue.checkLayout()

@@ -1,4 +1,3 @@
-internal import Crypto
 internal import Foundation
 internal import MegatonPipeline
 
@@ -87,23 +86,10 @@ struct JobValidator: Sendable {
             return outcome
         }
 
-        /// Digest of the work without priority, and without id and labels unless they are in the output, which finds
-        /// equal jobs of a batch: 16 bytes; nil if invalid.
+        /// As ``Job/workDigest``; nil if invalid.
         var digest: Data? {
-            guard case .valid(var job, _) = verdict else { return nil }
-            let output = job.output.flatMap { try? OutputTemplate($0) }
-            let (usesID, usesLabels) = (output?.usesID ?? false, output?.usesLabels ?? false)
-            if !usesID { job.id = nil }
-            job.batch = nil
-            job.priority = .normal
-            job.attempts = 1
-            if !usesLabels { job.labels = nil }
-            job.requeuedFrom = nil
-            job.ignoresRememberedFailures = false
-            (job.reply, job.batchSize) = (nil, nil)
-            (job.idempotencyKey, job.idempotencyTTL, job.notBefore) = (nil, nil, nil)
-            job.traceparent = nil
-            return Data(SHA256.hash(data: job.json()).prefix(16))
+            guard case .valid(let job, _) = verdict else { return nil }
+            return job.workDigest
         }
 
         /// As ``Job/contentDigest``; nil if invalid.

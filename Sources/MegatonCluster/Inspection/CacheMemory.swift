@@ -11,7 +11,7 @@ package struct CacheMemory: Sendable, Equatable {
     package var used: Int?
     /// Limit of the bytes; 0 if a master has none.
     package var limit = 0
-    /// Whether a master has less than a twentieth of its limit left.
+    /// Whether the limit of a master is used up, by the rule of `RedisMemory`.
     package var isFull = false
     /// Whether all masters evict keys when they are full; otherwise they refuse to store more.
     package var evicts = true
@@ -21,6 +21,19 @@ package struct CacheMemory: Sendable, Equatable {
     package var problem: String?
 
     fileprivate init(address: String) { self.address = address }
+
+    /// - Parameter infos: the replies of all masters to INFO.
+    init(address: String, infos: [String]) {
+        self.init(address: address)
+        let masters = infos.map(RedisMemory.init(info:))
+        used = masters.reduce(0) { $0 + $1.used }
+        evictions = infos.reduce(0) { $0 + InfoReply.number("evicted_keys", in: $1) }
+        // One master without a limit may take all memory.
+        let isLimited = masters.allSatisfy { $0.limit > 0 }
+        limit = isLimited ? masters.reduce(0) { $0 + $1.limit } : 0
+        isFull = masters.contains { $0.isFull }
+        evicts = !masters.contains { $0.policy == "noeviction" }
+    }
 }
 
 extension Inspector {
@@ -45,27 +58,18 @@ extension Inspector {
     }
 
     private static func memory(_ cache: RedisClient) async -> CacheMemory {
-        var memory = CacheMemory(address: "\(cache.configuration)")
+        let address = "\(cache.configuration)"
         do throws(RedisError) {
             let infos = try await cache.sendToMasters(["INFO"]).map { $0.reply.string ?? "" }
-            func sum(_ name: String) -> Int { infos.reduce(0) { $0 + InfoReply.number(name, in: $1) } }
-            memory.used = sum("used_memory")
-            memory.evictions = sum("evicted_keys")
-            // One master without a limit may take all memory.
-            let isLimited = infos.allSatisfy { InfoReply.number("maxmemory", in: $0) > 0 }
-            memory.limit = isLimited ? sum("maxmemory") : 0
-            memory.isFull = infos.contains { info in
-                let (used, limit) = (InfoReply.number("used_memory", in: info), InfoReply.number("maxmemory", in: info))
-                return limit > 0 && used > limit - limit / 20
-            }
-            memory.evicts = !infos.contains { InfoReply.text("maxmemory_policy", in: $0) == "noeviction" }
+            return CacheMemory(address: address, infos: infos)
         } catch {
+            var memory = CacheMemory(address: address)
             memory.answers = !error.isTransient
             memory.problem =
                 error.isCommandRefused
                 ? "its user may not run INFO"
                 : error.isTransient ? "it does not answer" : "it cannot be used (\(error.code))"
+            return memory
         }
-        return memory
     }
 }

@@ -45,6 +45,8 @@ extension ClusterStatus {
         batches = max(batches, shard.batches)
         isKnown = isKnown || shard.isKnown
         unreadIntakes = unreadIntakes ?? shard.unreadIntakes
+        publicIntake.merge(shard.publicIntake, uniquingKeysWith: +)
+        overdueLease = max(overdueLease, shard.overdueLease)
         if let damaged = shard.damagedKeys { damagedKeys = (damagedKeys ?? []) + damaged }
         pauses = Set(pauses + shard.pauses).sorted()
         for worker in shard.workers {

@@ -44,6 +44,11 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     /// Processes and jobs of Megaton 0.1 and 0.2 on the same Redis, as parts of a sentence.
     package var former: [String] = []
 
+    /// Jobs of the intakes in the public lists, by priority; the others are in the intakes of batches. For metrics.
+    package var publicIntake: [Job.Priority: Int] = [:]
+    /// Seconds for which the first lease that has expired has not been swept; 0 if none has. For metrics.
+    package var overdueLease: Double = 0
+
     /// Keys of another type than theirs, which count as empty; nil if none was met.
     package var damagedKeys: [KeyTypes.Damage]?
     /// The shards of the queue; nil if it has one.
@@ -73,6 +78,8 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
         package var version: String?
         /// Version of its protocol; nil if it did not report one.
         package var protocolVersion: Int?
+        /// Jobs that it runs at a time at most; nil if it did not report it. For metrics.
+        package var places: Int?
 
         private enum CodingKeys: String, CodingKey {
             case name, running, silent, renewal, version

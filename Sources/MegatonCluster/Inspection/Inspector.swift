@@ -91,7 +91,7 @@ package struct Inspector: Sendable {
                 ["EXISTS", .string(keys.jobs), .string(keys.epoch), .string(keys.workers), .string(keys.stat)],
                 ["LLEN", .string(keys.suspects)], ["ZCARD", .string(keys.holding)], ["ZCARD", .string(keys.held)],
                 ["ZRANGE", .string(keys.coordinators), "0", "-1", "WITHSCORES"],
-                ["HGET", .string(keys.heldBytes), "bytes"],
+                ["HGET", .string(keys.heldBytes), "bytes"], ["ZRANGE", .string(keys.lease), "0", "0", "WITHSCORES"],
             ]
         let replies = try await queue.redis.pipeline(commands)
         if try check(replies, skipsDamage) { isDamaged = true }
@@ -101,6 +101,9 @@ package struct Inspector: Sendable {
         status.staged = replies[0].int ?? 0
         status.ready = replies[1...3].reduce(0) { $0 + ($1.int ?? 0) } + (replies[lists + 10].int ?? 0)
         status.intake = replies[4..<lists].reduce(0) { $0 + ($1.int ?? 0) }
+        status.publicIntake = Dictionary(
+            uniqueKeysWithValues: zip(Job.Priority.allCases, replies[4..<7].map { $0.int ?? 0 })
+        )
         status.running = replies[lists].int ?? 0
         status.delayed = replies[lists + 1].int ?? 0
         status.dead = replies[lists + 2].int ?? 0
@@ -120,6 +123,8 @@ package struct Inspector: Sendable {
         status.isKnown = (replies[lists + 9].int ?? 0) + intakes.count > 0
         status.pauses = replies[lists + 8].dictionary.filter { $0.value == "1" }.keys.sorted()
         let now = time[0] * 1000 + time[1] / 1000
+        let expiry = replies[lists + 15].dictionary.values.first.flatMap(Double.init)
+        status.overdueLease = expiry.map { max(0, Double(now) - $0) / 1000 } ?? 0
         status.workers = workers(replies[lists + 7].dictionary, lookups[2].dictionary, now: now)
         status.coordinators = replies[lists + 13].dictionary
             .filter { (Double($0.value) ?? 0) > Double(now) - Self.coordinatorsAge }.keys.sorted()
@@ -147,7 +152,8 @@ package struct Inspector: Sendable {
                 silent: max(0, Double(now) - beat) / 1000,
                 renewal: described?.renewal ?? WorkerInfo.usualRenewal,
                 version: described?.version,
-                protocolVersion: described?.protocolVersion
+                protocolVersion: described?.protocolVersion,
+                places: described?.concurrency
             )
         }
     }
@@ -226,6 +232,15 @@ package struct Inspector: Sendable {
         statistics.originFetchesByHost = replies[1].dictionary.compactMapValues(Int.init)
         statistics.distinctOriginals = replies[2].int ?? 0
         return statistics
+    }
+
+    /// The thumbnails of jobs that have ended lately, the newest first.
+    package func recentThumbnails() async throws(RedisError) -> [RecentThumbnail] {
+        // Workers add theirs to shard 0, as their counters.
+        let reply = try await queue.first.redis.send([
+            "LRANGE", .string(queue.first.keys.thumbnails), "0", .int(RecentThumbnail.maximumCount - 1),
+        ])
+        return (reply.array ?? []).compactMap { $0.string.flatMap(RecentThumbnail.init(stored:)) }
     }
 
     private static func node(_ cache: RedisClient, _ budget: Duration) async -> Result<CacheStatistics.Node, RedisError>

@@ -15,7 +15,7 @@ package struct JobState: Sendable, Equatable, Encodable {
         case held
         /// It failed for good and is a dead letter.
         case dead
-        /// It has ended, and its batch remembers how.
+        /// It has ended, and its batch or its idempotency key remembers how.
         case ended
     }
 
@@ -74,11 +74,21 @@ package struct JobState: Sendable, Equatable, Encodable {
         worker = outcome?.worker
         error = outcome?.error
     }
+
+    /// The end of a job that the queue remembers with its idempotency key.
+    ///
+    /// - Parameter json: the outcome; nil if it was too long to be remembered.
+    init(ended json: Data?, of key: JobKey) {
+        (id, batch, stage) = (key.id, key.batch, .ended)
+        outcome = json.flatMap { try? JSONDecoder().decode(JobOutcome.self, from: $0) }
+        worker = outcome?.worker
+        error = outcome?.error
+    }
 }
 
 extension JobQueue {
     /// The state of a job in this shard; nil if the queue does not know the job: it was never pushed, was not read yet,
-    /// or has ended without a trace.
+    /// or has ended without a trace. Jobs whose idempotency key is their id leave one.
     func state(of key: JobKey) async throws(RedisError) -> JobState? {
         let batch = key.batch ?? ""
         let reply = try await redis.run(
@@ -88,7 +98,9 @@ extension JobQueue {
             ],
             arguments: [.string(key.text), .string(batch.isEmpty ? "" : key.id)]
         )
-        return try JobState(reply, of: key)
+        if let state = try JobState(reply, of: key) { return state }
+        guard case .ended(let outcome)? = try await rememberedEnd(of: key) else { return nil }
+        return JobState(ended: outcome, of: key)
     }
 }
 

@@ -162,23 +162,28 @@ extension Job: Decodable {
 
     private var renditionsProblem: FieldProblem? {
         guard let renditions else { return nil }
+        if let problem = Self.problem(of: renditions, in: "renditions") { return problem }
+        return preset == nil ? nil : FieldProblem("preset", "goes with no renditions: a job has either of them")
+    }
+
+    /// The reason why renditions, each of them valid, are no list of a job; nil if they are one.
+    ///
+    /// - Parameter field: the name of the list, for the message.
+    package static func problem(of renditions: [Rendition], in field: String) -> FieldProblem? {
         if renditions.isEmpty {
-            return FieldProblem("renditions", "is empty; allowed are 1 to \(Self.maximumRenditions) renditions")
+            return FieldProblem(field, "is empty; allowed are 1 to \(maximumRenditions) renditions")
         }
-        if renditions.count > Self.maximumRenditions {
-            return FieldProblem(
-                "renditions",
-                "has \(renditions.count) renditions; allowed are 1 to \(Self.maximumRenditions)"
-            )
+        if renditions.count > maximumRenditions {
+            return FieldProblem(field, "has \(renditions.count) renditions; allowed are 1 to \(maximumRenditions)")
         }
         var places: [String: Int] = [:]
         for (place, rendition) in renditions.enumerated() {
             if let other = places.updateValue(place, forKey: rendition.name) {
                 let name = FieldProblem.quoted(rendition.name)
-                return FieldProblem("renditions[\(place)].name", "is \(name), a name that renditions[\(other)] shares")
+                return FieldProblem("\(field)[\(place)].name", "is \(name), a name that \(field)[\(other)] shares")
             }
         }
-        return preset == nil ? nil : FieldProblem("preset", "goes with no renditions: a job has either of them")
+        return nil
     }
 
     private var outputProblem: FieldProblem? {

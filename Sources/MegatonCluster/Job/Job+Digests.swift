@@ -1,5 +1,5 @@
 internal import Crypto
-internal import Foundation
+package import Foundation
 internal import MegatonPipeline
 
 /// Digests by which the queue compares jobs.
@@ -42,5 +42,23 @@ extension Job {
         // Each field with its length, so that no field can pass for two.
         for field in fields { hash.update(data: Data("\(field.utf8.count):\(field)".utf8)) }
         return String(hash.finalize().hexDigits.prefix(32))
+    }
+
+    /// Digest of the work without priority, and without id and labels unless they are in the output, which finds equal
+    /// jobs of a batch: 16 bytes.
+    package var workDigest: Data {
+        var job = self
+        let template = output.flatMap { try? OutputTemplate($0) }
+        if template?.usesID != true { job.id = nil }
+        if template?.usesLabels != true { job.labels = nil }
+        job.batch = nil
+        job.priority = .normal
+        job.attempts = 1
+        job.requeuedFrom = nil
+        job.ignoresRememberedFailures = false
+        (job.reply, job.batchSize) = (nil, nil)
+        (job.idempotencyKey, job.idempotencyTTL, job.notBefore) = (nil, nil, nil)
+        job.traceparent = nil
+        return Data(SHA256.hash(data: job.json()).prefix(16))
     }
 }

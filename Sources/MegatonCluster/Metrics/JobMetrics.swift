@@ -44,62 +44,24 @@ package struct JobMetrics: Sendable {
         labels: ["stage"],
         buckets: MetricDescription.jobSeconds
     )
-    static let bytesIn = MetricDescription(
-        "megaton_source_bytes_total",
-        .counter,
-        "Bytes that were received from origins and files"
-    )
     static let bytesOut = MetricDescription("megaton_output_bytes_total", .counter, "Bytes of the renditions of jobs")
-    static let fetches = MetricDescription(
-        "megaton_origin_fetches_total",
-        .counter,
-        "Requests to origins, and reads of files, failed ones included"
-    )
-    static let revalidations = MetricDescription(
-        "megaton_origin_revalidations_total",
-        .counter,
-        "Requests that the origin answered with 304 Not Modified"
-    )
-    static let renders = MetricDescription(
-        "megaton_renders_total",
-        .counter,
-        "Renditions that were made, by engine (planes, libvips)",
-        labels: ["engine"]
-    )
     static let renditions = MetricDescription(
         "megaton_renditions_total",
         .counter,
         "Renditions of done jobs, by format and origin (render, cache)",
         labels: ["format", "from"]
     )
-    static let hits = MetricDescription(
-        "megaton_cache_hits_total",
-        .counter,
-        "Originals and renditions from a cache, by its tier",
-        labels: ["tier"]
-    )
-    static let staleHits = MetricDescription(
-        "megaton_cache_stale_hits_total",
-        .counter,
-        "Hits of caches that were stale"
-    )
-    static let flightWaits = MetricDescription(
-        "megaton_flight_waits_total",
-        .counter,
-        "Waits for the fetch or render of another job"
-    )
 
     package static let descriptions = [
-        claims, stalled, ends, retries, holds, releases, late, seconds, bytesIn, bytesOut, fetches, revalidations,
-        renders, renditions, hits, staleHits, flightWaits,
+        claims, stalled, ends, retries, holds, releases, late, seconds, bytesOut, renditions,
     ]
 
     private let factory: any MetricsFactory
     // Those without a label that depends on the job, made once.
     private let (claimed, stalls, held, released, refused): (Counter, Counter, Counter, Counter, Counter)
     private let (waiting, fetch, render, store, total): (Timer, Timer, Timer, Timer, Timer)
-    private let (received, delivered, requests, notModified): (Counter, Counter, Counter, Counter)
-    private let (planes, libvips, stale, waits): (Counter, Counter, Counter, Counter)
+    private let delivered: Counter
+    private let pipeline = PipelineCounters()
 
     /// Counts with the factory that the process has bootstrapped.
     init() {
@@ -118,14 +80,7 @@ package struct JobMetrics: Sendable {
         refused = counter(Self.late)
         waiting = timer("waiting")
         (fetch, render, store, total) = (timer("fetch"), timer("render"), timer("store"), timer("total"))
-        received = counter(Self.bytesIn)
         delivered = counter(Self.bytesOut)
-        requests = counter(Self.fetches)
-        notModified = counter(Self.revalidations)
-        planes = counter(Self.renders, [("engine", "planes")])
-        libvips = counter(Self.renders, [("engine", "libvips")])
-        stale = counter(Self.staleHits)
-        waits = counter(Self.flightWaits)
     }
 
     func countClaim(_ job: ActiveJob) {
@@ -137,20 +92,13 @@ package struct JobMetrics: Sendable {
 
     /// Counts the work of one attempt at one source, also of one that fails.
     func count(_ metrics: PipelineMetrics, seconds: Double) {
-        let (counts, times) = (metrics.counts, metrics.times)
+        let times = metrics.times
         total.recordSeconds(seconds)
         for (timer, time) in [(fetch, times.fetching), (render, times.rendering), (store, times.storing)]
         where time > .zero {
             timer.recordSeconds(time.inSeconds)
         }
-        received.increment(by: counts.bytesIn)
-        requests.increment(by: counts.originFetches)
-        notModified.increment(by: counts.revalidations)
-        planes.increment(by: counts.rendersByPlanes)
-        libvips.increment(by: counts.renders - counts.rendersByPlanes)
-        stale.increment(by: counts.staleHits)
-        waits.increment(by: counts.waits)
-        for (tier, number) in counts.layers { counter(Self.hits, [("tier", tier)]).increment(by: number) }
+        pipeline.count(metrics.counts)
     }
 
     /// Counts a job that has ended, and its renditions.

@@ -39,7 +39,7 @@ struct ReplacementRule {
             throw refusal(
                 of: place,
                 "has other content, and the job may not replace it (\"replace\": \"none\", which megaton run and "
-                    + "submit set if the file is one of their inputs)"
+                    + "submit set if the file is one of their inputs, or may be one)"
             )
         case .images:
             guard let obstacle = obstacle(at: place, named: name, info: info, type: AssetType(data)) else { return }

@@ -181,18 +181,20 @@ extension JobQueue {
     /// - Parameters:
     ///   - number: number of the last outcome that the reader has; 0 for none.
     ///   - digest: SHA-1 of that outcome in hex; empty if unknown.
+    ///   - bytes: number of bytes at which the page ends; its last outcome may exceed them.
     ///   - acknowledges: whether the outcomes up to that one are deleted.
     func results(
         of batch: String,
         after number: Int,
         digest: String,
         limit: Int,
+        bytes: Int = OutcomePage.usualBytes,
         acknowledges: Bool = true
     ) async throws(RedisError) -> OutcomePage {
         let reply = try await redis.run(
             QueueScripts.results,
             keys: [keys.results(batch), keys.batch(batch), keys.stat],
-            arguments: [.int(number), .string(digest), .int(limit), acknowledges ? "1" : "0"]
+            arguments: [.int(number), .string(digest), .int(limit), acknowledges ? "1" : "0", .int(bytes)]
         )
         guard let fields = reply.array, fields.count >= 2, let start = fields[1].int,
             let state = fields[0].int.flatMap(OutcomePage.State.init(rawValue:))

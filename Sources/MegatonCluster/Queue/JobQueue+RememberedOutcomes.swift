@@ -8,7 +8,8 @@ extension JobQueue {
     enum RememberedOutcome: Sendable, Equatable {
         /// The job was admitted and has not ended.
         case open
-        /// The job has ended: its outcome as JSON, nil if it was too long to be remembered.
+        /// The job has ended: its outcome as JSON. If it was too long to be remembered, it has nothing but the error of
+        /// a failed job, and is nil for another one.
         case ended(Data?)
 
         /// - Parameter entry: `<id>\n<outcome>`, as the scripts write it.
@@ -81,6 +82,18 @@ extension JobQueue {
         else { throw Self.unexpected("HMGET") }
         let standstill: Standstill? = isSet[0] ? .paused : isSet[1] ? .draining : workers == 0 ? .withoutWorkers : nil
         return (standstill, replies.dropFirst(state.count).map { $0.buffer.map(RememberedOutcome.init) })
+    }
+
+    /// The end of a job whose idempotency key is its id: the queue keeps the outcome with the key for a time.
+    ///
+    /// - Returns: nil if the queue does not remember that such a job has ended.
+    func rememberedEnd(of key: JobKey) async throws(RedisError) -> RememberedOutcome? {
+        let reply = try await redis.send(["GET", .string(keys.once(IdempotencyEntry.digest(of: key.id)))])
+        guard let entry = reply.buffer else { return nil }
+        // Another job may have the id of this one as its key.
+        let isOwn = entry.readableBytesView.prefix { $0 != UInt8(ascii: "\n") }.elementsEqual(key.text.utf8)
+        let outcome = RememberedOutcome(entry)
+        return isOwn && outcome != .open ? outcome : nil
     }
 
     /// Pushes jobs to the public list of their priority.

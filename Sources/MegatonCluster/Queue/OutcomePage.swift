@@ -13,6 +13,9 @@ package struct OutcomePage: Sendable, Equatable {
         case deleted = 2
     }
 
+    /// Number of bytes at which a page ends, unless its reader wants less.
+    package static let usualBytes = 1024 * 1024
+
     package let state: State
     /// Number before that of the first outcome here; the first outcome of a batch has the number 1.
     package let start: Int

@@ -113,7 +113,8 @@ package struct QueueKeys: Sendable, Hashable {
     func results(_ batch: String) -> String { prefix + "results:\(batch)" }
 
     /// STRING with a time-out, by the digest of an idempotency key: the id of the job that has it, a line end, and its
-    /// outcome as JSON if the job has ended, or `-` if the outcome has more than 2 KiB.
+    /// outcome as JSON if the job has ended. Of an outcome of more than 2 KiB it is the error alone, or `-` if there is
+    /// none.
     func once(_ digest: String) -> String { prefix + "once:\(digest)" }
 
     /// LIST, the outbox of outcomes that the leader sends to the lists of clients, and moves to the queue of webhooks:
@@ -188,4 +189,6 @@ package struct QueueKeys: Sendable, Hashable {
     var statHosts: String { prefix + "stat:hosts" }
     /// HyperLogLog of the originals fetched.
     var statDistinct: String { prefix + "stat:distinct" }
+    /// LIST of a few jobs that have ended lately, the newest first: see ``RecentThumbnail``.
+    var thumbnails: String { prefix + "thumbnails" }
 }

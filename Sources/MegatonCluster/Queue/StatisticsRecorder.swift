@@ -11,7 +11,18 @@ final class StatisticsRecorder: Sendable {
         var originals: [String] = []
     }
 
+    private struct Sample {
+        /// The thumbnail that the next flush adds.
+        var thumbnail: RecentThumbnail?
+        /// When the next one is taken.
+        var start: ContinuousClock.Instant?
+    }
+
     private let counts = Mutex(Counts())
+    private let sample = Mutex(Sample())
+
+    /// Shortest time between two thumbnails of a process: they are for people, and a fleet has many processes.
+    private static let thumbnailInterval: Duration = .seconds(2)
 
     /// Maximum number of hosts, and of originals, between two flushes; others count only in the totals.
     private static let limit = 10_000
@@ -43,6 +54,26 @@ final class StatisticsRecorder: Sendable {
         }
     }
 
+    /// Takes the thumbnail of a job that has ended, unless another one was taken a moment ago.
+    func add(thumbnailOf outcome: JobOutcome, batch: String, at now: ContinuousClock.Instant = .now) {
+        // Nearly all jobs of a busy worker end here.
+        let isDue = sample.withLock { $0.start.map { $0 <= now } ?? true }
+        guard isDue, let thumbnail = RecentThumbnail(outcome, batch: batch) else { return }
+        sample.withLock { sample in
+            sample.thumbnail = thumbnail
+            sample.start = now + Self.thumbnailInterval
+        }
+    }
+
+    /// Commands that add a thumbnail to those of the queue.
+    private static func commands(adding thumbnail: RecentThumbnail, _ keys: QueueKeys) -> [RedisCommand] {
+        let key = RedisArgument.string(keys.thumbnails)
+        return [
+            ["LPUSH", key, .string(WireJSON.text(thumbnail))],
+            ["LTRIM", key, "0", .int(RecentThumbnail.maximumCount - 1)],
+        ]
+    }
+
     /// Adds the counts since the last flush. If that fails they are kept for the next one.
     func flush(to queue: JobQueue) async throws(RedisError) {
         let taken = counts.withLock { counts in
@@ -60,8 +91,15 @@ final class StatisticsRecorder: Sendable {
                 RedisCommand(["PFADD", .string(queue.keys.statDistinct)] + taken.originals.map { .string($0) })
             )
         }
+        let thumbnail = sample.withLock { sample in
+            defer { sample.thumbnail = nil }
+            return sample.thumbnail
+        }
+        let further = thumbnail.map { Self.commands(adding: $0, queue.keys) } ?? []
         do throws(RedisError) {
-            for case .error(let text) in try await queue.redis.pipeline(commands) { throw RedisError(reply: text) }
+            let replies = try await queue.redis.pipeline(commands + further)
+            // A thumbnail that cannot be added is dropped: the counts would be added again for it.
+            for case .error(let text) in replies.prefix(commands.count) { throw RedisError(reply: text) }
         } catch {
             // Counts may be added twice, as Redis may have applied some commands: a little too much is better than
             // nothing.

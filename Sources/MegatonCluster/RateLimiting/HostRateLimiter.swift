@@ -10,7 +10,8 @@ import Synchronization
 /// The caller acquires a permit right before it fetches, not at admission: data in a cache costs its host nothing. A
 /// job that must wait goes back to the queue, which holds the jobs of the host until its next turn, so that a throttled
 /// host occupies no slot of any worker. If the control Redis cannot be reached, or refuses to decide, every request may
-/// pass, and a warning says so.
+/// pass, and a warning says so. Once a request has waited in vain for Redis, the others do not wait: they pass at once
+/// until `run` has got an answer.
 ///
 /// The scripts `acquirePermit` and `releasePermit` decide which requests wait and when the circuit breaker opens;
 /// `OriginOutcome` decides which ends of requests count as failures of the host.
@@ -24,6 +25,8 @@ package final class HostRateLimiter: FetchLimiting {
     private let state = Mutex(State())
     /// Signaled when a permit is kept for the next request.
     private let hasIdle = AsyncSignal()
+    /// Signaled when Redis has not answered in time.
+    private let hasTimedOut = AsyncSignal()
 
     /// A permit in use.
     private struct Use {
@@ -44,6 +47,8 @@ package final class HostRateLimiter: FetchLimiting {
         var isRunning = false
         /// The failure that was logged; nil while Redis decides.
         var failure: Failure?
+        /// Whether Redis has not answered in time, so that no request waits for it until `probe` has an answer.
+        var isAway = false
     }
 
     private struct Failure {
@@ -54,6 +59,9 @@ package final class HostRateLimiter: FetchLimiting {
     /// Time after which Redis forgets the permit of a process that died; until then it occupies a slot of its host.
     static let permitLifetime: Duration = .seconds(15)
     private static let renewInterval: Duration = .seconds(5)
+    /// Pause between two questions to a Redis that does not answer. Each waits up to the timeout of a command, in which
+    /// the client goes on connecting.
+    private static let probeInterval: Duration = .milliseconds(250)
     /// Pause after a 429 or 503 without a Retry-After.
     private static let defaultPause: Duration = .seconds(1)
     /// Longest pause; a longer Retry-After is cut to it.
@@ -93,6 +101,7 @@ package final class HostRateLimiter: FetchLimiting {
         for url: URL,
         othersWait: @Sendable () -> Bool
     ) async throws(ImagePipeline.Error) -> FetchPermit {
+        if isAway { return await unlimitedPermit(for: url) }
         let host = OriginHost.name(of: url)
         let asked = ContinuousClock.now
         let path = Self.path(of: url)
@@ -182,8 +191,19 @@ package final class HostRateLimiter: FetchLimiting {
         }
     }
 
+    /// Whether no request waits for Redis. Without `run` nothing would find out that it is back.
+    private var isAway: Bool { state.withLock { $0.isAway && $0.isRunning } }
+
+    /// Errors after which Redis has had the time of a command to answer, reconnections included. A connection that is
+    /// lost is none: during a failover requests wait, so that the limits hold.
+    private static let waits: Set<RedisError.Code> = [.unreachable, .timeout, .busy, .notWritable]
+
     /// Logs that requests pass without limits: a warning for the first one, until Redis decides again.
     private func noteFailure(_ error: RedisError, of host: String) {
+        if Self.waits.contains(error.code) {
+            state.withLock { $0.isAway = true }
+            hasTimedOut.signal()
+        }
         // WRONGTYPE, for example: the keys of other hosts may be sound.
         let failure = Failure(host: error.code == .server ? host : nil)
         let isFirst = state.withLock { state in
@@ -318,6 +338,8 @@ package final class HostRateLimiter: FetchLimiting {
     ///
     /// - Returns: whether Redis acknowledged all of them.
     private func report(_ releases: [(keys: [String], arguments: [RedisArgument])]) async -> Bool {
+        // The image of the request is waiting.
+        if isAway { return false }
         do {
             let replies = try await redis.run(HostScripts.releasePermit, calls: releases)
             for case .error(let text) in replies { throw RedisError(reply: text) }
@@ -362,6 +384,7 @@ package final class HostRateLimiter: FetchLimiting {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await every(Self.renewInterval, startsAtOnce: false) { await self.renew() } }
             group.addTask { await self.releaseUnused() }
+            group.addTask { await self.probe() }
         }
         let left = state.withLock { state in
             state.isRunning = false
@@ -376,6 +399,27 @@ package final class HostRateLimiter: FetchLimiting {
             if !unused.isEmpty { await release(unused: unused) }
             if state.withLock({ $0.cache.isEmpty }) { await hasIdle.wait() }
             return PermitCache.idleTime
+        }
+    }
+
+    /// Asks a Redis that did not answer in time until it does, in the place of the requests.
+    private func probe() async {
+        await repeating {
+            guard state.withLock({ $0.isAway }) else {
+                await hasTimedOut.wait()
+                return .zero
+            }
+            do throws(RedisError) {
+                try await redis.send(["EXISTS", .string(keys.rate)])
+            } catch {
+                // A refusal is an answer, too.
+                if error.isTransient {
+                    logger.debug("Redis does not answer about hosts yet", metadata: [LogKey.error: "\(error)"])
+                    return Self.probeInterval
+                }
+            }
+            state.withLock { $0.isAway = false }
+            return .zero
         }
     }
 

@@ -6,6 +6,7 @@ enum FlightScripts {
     static let beginFlight = RedisScript(name: "beginFlight", file: PackageResources.beginFlight_lua)
     static let renewFlight = RedisScript(name: "renewFlight", file: PackageResources.renewFlight_lua)
     static let finishFlight = RedisScript(name: "finishFlight", file: PackageResources.finishFlight_lua)
+    static let confirmFlight = RedisScript(name: "confirmFlight", file: PackageResources.confirmFlight_lua)
     static let failFlight = RedisScript(name: "failFlight", file: PackageResources.failFlight_lua)
     static let lookUpEntry = RedisScript(name: "lookUpEntry", file: PackageResources.lookUpEntry_lua)
     static let dropEntry = RedisScript(name: "dropEntry", file: PackageResources.dropEntry_lua)
@@ -16,7 +17,7 @@ enum FlightScripts {
     static let supersedeEntry = RedisScript(name: "supersedeEntry", file: PackageResources.supersedeEntry_lua)
 
     static let all = [
-        beginFlight, renewFlight, finishFlight, failFlight, lookUpEntry, dropEntry, rememberFailure, discardEntry,
-        touchOriginal, takeOverFlight, supersedeEntry,
+        beginFlight, renewFlight, finishFlight, confirmFlight, failFlight, lookUpEntry, dropEntry, rememberFailure,
+        discardEntry, touchOriginal, takeOverFlight, supersedeEntry,
     ]
 }

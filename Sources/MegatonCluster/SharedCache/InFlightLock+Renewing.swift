@@ -8,18 +8,51 @@ struct LedFlights {
     private var leaders: Set<SingleFlight.Leader> = []
     /// Those of `leaders` whose end may have reached Redis already.
     private var ending: Set<SingleFlight.Leader> = []
+    /// Number of leaders of each key.
+    private var leads: [CacheKey: Int] = [:]
+    /// Numbers of the lookups of each key whose replies have not been read, ascending.
+    private var lookups: [CacheKey: [Int]] = [:]
+    private var lastNumber = 0
+
+    /// A lookup that may become the leader of its keys.
+    struct Lookup {
+        /// Above those of earlier lookups.
+        let number: Int
+        /// For each key 0 if this process leads it, or else the number of the oldest lookup under way, which may lead
+        /// it. If Redis has a flight of this process that an older one has begun, its reply was lost.
+        let oldest: [CacheKey: Int]
+    }
 
     var all: [SingleFlight.Leader] { Array(leaders) }
-    var keys: Set<CacheKey> { Set(leaders.map(\.key)) }
 
-    mutating func add(_ new: [SingleFlight.Leader]) { leaders.formUnion(new) }
+    /// Registers a lookup until `endLookup`.
+    mutating func beginLookup(_ keys: [CacheKey]) -> Lookup {
+        lastNumber += 1
+        var oldest: [CacheKey: Int] = [:]
+        for key in keys where oldest[key] == nil {
+            lookups[key, default: []].append(lastNumber)
+            oldest[key] = leads[key] == nil ? lookups[key]?.first : 0
+        }
+        return Lookup(number: lastNumber, oldest: oldest)
+    }
+
+    mutating func endLookup(_ lookup: Lookup) {
+        for key in lookup.oldest.keys {
+            lookups[key]?.removeAll { $0 == lookup.number }
+            if lookups[key]?.isEmpty == true { lookups[key] = nil }
+        }
+    }
+
+    mutating func add(_ new: [SingleFlight.Leader]) {
+        for leader in new where leaders.insert(leader).inserted { leads[leader.key, default: 0] += 1 }
+    }
 
     mutating func markEnding(_ leader: SingleFlight.Leader) {
         if leaders.contains(leader) { ending.insert(leader) }
     }
 
     mutating func remove(_ leader: SingleFlight.Leader) {
-        leaders.remove(leader)
+        if leaders.remove(leader) != nil { leave(leader.key) }
         ending.remove(leader)
     }
 
@@ -30,6 +63,11 @@ struct LedFlights {
         let lost = refused.filter { leaders.contains($0) && !ending.contains($0) }
         for leader in lost { remove(leader) }
         return lost.count
+    }
+
+    private mutating func leave(_ key: CacheKey) {
+        let count = leads[key] ?? 0
+        leads[key] = count > 1 ? count - 1 : nil
     }
 }
 

@@ -47,13 +47,11 @@ extension InFlightLock {
         let node = cache.nodes[lead.key]
         let temporary = CacheKeys.temporary(lead.key, token: token)
         let kept = entry.flatMap { isKeepable($0) ? $0 : nil }
+        if let kept, Self.hasBytes(of: lead, entry: kept) { return try await confirm(kept, as: lead, token: token) }
         var keep: RedisArgument = "0"
         var pieces: [RedisArgument] = []
         var before: [RedisCommand] = []
-        if let kept, Self.hasBytes(of: lead, entry: kept) {
-            keep = "3"
-            pieces = [.string(kept.checksum ?? "")]
-        } else if let kept {
+        if let kept {
             let chunks = CacheEntry.chunks(of: kept.data)
             if kept.data.count > Self.scriptLimit {
                 keep = "2"
@@ -68,8 +66,7 @@ extension InFlightLock {
             }
             statistics?.add("bytes_in", kept.data.count)
         }
-        let (isRendition, now) = (lead.key.kind == .rendition, Date().timeIntervalSince1970)
-        let header = try kept.map { try CacheEntry.header(of: $0, isRendition: isRendition, stored: now) } ?? Data()
+        let header = try kept.map { try encodedHeader(of: $0, for: lead.key) } ?? Data()
         let count = kept.map { CacheEntry.chunkCount($0.data.count) } ?? 0
         var arguments: [RedisArgument] = [.string(owner), .int(token), keep]
         arguments += times(kept?.metadata)
@@ -87,6 +84,29 @@ extension InFlightLock {
         try RedisDataCache.check(replies.commands)
         try RedisDataCache.check(replies.calls)
         return replies.calls[0].string ?? ""
+    }
+
+    /// Ends the flight of an entry that the origin has confirmed: Redis has its bytes, and gets its new metadata, also
+    /// if it is full.
+    private func confirm(_ entry: CachedData, as lead: SingleFlight.Leader, token: Int) async throws -> String {
+        let header = try encodedHeader(of: entry, for: lead.key)
+        var arguments: [RedisArgument] = [.string(owner), .int(token)]
+        arguments += times(entry.metadata)
+        arguments += [
+            .buffer(ByteBuffer(bytes: header)), .string(CacheKeys.landing(lead.key)),
+            .string(lead.key.description), .string(CacheKeys.deletions), .string(entry.checksum ?? ""),
+        ]
+        let reply = try await cache.nodes[lead.key].redis.run(
+            FlightScripts.confirmFlight,
+            keys: [CacheKeys.entry(lead.key), CacheKeys.flight(lead.key), CacheKeys.negative(lead.key)],
+            arguments: arguments
+        )
+        return reply.string ?? ""
+    }
+
+    private func encodedHeader(of entry: CachedData, for key: CacheKey) throws -> Data {
+        let now = Date().timeIntervalSince1970
+        return try CacheEntry.header(of: entry, isRendition: key.kind == .rendition, stored: now)
     }
 
     /// Milliseconds until Redis deletes an entry, until it is stale, and until it is no longer served while it is

@@ -164,15 +164,17 @@ public final class InFlightLock: SingleFlightCoordinating {
             }
         )
         let awaited = Dictionary(waits.map { ($0.key, $0.token ?? 0) }, uniquingKeysWith: max)
-        let own = leading.withLock { $0.keys }
+        let lookup = leading.withLock { $0.beginLookup(keys) }
+        // Not before the new leads are registered.
+        defer { leading.withLock { $0.endLookup(lookup) } }
         return await cache.nodes.perform(keys, by: \.digest) { [self] node, keys in
             let calls = keys.map { key -> (keys: [String], arguments: [RedisArgument]) in
                 (
                     [CacheKeys.entry(key), CacheKeys.flight(key), CacheKeys.negative(key)],
                     [
                         .string(owner), .int(lease.wholeMilliseconds), .int(awaited[key] ?? 0),
-                        own.contains(key) ? "1" : "0", .int(maximumFailureAge?.wholeMilliseconds ?? -1),
-                        .string(known[key]?.checksum ?? ""),
+                        .int(lookup.oldest[key] ?? 0), .int(maximumFailureAge?.wholeMilliseconds ?? -1),
+                        .string(known[key]?.checksum ?? ""), .int(lookup.number),
                     ]
                 )
             }

@@ -202,7 +202,8 @@ public final class RedisDataCache: DataCaching {
     /// Reads an entry of which the caller already has the header and the first chunk. The bytes of a large entry are in
     /// a file, those of others in memory.
     ///
-    /// - Returns: nil if there is no entry, or if it is damaged; a damaged one is deleted.
+    /// - Returns: nil if there is no entry, if it is larger than this process allows, or if it is damaged. A damaged
+    ///   one is deleted; a large one stays for processes that allow it.
     func read(
         _ name: String,
         at node: CacheNodes.Node,
@@ -211,9 +212,18 @@ public final class RedisDataCache: DataCaching {
     ) async throws(RedisError) -> CachedData? {
         guard let bytes = header.buffer else { return nil }
         // An entry with an unreadable header is dropped, which logs it.
-        guard let header = CacheEntry.Header(json: bytes),
-            (0...configuration.maximumEntrySize).contains(header.length)
-        else { return try await drop(name, at: node, header: bytes, reason: "its metadata cannot be read") }
+        guard let header = CacheEntry.Header(json: bytes), header.length >= 0 else {
+            return try await drop(name, at: node, header: bytes, reason: "its metadata cannot be read")
+        }
+        if header.length > configuration.maximumEntrySize {
+            logger.debug(
+                "a cache entry is larger than the limit of this process; this counts as a miss",
+                metadata: [
+                    "cache.key": "\(name)", "bytes": "\(header.length)", "limit": "\(configuration.maximumEntrySize)",
+                ]
+            )
+            return nil
+        }
         var chunks = first.buffer.map { [$0] } ?? []
         var readCount = chunks.count
         let count = CacheEntry.chunkCount(header.length)

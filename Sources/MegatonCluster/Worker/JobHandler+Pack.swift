@@ -233,6 +233,7 @@ extension JobHandler {
     private func report(_ ends: [PackSettlement.End], of active: ActiveJob) {
         for end in ends {
             metrics.count(end.reported)
+            statistics.add(thumbnailOf: end.reported, batch: active.batch)
             log.end(end.reported, batch: active.batch)
         }
     }

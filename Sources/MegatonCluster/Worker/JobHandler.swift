@@ -265,6 +265,7 @@ struct JobHandler: Sendable {
         let reply = try await completions.report(completion)
         if reply.wasApplied {
             metrics.count(outcome)
+            statistics.add(thumbnailOf: outcome, batch: job.batch)
             log.end(outcome, batch: job.batch, bytesIn: attempt.metrics.counts.bytesIn)
         }
         return (outcome.status.rawValue, reply)

@@ -24,6 +24,8 @@ package final class RenditionService: Sendable {
     /// Nil if this process renders.
     private let jobs: RenditionJobs?
     private let statistics = StatisticsRecorder()
+    private let counters = PipelineCounters()
+    private let memory = MemoryGauges()
     private let connected = Mutex(false)
     /// Whether the log has that workers have other keys.
     private let reportedKeys = Mutex(false)
@@ -92,6 +94,9 @@ package final class RenditionService: Sendable {
     /// renditions are then made without the cache and the limits, as workers make them.
     package var isConnected: Bool { connected.withLock { $0 } }
 
+    /// Sets the metrics that describe the state now; called before they are read.
+    package func updateGauges() { memory.set(configuration.memory) }
+
     /// The rendition of a source, from the cache or newly made.
     ///
     /// - Throws: `.failed` with the code `.throttled` if the host of the source takes no request within ``patience``.
@@ -102,7 +107,10 @@ package final class RenditionService: Sendable {
         var rendition = rendition
         rendition.failOn = rendition.failOn ?? configuration.failOn
         let metrics = PipelineMetrics(spans: SpanSource(tracer: configuration.tracer).current())
-        defer { statistics.add(metrics.counts, of: url) }
+        defer {
+            statistics.add(metrics.counts, of: url)
+            counters.count(metrics.counts)
+        }
         if let jobs, RenditionJob.isPossible(for: url),
             let response = try await workersResponse(rendition, of: url, metrics, jobs)
         {

@@ -76,7 +76,11 @@ extension Worker {
         loader.connectTimeout = configuration.connectTimeout
         var pipeline = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
         pipeline.fetchLimiter = limiter
-        pipeline.didRefresh = { url, cost in statistics.add(cost, of: url) }
+        let counters = PipelineCounters()
+        pipeline.didRefresh = { url, cost in
+            statistics.add(cost, of: url)
+            counters.count(cost)
+        }
         if let flights {
             pipeline.flights = flights
             pipeline.resumableDataCache = flights.cache.forPartials()

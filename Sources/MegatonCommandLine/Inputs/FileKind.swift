@@ -13,6 +13,11 @@ enum FileKind: Equatable {
     case image
     case jsonArray
     case jsonObject
+    /// URLs or paths, one on each line.
+    case list
+    /// Names with a zero byte after each.
+    case names
+    case parquet
     case sitemap
     case table(ListFormat.TableFormat)
     case utf16
@@ -33,11 +38,12 @@ enum FileKind: Equatable {
         ([0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00], .compressed("compressed with xz")),
         ([0x28, 0xB5, 0x2F, 0xFD], .compressed("compressed with zstd")),
         ([0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1], .document("an Office document")),
+        (Array("PAR1".utf8), .parquet),
         ([0xFF, 0xFE], .utf16), ([0xFE, 0xFF], .utf16),
         ([0xFF, 0xD8, 0xFF], .image), ([0x89, 0x50, 0x4E, 0x47], .image), (Array("GIF8".utf8), .image),
     ]
 
-    /// Nil for a kind that is not known, such as a list of paths.
+    /// Nil for a kind that is not known.
     ///
     /// - Parameter bytes: the first bytes of the file, as many as there are up to ``examined``.
     init?(_ bytes: [UInt8]) {
@@ -54,7 +60,11 @@ enum FileKind: Equatable {
             self = .image
             return
         }
-        guard !bytes.contains(0) else { return nil }
+        if let zero = bytes.firstIndex(of: 0) {
+            guard Self.isName(bytes[..<zero]) else { return nil }
+            self = .names
+            return
+        }
         self.init(text: String(decoding: bytes, as: UTF8.self))
     }
 
@@ -84,9 +94,23 @@ enum FileKind: Equatable {
             self = .jsonObject
         } else if let format = Self.table(header: start) {
             self = .table(format)
+        } else if Self.beginsWithSource(start) {
+            self = .list
         } else {
             return nil
         }
+    }
+
+    /// Whether bytes in front of a zero byte are the name of a file, as `find` prints it, and no binary header.
+    private static func isName(_ bytes: ArraySlice<UInt8>) -> Bool {
+        guard bytes.allSatisfy({ $0 >= 0x20 || $0 == UInt8(ascii: "\n") }) else { return false }
+        return bytes.contains(UInt8(ascii: "/")) || InputReader.isSource(String(decoding: bytes, as: UTF8.self))
+    }
+
+    /// Whether the first line that is no comment is a URL or the name of an image.
+    private static func beginsWithSource(_ text: String) -> Bool {
+        let lines = text.split(whereSeparator: \.isNewline).lazy.map { $0.trimmingCharacters(in: .whitespaces) }
+        return lines.first { !$0.isEmpty && !$0.hasPrefix("#") }.map(InputReader.isSource) ?? false
     }
 
     /// A first line with several names, of which one is that of a column of sources. Other lines may be anything.
@@ -113,7 +137,9 @@ enum FileKind: Equatable {
         // Each of its lines is refused with the reason, and has a line in the ledger.
         case (.jsonObject, .sources): true
         // Names may begin with anything.
-        case (.table, .names), (.jsonArray, .names), (.jsonObject, .names): true
+        case (.table, .names), (.jsonArray, .names), (.jsonObject, .names), (.names, .names): true
+        // Its lines are refused with the reason, if they are none of the format.
+        case (.list, _): format != nil
         default: false
         }
     }
@@ -132,12 +158,32 @@ enum FileKind: Equatable {
             "a JSON array; one object per line is a .jsonl, which jq -c '.[]' makes of it"
         case .jsonObject:
             "JSON: jobs are one object per line in a .jsonl file; --jobs-from reads a file of any name"
+        case .list: "a list of URLs or paths: name it .txt, or give --input-format txt"
+        case .names:
+            "a list of names that end with zero bytes, as of find -print0: give --null (-0), and --input-format txt if "
+                + "its name does not end in .txt"
+        case .parquet:
+            "a table in Parquet, which is not read: convert it to CSV first, as by duckdb -c \"COPY (FROM "
+                + "'list.parquet') TO 'list.csv'\""
         case .table(let format):
             "\(ListFormat.table(format).description): name it .\(format == .csv ? "csv" : "tsv"), or give "
                 + "--input-format \(format == .csv ? "csv" : "tsv")"
         case .sitemap: "a sitemap: name it .xml, or give --input-format sitemap"
         case .utf16: "a text in UTF-16: save it as UTF-8"
         case .xml: "XML, but not a sitemap: list the URLs of its images in a .txt file"
+        }
+    }
+
+    /// Kind and remedy of standard input, which has no name that could say more.
+    var adviceForStandardInput: String {
+        switch self {
+        case .image: "an image: save it as a file, and name that"
+        case .names: "a list of names that end with zero bytes, as of find -print0: give --null (-0)"
+        case .sitemap: "a sitemap: give --input-format sitemap"
+        case .table(let format):
+            "\(ListFormat.table(format).description): give --input-format \(format == .csv ? "csv" : "tsv")"
+        case .xml: "XML: give --input-format sitemap if it is a sitemap; of other XML, list the URLs of its images"
+        default: advice
         }
     }
 }

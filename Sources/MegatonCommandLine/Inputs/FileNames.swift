@@ -26,6 +26,14 @@ package enum FileNames {
         return path.hasPrefix("/") && !path.utf8.contains(0) ? path : argument
     }
 
+    /// Whether a text begins like a URL with a host, such as `gs://bucket`. A path of that name is `./gs://bucket`.
+    package static func beginsWithScheme(_ text: String) -> Bool {
+        guard let end = text.range(of: "://")?.lowerBound, let first = text[..<end].unicodeScalars.first,
+            first.isASCII, first.properties.isAlphabetic
+        else { return false }
+        return text[..<end].allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "+-.".contains($0)) }
+    }
+
     /// An absolute path without `.` and `..`; links stay.
     package static func absolutePath(_ path: String) -> String { URL(fileURLWithPath: path).standardizedFileURL.path }
 

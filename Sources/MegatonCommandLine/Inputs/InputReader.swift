@@ -186,7 +186,8 @@ package struct InputReader {
         }
         let lines = try Self.lines(of: path, separator: format == .names ? 0 : UInt8(ascii: "\n"))
         if case .table(let table) = format {
-            stack.append(.table(TableReader(lines, table, selection.table)))
+            let labels = selection.requiredLabels
+            stack.append(.table(TableReader(lines, table, selection.table, requiredLabels: labels)))
         } else {
             stack.append(.list(lines, format))
         }
@@ -304,7 +305,7 @@ package struct InputReader {
     private static func missing(_ argument: String) -> CLIError {
         CLIError.usage(
             "\(argument): no such file or directory. An input is an image, a directory, a URL, a .txt, .csv, .tsv or "
-                + ".jsonl list, a sitemap, or - for standard input."
+                + ".jsonl list, a sitemap, or - for standard input.\(schemeAdvice(argument))"
         )
     }
 
@@ -322,11 +323,13 @@ package struct InputReader {
         switch result {
         case .line(let line):
             if format == .names { return name(line, reader.invalidBytes) }
+            try Self.checkStart(line, format, reader)
             guard let found = try input(line, format, reader.location) else { return nil }
             // The replaced text would name another file, or none.
             let isReadable = format != .sources || reader.isUTF8
             return isReadable ? found : .refused(line: line, reason: Self.noUTF8, location: reader.location)
         case .tooLong(let beginning):
+            try Self.checkStart(beginning, format, reader)
             switch format {
             // The beginning is reported as an incomplete line of a ledger.
             case .ledger: return try input(beginning, format, reader.location)
@@ -335,6 +338,17 @@ package struct InputReader {
             }
         case .nothingYet, .end: return nil
         }
+    }
+
+    /// - Throws: `CLIError` if standard input, which cannot be read before the work begins, is of another kind by its
+    ///   first line.
+    private static func checkStart(_ line: String, _ format: ListFormat, _ reader: LineReader) throws {
+        guard format == .sources, reader.location == LineLocation(list: standardInput, number: 1) else { return }
+        var bytes = Array((reader.invalidBytes ?? Array(line.utf8)).prefix(FileKind.examined))
+        bytes.append(UInt8(ascii: "\n"))
+        bytes.append(contentsOf: reader.available.prefix(FileKind.examined))
+        guard let kind = FileKind(bytes), !kind.isReadable(as: format) else { return }
+        throw CLIError.usage("\(standardInput) is \(kind.adviceForStandardInput).")
     }
 
     private mutating func input(_ line: String, _ format: ListFormat, _ location: LineLocation) throws -> Input? {
@@ -358,7 +372,8 @@ package struct InputReader {
             if row.source.utf8.first == UInt8(ascii: "{") {
                 return .refused(line: row.source, reason: Self.jobInList, location: row.location)
             }
-            guard case .source(let url, let path) = named(row.source) else { return nil }
+            let found = named(row.source, row.location)
+            guard case .source(let url, let path)? = found else { return found }
             if row.id == nil && row.labels == nil { return .source(url: url, path: path) }
             return .row(InputRow(url: url, path: path, id: row.id, labels: row.labels, location: row.location))
         }
@@ -428,15 +443,22 @@ package struct InputReader {
         switch text.utf8.first {
         case UInt8(ascii: "#"): return nil
         case UInt8(ascii: "{"): return .refused(line: text, reason: Self.jobInList, location: location)
-        default: return named(text)
+        case _ where text.utf8.contains(0): return .refused(line: text, reason: Self.zeroByte, location: location)
+        default: return named(text, location)
         }
     }
 
     /// A URL or a path; nil if it is excluded.
-    private mutating func named(_ text: String) -> Input? {
+    ///
+    /// - Parameter location: that of a line which is refused if it is a URL without its scheme; nil for other sources.
+    private mutating func named(_ text: String, _ location: LineLocation? = nil) -> Input? {
         if isExcluded(text) { return nil }
         if Self.isURL(text) { return Self.url(text) }
         let path = URL(fileURLWithPath: text).standardizedFileURL.path
+        if let location, Self.hostWithoutScheme(text) != nil, !FileManager.default.fileExists(atPath: path) {
+            let reason = "there is no such file.\(Self.schemeAdvice(text))"
+            return .refused(line: text, reason: reason, location: location)
+        }
         // A relative path keeps its components in the output tree; an absolute one keeps those from the root.
         let shown = text.hasPrefix("/") || text.split(separator: "/").contains("..") ? path : text
         return Self.file(path, components: shown.split(separator: "/").filter { $0 != "." }.map(String.init))
@@ -446,30 +468,11 @@ package struct InputReader {
         "it begins with \"{\" like a job, but this list can only name sources. Put jobs into a .jsonl file, or name "
         + "the list with --jobs-from. Write a path that begins with \"{\" as ./{…"
 
+    private static let zeroByte =
+        "it has a zero byte, which no path has. --null (-0) is for names that end with one, as of find -print0"
+
     private static let noUTF8 =
         "it is not UTF-8. Save the list as UTF-8; give a file with such a name another one"
 
     private static let tooLong = "it is longer than \(LineReader.lineLimit) bytes"
-
-    package static func isURL(_ text: String) -> Bool {
-        guard let colon = text.firstIndex(of: ":") else { return false }
-        return ["http", "https", "file", "data", "s3", "ftp"].contains(text[..<colon].lowercased())
-    }
-
-    private static func url(_ text: String) -> Input {
-        if OutputTemplate.isDataURL(text) { return .source(url: text, path: "data-\(OutputPath.hash(text))") }
-        guard let url = URL(string: text) else {
-            // The worker reports its fault in the line of the ledger.
-            return .source(url: text, path: OutputPath.hash(text))
-        }
-        switch url.scheme?.lowercased() {
-        case "file":
-            return .source(url: text, path: OutputPath.of(OutputTemplate.components(of: url)))
-        default: return .source(url: text, path: OutputPath.of(url))
-        }
-    }
-
-    private static func file(_ path: String, components: [String]) -> Input {
-        .source(url: FileNames.fileURL(path), path: OutputPath.of(components))
-    }
 }

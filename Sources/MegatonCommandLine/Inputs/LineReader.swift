@@ -49,6 +49,9 @@ package struct LineReader {
         self.separator = separator
     }
 
+    /// Bytes after the last line that have been read already.
+    var available: Data { buffer }
+
     /// Location of the last line.
     package var location: LineLocation { LineLocation(list: name, number: number) }
 

@@ -1,5 +1,5 @@
 import Foundation
-import MegatonCluster
+package import MegatonCluster
 
 /// A ledger of an earlier run, whose failed jobs are repeated with their original options.
 package struct RetryLedger {
@@ -39,6 +39,21 @@ package struct RetryLedger {
                     + "of a job."
             )
         }
+    }
+
+    /// Whether a failed job of the ledger meets a condition. Reads the whole ledger if none does, and blocks.
+    ///
+    /// - Throws: `CLIError` if the ledger cannot be read.
+    package func hasFailedJob(where condition: (Job) -> Bool) throws -> Bool {
+        var reader = try InputReader.lines(of: path)
+        while let line = try reader.nextLine() {
+            // To decode a line takes far longer, and most lines are those of jobs that are done.
+            guard line.contains("\"failed\""), let outcome = Self.outcome(line), outcome.status == .failed,
+                let job = outcome.job
+            else { continue }
+            if condition(job) { return true }
+        }
+        return false
     }
 
     /// A line of the ledger, as read for a retry.
@@ -138,12 +153,20 @@ package struct RetryLedger {
     /// invalid, and it never allows a parent of a source's directory: a ledger repeats lines of lists that may come
     /// from strangers. A source that was not found had been looked for beneath a root.
     ///
-    /// - Throws: `CLIError` if the ledger cannot be read, or names too many directories.
-    package func readRoots() throws -> [String] {
+    /// - Parameter isStopped: asked before each line, as a ledger may have millions.
+    /// - Throws: `CLIError` if the ledger cannot be read, or names too many directories, or 130 if the reading was
+    ///   stopped.
+    package func readRoots(isStopped: () -> Bool = { false }) throws -> [String] {
         let own = directory
         var directories: Set<String> = [own]
         var reader = try InputReader.lines(of: path)
         while let line = try reader.nextLine() {
+            if isStopped() {
+                throw CLIError(
+                    code: 130,
+                    message: "interrupted while the ledger \(path) was read. Nothing was begun."
+                )
+            }
             guard let outcome = Self.outcome(line), outcome.status == .failed, let job = outcome.job,
                 !Self.inconclusiveCodes.contains(outcome.error?.code ?? "")
             else { continue }

@@ -62,7 +62,7 @@ struct Sitemap: Equatable {
             case .notUTF8: Failure(reason: "is not UTF-8")
             case .documentType: Failure(reason: "has a document type declaration, which a sitemap has not")
             case .tooDeep: Failure(reason: "is not a sitemap: its elements are nested too deeply")
-            case .invalid(let line): Failure(reason: "is not valid XML, line \(line)")
+            case .invalid(let line, let reason): Failure(reason: "is not valid XML, line \(line): \(reason)")
             case .ended(let reason): Failure(reason: reason)
             }
         }

@@ -50,9 +50,11 @@ struct TableColumns: Equatable {
         isSource: (String) -> Bool
     ) throws {
         let header = first.map { $0.trimmingCharacters(in: .whitespacesAndNewlines) }
-        let finder = Finder(header: header, list: list, kind: kind)
+        let numbered = options.urlColumn.flatMap { Finder.index($0, of: header) }
+        let isRow = numbered.map { isSource(header[$0]) } ?? false
+        let finder = Finder(header: header, isRow: isRow, list: list, kind: kind)
         url = try finder.urlColumn(options)
-        isFirstRecordRow = options.urlColumn.flatMap { Int($0) } == url + 1 && isSource(header[url])
+        isFirstRecordRow = isRow
         id = try options.idColumn.map { try finder.column($0, "--id-column") }
         if let chosen = options.labelColumns {
             labels = Array(Set(try chosen.map { try finder.column($0, "--label-columns") })).sorted()
@@ -79,8 +81,16 @@ struct TableColumns: Equatable {
     /// Finds columns by their names and numbers.
     private struct Finder {
         let header: [String]
+        /// Whether the texts are fields of a row, and no names.
+        let isRow: Bool
         let list: String
         let kind: String
+
+        /// The index of a column whose number from 1 is the text; nil if no column has it.
+        static func index(_ text: String, of header: [String]) -> Int? {
+            guard let number = Int(text), number > 0, number <= header.count else { return nil }
+            return number - 1
+        }
 
         private var description: String {
             let names = header.prefix(TableColumns.shown).map { name in
@@ -109,6 +119,9 @@ struct TableColumns: Equatable {
 
         /// A column by its name, in any case if it is not ambiguous, or by its number from 1.
         func column(_ text: String, _ option: String) throws -> Int {
+            let number = Self.index(text, of: header)
+            // A field of a row may be the same number by chance.
+            if isRow, let number { return number }
             for isSame in [{ $0 == text }, { $0.lowercased() == text.lowercased() }] as [(String) -> Bool] {
                 let found = header.indices.filter { isSame(header[$0]) }
                 if found.count == 1 { return found[0] }
@@ -120,7 +133,7 @@ struct TableColumns: Equatable {
                     )
                 }
             }
-            if let number = Int(text), header.indices.contains(number - 1) { return number - 1 }
+            if let number { return number }
             let near = Spelling.nearest(to: text, among: header).map { " Did you mean \(FieldProblem.quoted($0))?" }
             throw CLIError.usage(
                 "\(description): \(option) \(FieldProblem.quoted(text)) is none of them.\(near ?? "")"

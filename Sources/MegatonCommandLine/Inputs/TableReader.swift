@@ -26,6 +26,8 @@ package struct TableReader {
     private var lines: LineReader
     private let format: ListFormat.TableFormat
     private let options: TableOptions
+    /// Labels that the rows must have, as the names of their outputs need them.
+    private let requiredLabels: [String]
     private var delimiter = UInt8(ascii: ",")
     private var splitter: RecordSplitter
     private var isAtEnd = false
@@ -37,7 +39,13 @@ package struct TableReader {
     /// Maximum number of labels that a message names.
     private static let shownLabels = 32
 
-    init(_ lines: LineReader, _ format: ListFormat.TableFormat, _ options: TableOptions) {
+    init(
+        _ lines: LineReader,
+        _ format: ListFormat.TableFormat,
+        _ options: TableOptions,
+        requiredLabels: [String] = []
+    ) {
+        self.requiredLabels = requiredLabels
         self.lines = lines
         self.format = format
         self.options = options
@@ -50,7 +58,8 @@ package struct TableReader {
     /// Reads the next row.
     ///
     /// - Parameter milliseconds: how long to wait for bytes; negative waits without limit.
-    /// - Throws: `CLIError` if the list cannot be read, or if its header does not have the columns.
+    /// - Throws: `CLIError` if the list cannot be read, or if its header does not have the columns, or no column for a
+    ///   required label.
     mutating func next(waiting milliseconds: Int32) throws -> ReadResult {
         while true {
             if let record = splitter.next(isAtEnd: isAtEnd) {
@@ -77,16 +86,13 @@ package struct TableReader {
 
     /// Checks the header.
     ///
-    /// - Throws: `CLIError` if the list cannot be read, or if its header does not have the columns.
+    /// - Throws: as ``next(waiting:)``.
     mutating func checkHeader() throws { _ = try next(waiting: -1) }
 
-    /// Checks, after the header was read, that the rows have the labels that the names of outputs need.
-    ///
-    /// - Throws: `CLIError` for the first one that no column gives: each row would be refused.
-    func requireLabels(_ labels: [String]) throws(CLIError) {
-        guard let columns else { return }
+    /// - Throws: `CLIError` for the first required label that no column gives: each row would be refused.
+    private func requireLabels(_ columns: TableColumns) throws(CLIError) {
         let known = columns.labels.map { columns.names[$0] }
-        guard let missing = labels.first(where: { !known.contains($0) }) else { return }
+        guard let missing = requiredLabels.first(where: { !known.contains($0) }) else { return }
         let shown = known.prefix(Self.shownLabels).map { FieldProblem.quoted($0) }.joined(separator: ", ")
         let more = known.count > Self.shownLabels ? ", …" : ""
         let near = Spelling.nearest(to: missing, among: known).map { " Did you mean {label.\($0)}?" } ?? ""
@@ -129,8 +135,9 @@ package struct TableReader {
                 options,
                 list: lines.name,
                 kind: ListFormat.table(format).description,
-                isSource: Self.isSource
+                isSource: InputReader.isSource
             )
+            try requireLabels(chosen)
             columns = chosen
             splitter = splitter.continued(delimiter: delimiter)
             return chosen.isFirstRecordRow ? row(fields, chosen, line) : nil
@@ -239,11 +246,5 @@ package struct TableReader {
         let names = largest.map { "\(FieldProblem.quoted($0.name)) (\($0.size) bytes)" }.joined(separator: ", ")
         return "its labels have \(size) bytes of JSON; allowed are \(Job.maximumLabels). The largest columns are "
             + "\(names). --label-columns a,b chooses columns"
-    }
-
-    /// Whether a text of the first record is a source, so that the list has no header.
-    private static func isSource(_ text: String) -> Bool {
-        let fileExtension = (text as NSString).pathExtension.lowercased()
-        return InputReader.isURL(text) || InputReader.defaultFileExtensions.contains(fileExtension)
     }
 }

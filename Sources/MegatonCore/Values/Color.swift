@@ -19,9 +19,10 @@ public struct Color: Sendable, Hashable, CustomStringConvertible {
         self.blue = blue
     }
 
-    /// Parses `#rrggbb` or `rrggbb`.
+    /// Parses `#rrggbb` or, with each digit twice, `#rgb`, as in CSS; both also without the `#`.
     public init?(hex: String) {
-        let digits = hex.hasPrefix("#") ? hex.dropFirst() : hex[...]
+        let given = hex.hasPrefix("#") ? hex.dropFirst() : hex[...]
+        let digits = given.utf8.count == 3 ? given.map { "\($0)\($0)" }.joined() : String(given)
         guard digits.utf8.count == 6, digits.allSatisfy(\.isHexDigit), let number = UInt32(digits, radix: 16) else {
             return nil
         }

@@ -200,6 +200,17 @@ extension CachedData.Metadata {
         return inherited
     }
 
+    /// Metadata some time after its lifetime was counted, e.g. after a wait for a render slot: freshness counts from
+    /// the response of the origin (RFC 9111 section 4.2), however late the entry is stored.
+    func elapsed(_ seconds: Double) -> Self {
+        guard seconds > 0 else { return self }
+        var later = self
+        if lifetime > seconds { later.lifetime -= seconds } else { later = aged(by: seconds - lifetime) }
+        // The age of a stored entry follows from the time at which it was stored.
+        if stored == nil { later.age = age.map { $0 + seconds } }
+        return later
+    }
+
     /// Metadata for output made from this entry while it is stale: the output is stale from the start, and its
     /// remaining windows are those of the entry.
     func aged(by staleness: Double) -> Self {

@@ -176,12 +176,13 @@ package struct LayeredSingleFlight: SingleFlightCoordinating {
         return (valid, others)
     }
 
-    /// Copies an entry of the shared cache, unless it may have changed since it was seen there.
+    /// Copies an entry of the shared cache, unless it may have changed since it was seen there, or the near cache would
+    /// have to wait for its disk.
     private func copy(_ entry: CachedData, _ key: CacheKey, seen: Int64) async {
         guard validity.isValid(key.description, seen: seen), let copy = NearCacheEntry(entry, seen: seen) else {
             return
         }
-        await cache.storeData(copy.encoded, for: key.description)
+        await cache.offer(copy.encoded, for: key.description)
     }
 
     /// Copies an entry that the shared cache has just accepted; without one, deletes the copy.

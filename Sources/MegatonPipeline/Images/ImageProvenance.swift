@@ -8,6 +8,7 @@ struct ImageProvenance: Sendable {
     private let isReencoded: Bool
     private let since: Date
 
+    /// - Parameter since: when the lifetime of the metadata was counted.
     init(_ metadata: CachedData.Metadata?, isReencoded: Bool = false, since: Date = Date()) {
         known = metadata
         self.isReencoded = isReencoded
@@ -30,14 +31,6 @@ struct ImageProvenance: Sendable {
     /// Metadata for a result made now. The image may have been in memory for long, which reduces the lifetime. Nil if
     /// nothing may be stored.
     func metadata(at now: Date = Date()) -> CachedData.Metadata? {
-        guard let known else { return nil }
-        var metadata = known.inherited(at: now)
-        let left = known.lifetime - now.timeIntervalSince(since)
-        if left > 0 {
-            metadata.lifetime = left
-        } else if known.lifetime > 0 {
-            metadata = metadata.aged(by: -left)
-        }
-        return metadata
+        known?.elapsed(now.timeIntervalSince(since)).inherited(at: now)
     }
 }

@@ -17,6 +17,8 @@ public final class PipelineMetrics: Sendable {
         /// Of the renders, renditions that the planes engine left to libvips: the image is damaged, though not so badly
         /// that libvips refuses it.
         package var planarFallbacks = 0
+        /// The renders by engine and format.
+        package var rendersByKind: [RenderKind: Int] = [:]
         /// Renditions from a cache, or from another request's work.
         public var cacheHits = 0
         /// Originals from a cache, or from another request's fetch.
@@ -31,15 +33,26 @@ public final class PipelineMetrics: Sendable {
         /// Hits of both kinds by the ``DataCaching/layerName`` of the cache that had them, if it is known.
         public var layers: [String: Int] = [:]
 
-        mutating func addRenders(_ images: [EncodedImage]) {
+        mutating func addRenders(_ images: [(rendition: Rendition, image: EncodedImage)]) {
             renders += images.count
-            rendersByPlanes += images.count { $0.maker == .planes }
-            planarFallbacks += images.count { $0.maker == .libvipsForPlanes }
+            rendersByPlanes += images.count { $0.image.maker == .planes }
+            planarFallbacks += images.count { $0.image.maker == .libvipsForPlanes }
+            for (rendition, image) in images {
+                let kind = RenderKind(isByPlanes: image.maker == .planes, format: rendition.format)
+                rendersByKind[kind, default: 0] += 1
+            }
         }
 
         mutating func addHit(in layer: String?) {
             if let layer { layers[layer, default: 0] += 1 }
         }
+    }
+
+    /// An engine with the format that it has encoded.
+    package struct RenderKind: Sendable, Hashable {
+        /// Whether the planes engine has made the rendition; otherwise libvips has.
+        package let isByPlanes: Bool
+        package let format: Rendition.Format
     }
 
     private struct State {

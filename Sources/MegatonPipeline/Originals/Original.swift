@@ -14,6 +14,8 @@ struct Original: Sendable {
     let layer: String?
     /// Whether the bytes are past their lifetime.
     let isStale: Bool
+    /// When the lifetime of the metadata was counted: as the bytes were received, or found in a cache.
+    let received: Date
     /// Nil if there is nothing to store.
     private let writer: OriginalCacheWriter?
 
@@ -25,6 +27,7 @@ struct Original: Sendable {
         isFromCache: Bool = false,
         layer: String? = nil,
         isStale: Bool = false,
+        received: Date = Date(),
         writer: OriginalCacheWriter? = nil
     ) {
         self.data = data
@@ -33,17 +36,21 @@ struct Original: Sendable {
         self.isFromCache = isFromCache
         self.layer = layer
         self.isStale = isStale
+        self.received = received
         self.writer = writer
     }
 
     /// The original from a cache entry, fresh or stale.
-    init(_ cached: CachedData) {
+    ///
+    /// - Parameter found: when the entry was looked up.
+    init(_ cached: CachedData, found: Date) {
         self.init(
             data: cached.data,
             metadata: cached.staleness.map { cached.metadata.aged(by: $0) } ?? cached.metadata,
             isFromCache: true,
             layer: cached.layer,
-            isStale: cached.staleness != nil
+            isStale: cached.staleness != nil,
+            received: found
         )
     }
 
@@ -54,6 +61,9 @@ struct Original: Sendable {
         guard isFromCache, let url, let metadata, metadata.status != nil else { return nil }
         return CachedData(data: data, metadata: metadata).response(for: url)
     }
+
+    /// Metadata for results that are made from the bytes now.
+    func currentMetadata(at now: Date) -> CachedData.Metadata? { metadata?.elapsed(now.timeIntervalSince(received)) }
 
     /// Stores the bytes, unless they are stored already.
     func store() { writer?.store() }

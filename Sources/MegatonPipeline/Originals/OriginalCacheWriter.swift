@@ -17,6 +17,8 @@ final class OriginalCacheWriter: Sendable {
     private let entry: CachedData?
     private let willCache: (@Sendable (Data) async -> Data?)?
     private let copies: CopyGate?
+    private let received: Date
+    private let date: @Sendable () -> Date
     private let state: Mutex<State>
 
     /// Ends the flight at once, regardless of cancellation, as other processes wait for it.
@@ -29,6 +31,8 @@ final class OriginalCacheWriter: Sendable {
     ///   - willCache: returns the bytes to store in place of the original's, or nil to store none. Without it, the
     ///     original's bytes are stored.
     ///   - copies: admits entries on their way to the cache; nil admits all.
+    ///   - received: when the lifetime of the entry was counted. The time until it is stored is taken off.
+    ///   - date: returns the time.
     init(
         _ flights: any SingleFlightCoordinating,
         _ key: CacheKey,
@@ -38,9 +42,13 @@ final class OriginalCacheWriter: Sendable {
         isReplacing: Bool = false,
         isWanted: Bool,
         willCache: (@Sendable (Data) async -> Data?)? = nil,
-        copies: CopyGate? = nil
+        copies: CopyGate? = nil,
+        received: Date = Date(),
+        date: @escaping @Sendable () -> Date = { Date() }
     ) {
         self.copies = copies
+        self.received = received
+        self.date = date
         self.flights = flights
         self.willCache = willCache
         let (keys, isShared) = (shared ?? [key], shared != nil)
@@ -54,6 +62,7 @@ final class OriginalCacheWriter: Sendable {
         let task = Task {
             let stored = await wanted?.replaced(willCache)
             let isDone = await copies.perform(stored) {
+                let stored = stored?.elapsed(date().timeIntervalSince(received))
                 if let leader, !isShared || stored == nil {
                     await flights.finish([(leader, stored)])
                     if isReplacing { for key in keys { await flights.discard(key) } }
@@ -78,10 +87,12 @@ final class OriginalCacheWriter: Sendable {
             if state.isStored { return }
             state.isStored = true
             // Unstructured, like the previous task. Runs after it, as that one may discard the old entry.
-            state.task = Task { [flights, keys, isShared, leader, willCache, copies, before = state.task] in
+            state.task = Task {
+                [flights, keys, isShared, leader, willCache, copies, received, date, before = state.task] in
                 await before.value
                 guard let entry = await entry.replaced(willCache) else { return }
                 await copies.perform(entry) {
+                    let entry = entry.elapsed(date().timeIntervalSince(received))
                     for key in keys {
                         if leader == nil || isShared {
                             await flights.storeResponse(entry, for: key)
@@ -112,6 +123,13 @@ extension CopyGate? {
 }
 
 extension CachedData {
+    /// The entry some time after its lifetime was counted.
+    fileprivate func elapsed(_ seconds: Double) -> CachedData {
+        var entry = self
+        entry.metadata = metadata.elapsed(seconds)
+        return entry
+    }
+
     /// The entry with the bytes that `willCache` returns.
     fileprivate func replaced(_ willCache: (@Sendable (Data) async -> Data?)?) async -> CachedData? {
         guard let willCache else { return self }

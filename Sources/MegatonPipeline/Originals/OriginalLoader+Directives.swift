@@ -54,6 +54,6 @@ extension OriginalLoader {
             if entry.staleness != nil { $0.staleHits += 1 }
             $0.addHit(in: entry.layer)
         }
-        return Original(entry)
+        return Original(entry, found: configuration.date())
     }
 }

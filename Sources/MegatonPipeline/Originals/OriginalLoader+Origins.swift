@@ -40,14 +40,15 @@ extension OriginalLoader {
             // The failure is remembered to spare the origin. Waiters may get the stale entry too.
             let reported = error.about(load.source.request, at: .load).asked(with: load.source.sentFields)
                 .met(under: configuration)
+            // The origin's answer is definitive: discard the refused entry, also if no flight does so. Not after the
+            // failure is remembered, which would be forgotten with it.
+            if refused != nil, error.supersedesEntry {
+                await load.source.flights.discard(load.shared?.key ?? load.source.key)
+            }
             if let leader {
                 await load.source.flights.fail([leader], error: reported)
             } else if load.options.storesOriginal, load.source.isCacheable, load.source.cachePolicy.allowsStorage {
                 await load.source.flights.remember(reported, for: load.source.key)
-            }
-            // The origin's answer is definitive: discard the refused entry, also if no flight does so.
-            if refused != nil, error.supersedesEntry {
-                await load.source.flights.discard(load.shared?.key ?? load.source.key)
             }
             return failure(error, known, load)
         }
@@ -212,6 +213,7 @@ extension OriginalLoader {
         let key = OriginalLoadKey(load.source)
         var entry = isWorthIt ? metadata.map { CachedData(data: data, metadata: $0, checksum: stale?.checksum) } : nil
         entry?.isStoredIfReused = configuration.dataCachePolicy == .storeReused && !reuse.contains(key)
+        let received = configuration.date()
         let writer = OriginalCacheWriter(
             load.source.flights,
             load.source.key,
@@ -222,9 +224,11 @@ extension OriginalLoader {
             isWanted: demand.contains(key),
             // The delegate was asked about confirmed bytes when they were first stored.
             willCache: stale == nil ? load.source.hooks?.willCache : nil,
-            copies: copies
+            copies: copies,
+            received: received,
+            date: configuration.date
         )
-        return Original(data: data, metadata: metadata, response: response, writer: writer)
+        return Original(data: data, metadata: metadata, response: response, received: received, writer: writer)
     }
 }
 

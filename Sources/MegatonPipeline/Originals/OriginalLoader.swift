@@ -312,7 +312,7 @@ final class OriginalLoader: Sendable {
             $0.staleHits += 1
             $0.addHit(in: cached.layer)
         }
-        return Original(cached)
+        return Original(cached, found: configuration.date())
     }
 
     // MARK: - Means

@@ -41,6 +41,8 @@ extension ImagePipeline {
         public var logger = Logger(label: "megaton.pipeline")
         /// Called with the cost of each background revalidation of a source, which no request's metrics include.
         package var didRefresh: @Sendable (_ source: URL, _ cost: PipelineMetrics.Counts) -> Void = { _, _ in }
+        /// Returns the time, for the part of a lifetime that passes between a response and its storage.
+        var date: @Sendable () -> Date = { Date() }
 
         /// Requests per second to each host; unlimited by default. Workers of a cluster share limits of their own
         /// instead.

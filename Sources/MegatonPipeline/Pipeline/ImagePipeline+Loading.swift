@@ -271,7 +271,8 @@ extension ImagePipeline {
             container: container.made(
                 of: ImageProvenance(
                     original.metadata,
-                    isReencoded: original.metadata?.isOfEncodedImage == true
+                    isReencoded: original.metadata?.isOfEncodedImage == true,
+                    since: original.received
                 )
             ),
             request: request,

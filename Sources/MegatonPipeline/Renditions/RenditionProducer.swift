@@ -130,13 +130,15 @@ final class RenditionProducer: Sendable {
             } catch {
                 await original.isStored()
                 // Possibly a truncated body of undeclared length: discard it, so that the origin is asked again.
-                if error.code == .corruptImage { await request.source.flights.discard(source.key) }
+                if error.code == .corruptImage {
+                    for case let key? in [source.key, source.sharedKey] { await source.flights.discard(key) }
+                }
                 throw error
             }
             // The original was being stored during the render. Its flight, and any wait for it, ends when that is done;
             // this request need not wait for that.
             await originals.uploads.adopt(original)
-            note(images, request)
+            note(zip(new, images).map { (rendition: $0.rendition, image: $1) }, request)
             let old = pending.filter(isUnchanged)
             return await finish(Array(zip(new, images)), old, original, request)
         } catch {
@@ -174,9 +176,9 @@ final class RenditionProducer: Sendable {
     }
 
     /// Counts renditions by engine. Images that planes could not decode were decoded twice, which is logged once.
-    private func note(_ images: [EncodedImage], _ request: Request) {
+    private func note(_ images: [(rendition: Rendition, image: EncodedImage)], _ request: Request) {
         request.metrics.update { $0.addRenders(images) }
-        let left = images.count { $0.maker == .libvipsForPlanes }
+        let left = images.count { $0.image.maker == .libvipsForPlanes }
         if left == 0 { return }
         configuration.logger.debug(
             "the planes engine could not decode an image; libvips rendered it",
@@ -195,13 +197,11 @@ final class RenditionProducer: Sendable {
             } else {
                 results[leader.key] = .failure(error)
             }
-            if !pending.isFlight, request.options.allowsStorage {
-                await request.source.flights.remember(error, for: leader.key)
-            }
-            // The origin's answer is definitive: discard the stale entry here, as there is no flight that does so.
-            if !pending.isFlight, stale != nil, error.supersedesEntry {
-                await request.source.flights.discard(leader.key)
-            }
+            if pending.isFlight { continue }
+            // The origin's answer is definitive: discard the stale entry here, as there is no flight that does so. Not
+            // after the failure is remembered, which would be forgotten with it.
+            if stale != nil, error.supersedesEntry { await request.source.flights.discard(leader.key) }
+            if request.options.allowsStorage { await request.source.flights.remember(error, for: leader.key) }
         }
         return results
     }
@@ -232,7 +232,7 @@ final class RenditionProducer: Sendable {
             var error = error.about(imageRequest, at: error.stageOfRendering)
                 .with(original.response, original.data, type: original.metadata?.type)
             // Remembered no longer than the bytes may be reused.
-            if let metadata = original.metadata {
+            if let metadata = original.currentMetadata(at: configuration.date()) {
                 let isCached = original.response == nil
                 if isCached { error.reuse = Error.Reuse(lifetime: metadata.lifetime, vary: metadata.vary) }
             } else {
@@ -250,13 +250,16 @@ final class RenditionProducer: Sendable {
         _ request: Request
     ) async -> Results {
         let isStored = configuration.dataCachePolicy.storesRenditions && request.options.allowsStorage
-        let metadata = isStored ? original.metadata : nil
+        // The render has waited: freshness counts from the response of the origin.
+        let now = configuration.date()
+        let present = original.currentMetadata(at: now)
+        let metadata = isStored ? present : nil
         var results: Results = [:]
         var entries: [(pending: PendingRendition, entry: CachedData?)] = []
         for (pending, image) in made {
-            let entry = metadata.map { CachedData(image, pending.rendition, of: $0) }
+            let entry = metadata.map { CachedData(image, pending.rendition, of: $0, at: now) }
             entries.append((pending, entry))
-            results[pending.leader.key] = .success(RenditionResponse(pending.rendition, image, of: original.metadata))
+            results[pending.leader.key] = .success(RenditionResponse(pending.rendition, image, of: present))
         }
         for pending in old {
             guard let cached = pending.leader.stale else { continue }
@@ -264,9 +267,9 @@ final class RenditionProducer: Sendable {
                 $0.cacheHits += 1
                 $0.addHit(in: cached.layer)
             }
-            entries.append((pending, metadata.map { cached.prolonged(by: $0) }))
+            entries.append((pending, metadata.map { cached.prolonged(by: $0, at: now) }))
             results[pending.leader.key] = .success(
-                RenditionResponse(pending.rendition, cached, of: original.metadata)
+                RenditionResponse(pending.rendition, cached, of: present)
             )
         }
         let refused = await store(entries, request.source.flights)

@@ -161,8 +161,9 @@ package struct RenderPlan: Equatable {
         let vertical = target.height.map { Double($0) / Double(source.height) }
         let most = rendition.enlarge ? Double.infinity : 1
         func step(_ scaled: PixelSize) -> Step { Step(rendition: rendition, frames: frames, scaled: scaled) }
-        switch rendition.fit {
-        case .inside:
+        switch target.fit(rendition.fit, of: source) {
+        // `auto` is none of the resolved fits.
+        case .inside, .auto:
             let scale = min(horizontal ?? .infinity, vertical ?? .infinity, most)
             return step(clamped(source, scale, frames, limits))
         case .outside:
@@ -271,6 +272,12 @@ private struct Target {
         let rule: FloatingPointRoundingRule = ratio == rendition.dpr ? .toNearestOrAwayFromZero : .down
         func scaled(_ side: Int) -> Int { Int((Double(side) * ratio).rounded(rule)) }
         (width, height) = (rendition.width.map(scaled), rendition.height.map(scaled))
+    }
+
+    /// The fit with which a source is rendered: `auto` is `cover` or `inside`, as in imgproxy.
+    func fit(_ fit: Rendition.Fit, of source: PixelSize) -> Rendition.Fit {
+        guard fit == .auto, let width, let height else { return fit }
+        return (source.width >= source.height) == (width >= height) ? .cover : .inside
     }
 
     /// Maximum number of pixels of the result of any part of the source.

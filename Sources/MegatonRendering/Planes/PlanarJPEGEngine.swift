@@ -23,7 +23,8 @@ final class PlanarJPEGEngine: Sendable {
     ) throws(ImageError) -> [EncodedImage]? {
         try codecs.withCodec { codec throws(ImageError) in
             if deadline.isExpired, let error = deadline.error { throw error }
-            let decoded = data.withUnsafeBytes {
+            let needed = isWhole ? plan.neededScans(pass, of: data) ?? data : data
+            let decoded = needed.withUnsafeBytes {
                 codec.decode($0, plan.probe, shrink: plan.shrink(pass), isWhole: isWhole)
             }
             guard let decoded else { return nil }
@@ -68,7 +69,9 @@ extension PlanarJPEGEngine {
     /// Decodes the source of a plan's first pass, shrunk by a fraction; nil as in `render`.
     func load(_ plan: RenderPlan, _ data: Data) -> PlanarImage? {
         codecs.withCodec { codec in
-            data.withUnsafeBytes { codec.decode($0, plan.probe, shrink: plan.shrink(plan.passes[0])) }
+            let pass = plan.passes[0]
+            let needed = plan.neededScans(pass, of: data) ?? data
+            return needed.withUnsafeBytes { codec.decode($0, plan.probe, shrink: plan.shrink(pass)) }
         }
     }
 

@@ -7,6 +7,9 @@ extension Rendition {
     /// Tolerance of `trim` if only true is given.
     package static let usualTolerance = 10
 
+    /// Whether transparent pixels stay transparent.
+    var keepsAlpha: Bool { format.hasAlpha && !flatten }
+
     /// The first option that is set among those that change pixels after they have been decoded; nil if none is.
     var effectName: String? {
         let effects: [(name: String, isSet: Bool)] = [

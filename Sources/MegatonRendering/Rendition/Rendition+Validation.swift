@@ -48,11 +48,12 @@ extension Rendition {
     }
 
     private var cutProblem: FieldProblem? {
-        if gravity != .center && fit != .cover {
+        let mayCut = fit == .cover || fit == .auto
+        if gravity != .center && !mayCut {
             return FieldProblem("gravity", "is \(gravity.rawValue), which is for fit cover, not \(fit.rawValue)")
         }
         guard let focus else { return nil }
-        if fit != .cover { return FieldProblem("focus", "is for fit cover, not \(fit.rawValue)") }
+        if !mayCut { return FieldProblem("focus", "is for fit cover, not \(fit.rawValue)") }
         if gravity != .center { return FieldProblem("focus", "and gravity exclude each other") }
         for (field, part) in [("x", focus.x), ("y", focus.y)] where !(0...1).contains(part) {
             return FieldProblem("focus.\(field)", "is \(part); allowed are numbers from 0 to 1")

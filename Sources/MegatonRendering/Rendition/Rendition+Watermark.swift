@@ -38,10 +38,18 @@ extension Rendition {
         public var scale: Double?
         /// Distance from the edges in pixels of the result, or between the copies of ``Position/repeat``.
         public var margin: Int
+        /// Shift from the place, beside `margin`: inwards from the left or right edge, or to the right from the middle.
+        /// For ``Position/repeat``, space between the copies, with half of it before the first one.
+        ///
+        /// Pixels of the result, or a fraction of its width if it is between -1 and 1. No shift moves all of the
+        /// watermark out of the result.
+        public var x = 0.0
+        /// Like `x`: inwards from the upper or lower edge, or down from the middle; fractions are those of the height.
+        public var y = 0.0
         /// The image, once a pipeline has resolved its name; not part of the JSON.
         package var overlay: WatermarkPixels?
 
-        /// Creates a watermark.
+        /// Creates a watermark. Options without a parameter here are set on the value.
         public init(
             _ content: Content,
             position: Position = .southEast,
@@ -63,7 +71,9 @@ extension Rendition {
         /// known by its bytes, so that a changed file is another watermark.
         var identity: String {
             let size = scale.map { "\($0)" } ?? "natural"
-            let start = "\(position.rawValue),\(opacity),\(size),\(margin)"
+            // Without a shift as before there was one, so that stored renditions keep their keys.
+            let shift = x == 0 && y == 0 ? "" : ",\(x):\(y)"
+            let start = "\(position.rawValue),\(opacity),\(size),\(margin)\(shift)"
             return switch content {
             case .text(let text): "\(start),text:\(text)"
             case .image(let name): start + (overlay.map { ",sha256:\($0.digest)" } ?? ",image:\(name)")

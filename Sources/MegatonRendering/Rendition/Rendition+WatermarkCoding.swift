@@ -1,6 +1,6 @@
 extension Rendition.Watermark: Codable {
     enum CodingKeys: String, CodingKey, CaseIterable {
-        case text, image, position, opacity, scale, margin
+        case text, image, position, opacity, scale, margin, x, y
     }
 
     /// - Throws: `DecodingError` with a sentence that names the field.
@@ -24,6 +24,8 @@ extension Rendition.Watermark: Codable {
         }
         scale = try fields.read(Double.self, .scale, allowed: Self.allowedScales)
         if let margin = try fields.read(Int.self, .margin, allowed: Self.allowedMargins) { self.margin = margin }
+        if let x = try fields.read(Double.self, .x, allowed: Self.allowedShifts) { self.x = x }
+        if let y = try fields.read(Double.self, .y, allowed: Self.allowedShifts) { self.y = y }
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -37,6 +39,8 @@ extension Rendition.Watermark: Codable {
         if opacity != usual.opacity { try fields.encode(opacity, forKey: .opacity) }
         try fields.encodeIfPresent(scale, forKey: .scale)
         if margin != usual.margin { try fields.encode(margin, forKey: .margin) }
+        if x != usual.x { try fields.encode(x, forKey: .x) }
+        if y != usual.y { try fields.encode(y, forKey: .y) }
     }
 
     /// Names of the fields of the JSON, in the order of messages.
@@ -48,6 +52,9 @@ extension Rendition.Watermark: Codable {
     static let allowedOpacities = "are numbers from 0 to 1"
     static let allowedScales = "are numbers from 0.01 to 1"
     static let allowedMargins = "are whole numbers of pixels from 0 to \(Rendition.maximumSide)"
+    static let allowedShifts =
+        "are pixels from -\(Rendition.maximumSide) to \(Rendition.maximumSide), and below 1 fractions of the side"
+    private static let shifts = -Double(Rendition.maximumSide)...Double(Rendition.maximumSide)
 
     static var jsonSchema: JSONSchema {
         var schema = JSONSchema(
@@ -59,6 +66,8 @@ extension Rendition.Watermark: Codable {
                 "opacity": JSONSchema(.number, range: 0...1),
                 "scale": JSONSchema(.number, range: 0.01...1),
                 "margin": JSONSchema(.integer, range: 0...Double(Rendition.maximumSide)),
+                "x": JSONSchema(.number, range: shifts),
+                "y": JSONSchema(.number, range: shifts),
             ]
         )
         schema.anyOf = ["text", "image"].map { JSONSchema(required: [$0]) }
@@ -82,6 +91,14 @@ extension Rendition.Watermark: Codable {
         }
         if !(0...Rendition.maximumSide).contains(margin) {
             return FieldProblem("margin", "is \(margin); allowed \(Self.allowedMargins)")
+        }
+        for (field, shift) in [("x", x), ("y", y)] {
+            if !Self.shifts.contains(shift) {
+                return FieldProblem(field, "is \(shift); allowed \(Self.allowedShifts)")
+            }
+            if shift < 0 && position == .repeat {
+                return FieldProblem(field, "is \(shift); allowed are 0 and more at this position, between the copies")
+            }
         }
         return nil
     }

@@ -4,8 +4,8 @@
 /// thumbnail of a request are not applied to renditions.
 ///
 /// The options are applied in this order, whatever the order in which they are given: the EXIF orientation, `trim`,
-/// `rotate`, `flip`, the size with `fit`, `blur`, `sharpen`, `grayscale`, `padding`, `watermark`, and the encoding. So
-/// the size is that of the rotated image, and `gravity` is a direction in it.
+/// `rotate`, `flip`, the size with `fit`, `flatten`, `blur`, `sharpen`, `grayscale`, `padding`, `watermark`, and the
+/// encoding. So the size is that of the rotated image, and `gravity` is a direction in it.
 public struct Rendition: Sendable, Hashable {
     /// How the source is fitted to the requested size, in the terms of CSS `object-fit` and sharp.
     ///
@@ -23,6 +23,9 @@ public struct Rendition: Sendable, Hashable {
         case fill
         /// The smallest size that covers width x height and keeps the aspect ratio, without cropping.
         case outside
+        /// `cover` if the rotated source and width x height are both at least as wide as high, or both higher than
+        /// wide; otherwise `inside`.
+        case auto
     }
 
     /// Metadata of the original to keep. All other metadata is always removed.
@@ -53,8 +56,8 @@ public struct Rendition: Sendable, Hashable {
     public var format: Format
     /// 1 to 100; PNG and GIF ignore it.
     public var quality: Int
-    /// Color behind transparent pixels, of the bars of `contain` and of `padding`. An image that stays transparent has
-    /// transparent bars and padding.
+    /// Color behind transparent pixels, of the bars of `contain` and of `padding`. An image that stays transparent, as
+    /// it does without `flatten` in formats that allow it, has transparent bars and padding.
     public var background: Color
     /// The part that `cover` keeps when it crops.
     public var gravity: Gravity
@@ -92,6 +95,8 @@ public struct Rendition: Sendable, Hashable {
     public var rotate: Rotation?
     /// Reflection, after the rotation.
     public var flip: Flip?
+    /// Fills transparent pixels with the `background` in formats with transparency too.
+    public var flatten = false
     /// Standard deviation of a Gaussian blur in pixels of the result, 0.3 to 100.
     public var blur: Double?
     /// Sharpens lightness: standard deviation of the Gaussian that detects edges in pixels of the result, 0.1 to 10.

@@ -39,7 +39,9 @@ extension RenditionOption {
             .word,
             isAlwaysWritten: true,
             identity: .position,
-            help: "How the image meets the size: inside (default), cover, contain, fill or outside."
+            help:
+                "How the image meets the size: inside (default), cover, contain, fill, outside, or auto (cover if "
+                + "source and size are both wide or both high, else inside)."
         ),
         RenditionOption(
             "format",

@@ -33,6 +33,13 @@ extension RenditionOption {
             help: "Mirror after the rotation: horizontal (swaps left and right), vertical or both."
         ),
         RenditionOption(
+            "flatten",
+            get: { $0.flatten },
+            set: { $0.flatten = $1 },
+            .flag,
+            help: "Fill transparent pixels with the background in formats with transparency too."
+        ),
+        RenditionOption(
             "blur",
             optional: { $0.blur },
             set: { $0.blur = $1 },
@@ -79,7 +86,8 @@ extension RenditionOption {
             help:
                 "Draw a text, or a JSON object with text, or with image: the name of a file in --watermarks of the "
                 + "worker. Its other fields are position (southeast by default, or repeat), opacity (0 to 1), scale "
-                + "(fraction of the width, 0.01 to 1) and margin (pixels)."
+                + "(fraction of the width, 0.01 to 1), margin (pixels), and x and y (shift from the place in pixels, "
+                + "or below 1 in fractions of the side)."
         ),
         RenditionOption(
             "maxBytes",

@@ -129,10 +129,10 @@ extension RenditionOption.Form where Value: WordChoice {
 
 extension RenditionOption.Form<Color> {
     static var color: Self {
-        let allowed = "are colors such as \"#ffffff\""
+        let allowed = "are colors such as \"#ffffff\" and \"#fff\""
         return Self(
             kind: .text,
-            schema: JSONSchema(.string, pattern: "^#?[0-9A-Fa-f]{6}$"),
+            schema: JSONSchema(.string, pattern: "^#?([0-9A-Fa-f]{3}){1,2}$"),
             decode: { fields, key in
                 guard let text = try fields.read(String.self, key, allowed: allowed) else { return nil }
                 if let color = Color(hex: text) { return color }
@@ -143,7 +143,7 @@ extension RenditionOption.Form<Color> {
             },
             encode: { color, fields, key in try fields.encode(color.description, forKey: key) },
             parse: { Color(hex: $0) },
-            rule: { _ in "must look like #ffffff" }
+            rule: { _ in "must look like #ffffff, ffffff, #fff or fff" }
         )
     }
 }

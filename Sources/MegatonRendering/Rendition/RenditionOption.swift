@@ -156,7 +156,9 @@ extension RenditionOption.Encoding {
     /// Adds the rule that an option that has no effect on a format is invalid with it.
     fileprivate func refusingOtherFormats(isSet: @escaping @Sendable (Rendition) -> Bool) -> Self {
         guard let formats else { return self }
-        let names = formats.map(\.rawValue).joined(separator: " and ")
+        let words = formats.map(\.rawValue)
+        let names = [words.dropLast().joined(separator: ", "), words.last ?? ""].filter { !$0.isEmpty }
+            .joined(separator: " and ")
         return Self(
             formats: formats,
             problem: { rendition in

@@ -28,7 +28,9 @@ struct RoutingEngine: RenderEngine {
             if isStrict { throw refusal(pass, plan) }
             return try vips.render(pass, of: plan, from: data, deadline: deadline)
         }
-        let gap = JPEGDamage(ofScansIn: data, plan.probe)
+        // Scans that the pass does not need are not judged.
+        let isCut = plan.hasNeededScans(pass, in: data)
+        let gap = isCut ? nil : JPEGDamage(ofScansIn: data, plan.probe)
         if gap == nil, let images = try planes.render(pass, of: plan, from: data, deadline: deadline) { return images }
         // The plane decoder cannot be interrupted and may have used up the time limit.
         if deadline.isExpired, let error = deadline.error { throw error }

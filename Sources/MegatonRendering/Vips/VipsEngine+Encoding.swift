@@ -13,7 +13,7 @@ extension VipsEngine {
         let result: Result<Data, VipsError> = VipsMessages.collecting {
             do throws(VipsError) {
                 var pixels = image.vipsImage
-                if !rendition.format.hasAlpha { pixels = try pixels.flattened(rendition.background) }
+                if !rendition.keepsAlpha { pixels = try pixels.flattened(rendition.background) }
                 // Encodes a copy, because progress handlers must not stay on a shared image.
                 return .success(try pixels.keeping([]).encode(rendition, stop: stop))
             } catch {

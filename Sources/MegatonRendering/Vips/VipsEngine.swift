@@ -177,7 +177,7 @@ package struct VipsEngine: RenderEngine {
             }
             image = try sampler.sampling(image, of: crop.size)
         }
-        if !rendition.format.hasAlpha { image = try image.flattened(rendition.background) }
+        if !rendition.keepsAlpha { image = try image.flattened(rendition.background) }
         if let canvas = step.canvas {
             image = try image.surrounded(canvas, rendition.background) { size in
                 ((canvas.width - size.width) / 2, (canvas.height - size.height) / 2)

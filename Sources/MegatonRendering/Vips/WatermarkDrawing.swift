@@ -34,19 +34,34 @@ struct WatermarkDrawing {
         self.isGray = isGray && drawn.image.bands <= 2
         var mark = try drawn.image.faded(watermark.opacity).withStandardColors()
         if !self.isGray { mark = try mark.inColor() }
+        let margin = watermark.margin
+        let x = Self.pixels(watermark.x, of: size.width)
+        let y = Self.pixels(watermark.y, of: size.height)
         if let halves = watermark.position.halves {
-            let free = (
-                width: size.width - drawn.size.width - 2 * watermark.margin,
-                height: size.height - drawn.size.height - 2 * watermark.margin
-            )
-            left = watermark.margin + free.width * halves.horizontal / 2 - drawn.halo
-            top = watermark.margin + free.height * halves.vertical / 2 - drawn.halo
+            let across = Self.start(drawn.size.width, on: size.width, margin, halves.horizontal, shift: x)
+            let down = Self.start(drawn.size.height, on: size.height, margin, halves.vertical, shift: y)
+            (left, top) = (across - drawn.halo, down - drawn.halo)
         } else {
             (left, top) = (0, 0)
-            let tile = PixelSize(width: mark.width + watermark.margin, height: mark.height + watermark.margin)
-            mark = try mark.placed(0, 0, on: tile, [Double](repeating: 0, count: mark.bands)).tiled(size)
+            let tile = PixelSize(width: mark.width + margin + x, height: mark.height + margin + y)
+            mark = try mark.placed(x / 2, y / 2, on: tile, [Double](repeating: 0, count: mark.bands)).tiled(size)
         }
         self.mark = try mark.inMemory(stop: stop)
+    }
+
+    /// A shift in pixels: below 1 it is a fraction of the side.
+    private static func pixels(_ shift: Double, of side: Int) -> Int {
+        Int((abs(shift) < 1 ? shift * Double(side) : shift).rounded(.toNearestOrEven))
+    }
+
+    /// The first pixel of a mark along one side of the result.
+    ///
+    /// - Parameter halves: offset within the free space, see `Gravity.halves`.
+    private static func start(_ mark: Int, on side: Int, _ margin: Int, _ halves: Int, shift: Int) -> Int {
+        let place = margin + (side - mark - 2 * margin) * halves / 2
+        if shift == 0 { return place }
+        // From the right and lower edges inwards. As in imgproxy, a pixel of the mark remains.
+        return min(max(1 - mark, place + (halves == 2 ? -shift : shift)), side - 1)
     }
 
     /// The frame with the watermark. An opaque frame stays without alpha.

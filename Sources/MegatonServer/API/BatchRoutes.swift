@@ -3,6 +3,7 @@ internal import Hummingbird
 internal import HummingbirdCore
 internal import Logging
 internal import MegatonCluster
+internal import MegatonRedis
 internal import NIOCore
 
 /// Routes of batches: submission, counters, closing and cancellation. ``OutcomeRoutes`` has those of their outcomes.
@@ -75,8 +76,14 @@ struct BatchRoutes: Sendable {
         )
         let place = try uploads.enter()
         defer { withExtendedLifetime(place) {} }
+        let queue: ShardedQueue
+        do throws(RedisError) {
+            queue = try await cluster.queue(isFresh: true)
+        } catch {
+            throw BatchUpload.refusal(error, context.logger)
+        }
         let upload = BatchUpload(
-            queue: try await cluster.queue(isFresh: true),
+            queue: queue,
             name: name,
             policy: policy,
             owner: context.identity?.owner,

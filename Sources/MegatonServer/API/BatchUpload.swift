@@ -29,22 +29,26 @@ struct BatchUpload: Sendable {
     /// keeps, as the server has several uploads at a time.
     private static let keptBytes = 8 * 1024 * 1024
 
-    /// Time for which a push is retried while Redis is full. Jobs make room in it only as they end, and a client that
-    /// has no answer for longer takes the server for one that hangs.
-    private static let fullTime: Duration = .seconds(6)
+    /// Time for which a push is retried while Redis is unreachable or full. A client that has no answer for longer
+    /// takes the server for one that hangs, and each upload that waits holds a place.
+    private static let retryTime: Duration = .seconds(6)
 
     /// - Parameter length: number of bytes of the body; nil if the client has not announced it.
     /// - Returns: number of jobs that Redis has.
     func run(_ body: RequestBody, length: Int?) async throws -> Int {
-        // Before the first job is read: a server that evicts keys must not have one.
-        for server in queue.shards.servers { try await EvictionPolicyCheck.run(server) }
+        do throws(RedisError) {
+            // Before the first job is read: a server that evicts keys must not have one.
+            for server in queue.shards.servers { try await EvictionPolicyCheck.run(server) }
+        } catch {
+            throw Self.refusal(error, logger)
+        }
         let submitter = ShardedSubmitter(
             queue: queue,
             batch: name,
             policy: policy,
             keptLimit: Self.keptBytes,
             owner: owner,
-            fullTime: Self.fullTime,
+            retryTime: Self.retryTime,
             stopsWaiting: { Task.isShuttingDownGracefully },
             onDelay: { [logger] error in
                 logger.warning("a push waits for Redis", metadata: ["error": "\(error)"])
@@ -70,30 +74,66 @@ struct BatchUpload: Sendable {
         } catch {
             let rest = await abandon(submitter)
             switch error {
-            case let error as RedisError where error.code == .outOfMemory: throw full(rest)
+            case let error as RedisError where error.code == .batchExists: throw APIError.existingBatch(name)
+            case let error as RedisError:
+                guard let reason = Self.reason(error) else { throw error }
+                throw unavailable(reason, rest, accepted: await submitter.submitted)
             case let failure as UploadFailure: throw failure.response(batch: name, rest)
             case let error as APIError where error.status == .contentTooLarge:
                 throw UploadFailure(.contentTooLarge, error.detail).response(batch: name, rest)
-            case let error as RedisError where error.code == .batchExists: throw APIError.existingBatch(name)
             default: throw error
             }
         }
     }
 
-    /// - Parameter rest: the rest of the batch in Redis.
-    private func full(_ rest: UploadFailure.Rest) -> APIError {
+    // MARK: - Outages
+
+    private static let nothingSubmitted =
+        "Nothing was submitted; send the request again after the time of Retry-After."
+
+    /// The answer to a list of which no job was read, because of an error of Redis.
+    static func refusal(_ error: RedisError, _ logger: Logger) -> APIError {
+        guard let reason = Self.reason(error) else { return APIError(error) }
+        // The answer has no address.
+        logger.warning("no jobs can be submitted", metadata: ["error": "\(error)"])
+        return .unavailable("\(reason) \(nothingSubmitted)")
+    }
+
+    /// A sentence about an error that ends by itself; nil for another error.
+    private static func reason(_ error: RedisError) -> String? {
+        switch error.code {
+        case .outOfMemory: return "The queue's Redis is full and takes no more jobs."
+        // The number of shards is being changed, for the most part.
+        case .shardMismatch: return error.message
+        case .closed: return "The server is shutting down."
+        default: return error.isTransient ? "The queue's Redis is unreachable or busy (\(error.code))." : nil
+        }
+    }
+
+    /// The answer to a list that Redis has not taken to its end. It names the batch: the server has chosen the name if
+    /// the client has not.
+    ///
+    /// - Parameters:
+    ///   - reason: a sentence.
+    ///   - rest: the rest of the batch in Redis.
+    ///   - accepted: number of jobs that Redis has acknowledged.
+    private func unavailable(_ reason: String, _ rest: UploadFailure.Rest, accepted: Int) -> APIError {
+        let part = "Redis has acknowledged \(accepted) \(accepted == 1 ? "job" : "jobs") of the batch \(name)"
         let text =
             switch rest {
-            case .nothing: "Nothing was submitted; send the request again after the time of Retry-After."
+            case .nothing: Self.nothingSubmitted
             case .cancelled:
-                "The batch \(name) was cancelled; after the time of Retry-After, submit all jobs again under another "
-                    + "name."
+                "\(part), which was cancelled; after the time of Retry-After, submit all jobs again under another name."
             case .unknown:
-                "The batch \(name) may have a part of its jobs and could not be cancelled: cancel it later, and submit "
-                    + "all jobs again under another name."
+                "\(part), which may have more and could not be cancelled. After the time of Retry-After, submit all "
+                    + "jobs again under the same name: if the answer is 409, GET /api/v1/batches/\(name) shows how "
+                    + "many jobs the batch has. With all of them it is complete; otherwise cancel it, and submit all "
+                    + "jobs again under another name."
             }
-        return .unavailable("The queue's Redis is full and takes no more jobs. \(text)")
+        return .unavailable("\(reason) \(text)")
     }
+
+    // MARK: - Jobs
 
     /// - Returns: number of jobs that were added.
     private func push(_ body: RequestBody, length: Int?, to submitter: ShardedSubmitter) async throws -> Int {

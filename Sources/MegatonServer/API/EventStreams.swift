@@ -55,7 +55,9 @@ struct EventStreams: Sendable {
 /// Writes the events of one stream.
 ///
 /// A write waits for a client that does not read. The framework ends such a wait only with the connection, which is
-/// closed here after a time limit.
+/// closed here after a time limit. The connection keeps a few pieces at most for a client that reads slowly: only on
+/// the event loop it is known whether the client reads, and a writer that is elsewhere would hand all pieces over
+/// before it learns that it must wait.
 struct EventWriter {
     /// Maximum number of bytes that a client has to read within the limit.
     private static let pieceSize = 64 * 1024
@@ -77,6 +79,7 @@ struct EventWriter {
             let end = scheduleClose()
             defer { end.cancel() }
             try await writer.write(piece)
+            try await channel.eventLoop.submit {}.get()
         }
     }
 

@@ -80,7 +80,7 @@ struct JobRoutes: Sendable {
     private func show(_ request: Request, _ context: ServerContext) async throws -> Response {
         let id = try context.segment("id")
         let arguments = try QueryArguments(request, allowed: "batch")
-        let batch = arguments.text("batch").flatMap { $0.isEmpty ? nil : $0 }
+        let batch = arguments.text("batch")
         let names: [(String, String?)] = [("id", id), ("batch", batch)]
         for (name, text) in names {
             guard let text, !Job.isName(text) else { continue }
@@ -114,8 +114,8 @@ struct JobRoutes: Sendable {
                 + "outcome is in the list or at the webhook that its \"reply\" names, and "
                 + "/api/v1/batches/\(batch)/outcomes has those that the batch keeps."
         }
-        return "A job without a batch that has ended is known by its id only if it is dead. Its outcome is in the list "
-            + "or at the webhook that its \"reply\" names, and nowhere without one. Add ?batch=NAME if the job has a "
-            + "batch."
+        return "A job without a batch that has ended is known by its id only if it is dead, or for a day if its key "
+            + "was its id. Otherwise its outcome is in the list or at the webhook that its \"reply\" names, and "
+            + "nowhere without one. Add ?batch=NAME if the job has a batch."
     }
 }

@@ -17,6 +17,8 @@ struct OutcomeEvents: Sendable {
     let hidesSecrets: Bool
     /// Whether the token of the client is still valid: a batch may be open for days.
     let isAllowed: @Sendable () -> Bool
+    /// Limits the number of large pages that clients have not read yet, of all streams.
+    let largePages: RequestLimit
     let logger: Logger
 
     /// Interval at which a stream without events has a comment, so that proxies do not close it.
@@ -25,6 +27,10 @@ struct OutcomeEvents: Sendable {
     static let progressInterval: Duration = .seconds(1)
     /// Time for which the stream waits for a Redis that does not answer.
     static let failureLimit: Duration = .seconds(60)
+    /// Number of bytes of outcomes at which a page ends: each stream whose client reads slowly keeps one in memory.
+    private static let pageBytes = 64 * 1024
+    /// Size of the events of a page from which it is a large one: one of its outcomes has more bytes than a page.
+    private static let largeSize = 2 * pageBytes
 
     private static let invalidToken =
         "The token is no longer valid: it was removed or changed, or has expired. Ask the server's operator for "
@@ -59,17 +65,35 @@ struct OutcomeEvents: Sendable {
                 try Self.add("error", Failure(detail: Self.invalidToken), to: &events)
                 return try await writer.write(events)
             }
-            let (events, isOver, isBehind) = try await round(&state)
-            if events.readableBytes > 0 {
-                state.lastWrite = .now
-                try await writer.write(events)
-            } else if state.lastWrite.duration(to: .now) >= Self.keepAlive {
+            // A call of its own, so that no events are in memory during the pause.
+            guard let pause = try await step(&state, &writer) else { return }
+            if pause == .zero { continue }
+            if state.lastWrite.duration(to: .now) >= Self.keepAlive {
                 state.lastWrite = .now
                 try await writer.write(ByteBuffer(string: ": keep-alive\n\n"))
             }
-            if isOver { return }
-            if !isBehind { try await Task.sleep(for: state.pace.next()) }
+            try await Task.sleep(for: pause)
         }
+    }
+
+    /// Asks Redis once, and writes the events.
+    ///
+    /// - Returns: the time until the next question; nil behind the last event.
+    private func step(_ state: inout State, _ writer: inout EventWriter) async throws -> Duration? {
+        var next = state
+        let (events, isOver, isBehind) = try await round(&next)
+        let isLarge = events.readableBytes > Self.largeSize
+        let place = isLarge ? (try? largePages.enter()) : nil
+        defer { withExtendedLifetime(place) {} }
+        // Its outcomes are read again when there is a place.
+        if isLarge && place == nil { return state.pace.next() }
+        state = next
+        if events.readableBytes > 0 {
+            state.lastWrite = .now
+            try await writer.write(events)
+        }
+        if isOver { return nil }
+        return isBehind ? Duration.zero : state.pace.next()
     }
 
     /// Asks Redis once.
@@ -79,7 +103,7 @@ struct OutcomeEvents: Sendable {
         var events = ByteBuffer()
         let page: OutcomeView.Page
         do throws(RedisError) {
-            page = try await view.page(from: state.position)
+            page = try await view.page(from: state.position, maximumBytes: Self.pageBytes)
         } catch {
             let since = state.failingSince ?? .now
             state.failingSince = since

@@ -11,10 +11,12 @@ internal import ServiceLifecycle
 struct OutcomeRoutes: Sendable {
     let cluster: ClusterConnection
     private let streams: EventStreams
-    private let polls = RequestLimit(Self.maximumStreams, of: "long polls")
+    private let largePages: RequestLimit
+    private let polls: RequestLimit
     private let pages = RequestLimit(Self.maximumPages, of: "large answers of outcomes")
 
-    /// Maximum number of large answers that clients have not read yet: each has at most about 1 MiB.
+    /// Maximum number of large answers that clients have not read yet, and as many large pages of event streams: each
+    /// has at most about 1 MiB.
     static let maximumPages = 64
     /// Maximum number of event streams at a time, and of requests that wait for outcomes.
     static let maximumStreams = 1000
@@ -23,10 +25,14 @@ struct OutcomeRoutes: Sendable {
 
     init(
         cluster: ClusterConnection,
-        streams: EventStreams = EventStreams(OutcomeRoutes.maximumStreams, of: "event streams")
+        streams: EventStreams = EventStreams(OutcomeRoutes.maximumStreams, of: "event streams"),
+        largePages: RequestLimit = RequestLimit(OutcomeRoutes.maximumPages, of: "large pages of events"),
+        polls: RequestLimit = RequestLimit(OutcomeRoutes.maximumStreams, of: "long polls")
     ) {
         self.cluster = cluster
         self.streams = streams
+        self.largePages = largePages
+        self.polls = polls
     }
 
     func add(
@@ -64,7 +70,7 @@ struct OutcomeRoutes: Sendable {
     }
 
     private static func position(_ text: String?) throws(APIError) -> OutcomePosition {
-        guard let text, !text.isEmpty else { return .start }
+        guard let text else { return .start }
         guard let position = OutcomePosition(text) else {
             throw APIError(
                 .badRequest,
@@ -94,6 +100,8 @@ struct OutcomeRoutes: Sendable {
             let rest = ContinuousClock.now.duration(to: deadline)
             if rest <= .zero || Task.isShuttingDownGracefully { break }
             try await Task.sleep(for: min(pace.next(), rest))
+            // Its place is for a client that waits.
+            if await DepartureNote.hasLeft(context.channel) { break }
             page = try await self.page(view, from: position, limit: limit)
         }
         return try response(page, context)
@@ -123,7 +131,9 @@ struct OutcomeRoutes: Sendable {
         let name = try BatchRoutes.name(context)
         let arguments = try QueryArguments(request, allowed: "from")
         // The field is that of a reader that connects again, by the same URL.
-        let position = try Self.position(request.field("Last-Event-ID") ?? arguments.text("from"))
+        // A reader that has had no event yet may send an empty field.
+        let last = request.field("Last-Event-ID").flatMap { $0.isEmpty ? nil : $0 }
+        let position = try Self.position(last ?? arguments.text("from"))
         let place = try streams.enter()
         let view = OutcomeView(queue: try await cluster.queue(), batch: name)
         // Errors have their status, which they no longer can once the stream has begun.
@@ -132,6 +142,7 @@ struct OutcomeRoutes: Sendable {
             view: view,
             hidesSecrets: context.hidesSecrets,
             isAllowed: context.isStillValid ?? { false },
+            largePages: largePages,
             logger: context.logger
         )
         return streams.response(request, context, place: place) { (writer) async throws in

@@ -22,6 +22,9 @@ final class RequestLimit: Sendable {
         self.kind = kind
     }
 
+    /// Number of places that are taken.
+    var count: Int { taken.withLock { $0 } }
+
     /// Takes a place.
     ///
     /// - Throws: an error with the status 503 if there is none.

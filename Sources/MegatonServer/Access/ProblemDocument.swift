@@ -20,10 +20,22 @@ struct ProblemDocument: Encodable {
         self.detail = detail
     }
 
-    /// - Parameter headers: further headers of the response.
-    func response(_ headers: HTTPFields = [:]) throws -> Response {
+    /// The answer to bytes that are no request. The limit is that of the framework.
+    static let invalidRequest = ProblemDocument(
+        .badRequest,
+        "The request is not valid HTTP, or its headers have more than 80 KiB. Correct it, and send it on a new "
+            + "connection: this one is closed."
+    )
+
+    /// The document in one line.
+    func json() throws -> Data {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return try encoder.encode(self)
+    }
+
+    /// - Parameter headers: further headers of the response.
+    func response(_ headers: HTTPFields = [:]) throws -> Response {
         var headers = headers
         headers[.contentType] = Self.contentType
         // Another token, or the same one a minute later, can have another answer.
@@ -31,7 +43,7 @@ struct ProblemDocument: Encodable {
         return Response(
             status: HTTPResponse.Status(code: status, reasonPhrase: title),
             headers: headers,
-            body: ResponseBody(byteBuffer: ByteBuffer(bytes: try encoder.encode(self)))
+            body: ResponseBody(byteBuffer: ByteBuffer(bytes: try json()))
         )
     }
 }

@@ -27,6 +27,18 @@ package enum ClusterMetrics {
         "Time for which the oldest ready job of the priority has been ready; 0 if none is",
         labels: ["priority"]
     )
+    static let intake = MetricDescription(
+        "megaton_queue_intake_jobs",
+        .gauge,
+        "Pushed jobs that no coordinator has read, by the priority of their public list; those of batches with an "
+            + "intake of their own have none",
+        labels: ["priority"]
+    )
+    static let overdue = MetricDescription(
+        "megaton_queue_overdue_lease_seconds",
+        .gauge,
+        "Time for which the first expired lease has not been swept; 0 if none has expired"
+    )
     static let ended = MetricDescription(
         "megaton_queue_ended_jobs_total",
         .counter,
@@ -67,6 +79,12 @@ package enum ClusterMetrics {
         "Workers that have missed at most two heartbeats, by version",
         labels: ["version"]
     )
+    static let places = MetricDescription(
+        "megaton_places",
+        .gauge,
+        "Jobs that these workers run at a time at most, by version",
+        labels: ["version"]
+    )
     static let silentWorkers = MetricDescription(
         "megaton_silent_workers",
         .gauge,
@@ -84,6 +102,12 @@ package enum ClusterMetrics {
         "1 for each host with an open circuit breaker, at most 50 of them, those with most failures first",
         labels: ["host"]
     )
+    static let hostFailures = MetricDescription(
+        "megaton_host_failures",
+        .gauge,
+        "Failures in a row of limited and open hosts: the 50 with most failures, and all others together as `other`",
+        labels: ["host"]
+    )
     static let hostFetches = MetricDescription(
         "megaton_host_fetches_total",
         .counter,
@@ -98,8 +122,8 @@ package enum ClusterMetrics {
     )
 
     package static let descriptions = [
-        up, missing, jobs, oldest, ended, retried, stalled, batches, paused, leaders, coordinators, workers,
-        silentWorkers, hosts, openHosts, hostFetches, cache,
+        up, missing, jobs, oldest, intake, overdue, ended, retried, stalled, batches, paused, leaders, coordinators,
+        workers, places, silentWorkers, hosts, openHosts, hostFailures, hostFetches, cache,
     ]
 
     /// Maximum number of hosts with values of their own.
@@ -117,9 +141,10 @@ package enum ClusterMetrics {
         jobs.name: [
             "jobs", "intakes", "epoch", "stage", "ready", "suspects", "lease", "delay", "holding", "dead",
         ],
-        ended.name: ["stat"], retried.name: ["stat"], stalled.name: ["stat"], batches.name: ["batches"],
-        paused.name: ["control"], leaders.name: ["leader"], coordinators.name: ["coordinators"],
-        workers.name: ["workers", "workerinfo"], silentWorkers.name: ["workers", "workerinfo"],
+        intake.name: ["jobs", "intakes"], overdue.name: ["lease"], ended.name: ["stat"], retried.name: ["stat"],
+        stalled.name: ["stat"], batches.name: ["batches"], paused.name: ["control"], leaders.name: ["leader"],
+        coordinators.name: ["coordinators"], workers.name: ["workers", "workerinfo"],
+        places.name: ["workers", "workerinfo"], silentWorkers.name: ["workers", "workerinfo"],
     ]
 
     /// Reads the values. No cache is scanned. A metric is left out if another program has written one of its keys with
@@ -139,7 +164,7 @@ package enum ClusterMetrics {
         if let ready { families += Self.ready(status, ready) }
         if let hosts { families += Self.hosts(hosts) }
         if let cache {
-            families.append(fetches(cache.originFetchesByHost))
+            families.append(byHost(hostFetches, cache.originFetchesByHost))
             families.append(
                 MetricFamily(Self.cache, cache.events.map { .init(Double($0.count), labels: [("event", $0.name)]) })
             )
@@ -171,7 +196,13 @@ package enum ClusterMetrics {
 
     private static func queue(_ status: ClusterStatus) -> [MetricFamily] {
         let results = [("done", status.done), ("failed", status.failed), ("cancelled", status.cancelled)]
+        let publicIntake = status.publicIntake.values.reduce(0, +)
+        let intakes =
+            Job.Priority.allCases.map { ($0.rawValue, status.publicIntake[$0] ?? 0) }
+            + [("", max(0, status.intake - publicIntake))]
         return [
+            MetricFamily(intake, intakes.map { .init(Double($0.1), labels: [("priority", $0.0)]) }),
+            MetricFamily(overdue, status.overdueLease),
             MetricFamily(ended, results.map { .init(Double($0.1), labels: [("result", $0.0)]) }),
             MetricFamily(retried, Double(status.retried)), MetricFamily(stalled, Double(status.stalled)),
             MetricFamily(batches, Double(status.batches)),
@@ -184,17 +215,16 @@ package enum ClusterMetrics {
     }
 
     private static func processes(_ status: ClusterStatus) -> [MetricFamily] {
-        func byVersion(_ versions: [String?]) -> [MetricFamily.Sample] {
-            let counts = Dictionary(versions.map { ($0 ?? "unknown", 1) }, uniquingKeysWith: +)
+        func byVersion(_ versions: [(String?, Int)]) -> [MetricFamily.Sample] {
+            let counts = Dictionary(versions.map { ($0.0 ?? "unknown", $0.1) }, uniquingKeysWith: +)
             return counts.sorted { $0.key < $1.key }.map { .init(Double($0.value), labels: [("version", $0.key)]) }
         }
         let living = status.livingWorkers
+        let none: [MetricFamily.Sample] = [.init(0, labels: [("version", "")])]
         return [
-            MetricFamily(coordinators, byVersion(status.coordinators.map(\.version))),
-            MetricFamily(
-                workers,
-                living.isEmpty ? [.init(0, labels: [("version", "")])] : byVersion(living.map(\.version))
-            ),
+            MetricFamily(coordinators, byVersion(status.coordinators.map { ($0.version, 1) })),
+            MetricFamily(workers, living.isEmpty ? none : byVersion(living.map { ($0.version, 1) })),
+            MetricFamily(places, living.isEmpty ? none : byVersion(living.map { ($0.version, $0.places ?? 0) })),
             MetricFamily(silentWorkers, Double(status.workers.count - living.count)),
         ]
     }
@@ -210,20 +240,23 @@ package enum ClusterMetrics {
                 ]
             ),
             MetricFamily(openHosts, open.prefix(shownHosts).map { .init(1, labels: [("host", $0.name)]) }),
+            byHost(hostFailures, Dictionary(hosts.map { ($0.name, $0.failures) }, uniquingKeysWith: max)),
         ]
     }
 
     /// Label of the hosts without a value of their own.
     private static let other = "other"
 
-    private static func fetches(_ fetches: [String: Int]) -> MetricFamily {
+    /// The hosts with the largest numbers, and the sum of the others.
+    private static func byHost(_ description: MetricDescription, _ numbers: [String: Int]) -> MetricFamily {
         // A host of this name counts with them: two samples with the same labels would be invalid.
-        let byFetches = fetches.filter { $0.key != other }.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
-        var shown = byFetches.prefix(shownHosts).map {
+        let sorted = numbers.filter { $0.key != other && $0.value > 0 }
+            .sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        var shown = sorted.prefix(shownHosts).map {
             MetricFamily.Sample(Double($0.value), labels: [("host", $0.key)])
         }
-        let others = byFetches.dropFirst(shownHosts).reduce(fetches[other] ?? 0) { $0 + $1.value }
+        let others = sorted.dropFirst(shownHosts).reduce(numbers[other] ?? 0) { $0 + $1.value }
         if others > 0 { shown.append(.init(Double(others), labels: [("host", other)])) }
-        return MetricFamily(hostFetches, shown)
+        return MetricFamily(description, shown)
     }
 }

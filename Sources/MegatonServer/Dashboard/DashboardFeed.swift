@@ -5,8 +5,9 @@ internal import MegatonCore
 internal import MegatonRedis
 internal import NIOCore
 
-/// The state of the cluster for all pages that are open: read at most once in an interval, however many there are, and
-/// not at all while there is none, so that they cost the control Redis next to nothing.
+/// The state of the cluster for all pages that are open: read at most once in an interval, however many there are, so
+/// that they cost the control Redis next to nothing. While there is none, ``run(every:)`` reads it more seldom, so that
+/// a page has the last hour when it opens.
 actor DashboardFeed {
     /// One reading as pages get it. All pages share its bytes.
     struct Sample: Sendable {
@@ -51,6 +52,16 @@ actor DashboardFeed {
         self.interval = interval
         self.logger = logger
         self.read = read
+    }
+
+    init(_ cluster: ClusterConnection, logger: Logger) {
+        let reader = DashboardReader(cluster)
+        self.init(logger: logger) { try await reader.read() }
+    }
+
+    /// Reads the state at an interval until the task is cancelled. It makes no further reading while a page is open.
+    func run(every interval: Duration = DashboardHistory.interval) async {
+        await every(interval) { _ = await sample() }
     }
 
     /// The state of the cluster, at most an interval old.

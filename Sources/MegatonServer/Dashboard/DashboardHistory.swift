@@ -31,7 +31,7 @@ struct DashboardCounters: Sendable, Equatable {
     var renders = 0
 }
 
-/// The points of the last hour. While no page is open there are none, so that they may have gaps.
+/// The points of the last hour. There are none for the time in which the cluster could not be read.
 struct DashboardHistory: Sendable {
     /// Time between two points.
     static let interval: Duration = .seconds(10)

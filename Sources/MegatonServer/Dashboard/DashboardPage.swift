@@ -19,6 +19,7 @@ enum DashboardPage {
         // The modules that it imports.
         script("/elements.js", PackageResources.elements_js),
         script("/sections.js", PackageResources.sections_js),
+        script("/thumbnails.js", PackageResources.thumbnails_js),
     ]
 
     private static func script(_ path: String, _ bytes: [UInt8]) -> File {

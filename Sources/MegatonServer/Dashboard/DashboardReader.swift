@@ -21,6 +21,7 @@ actor DashboardReader {
         /// Nil if they cannot be read.
         let statistics: CacheStatistics?
         let cache: DashboardSnapshot.CacheState
+        let thumbnails: [RecentThumbnail]
         let at: ContinuousClock.Instant
         /// Warnings about the servers.
         let notices: [String]
@@ -89,7 +90,8 @@ actor DashboardReader {
             coordinators: status.coordinators.count,
             hosts: part.hosts,
             failures: part.failures,
-            cache: part.cache
+            cache: part.cache,
+            thumbnails: part.thumbnails
         )
         return Reading(snapshot: snapshot, status: status, counters: counters)
     }
@@ -130,6 +132,9 @@ actor DashboardReader {
         let dead = try await Inspector.undamaged { () async throws(RedisError) in
             try await inspector.newestDeadLetters(limit: DashboardFailures.maximumExamined)
         }
+        let thumbnails = try await Inspector.undamaged { () async throws(RedisError) in
+            try await inspector.recentThumbnails()
+        }
         let restricted = (hosts ?? []).sorted { ($1.failures, $0.name) < ($0.failures, $1.name) }
         let fetches = (statistics?.originFetchesByHost ?? [:]).sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         let memory = await inspector.cacheMemory()
@@ -149,10 +154,12 @@ actor DashboardReader {
                 memory,
                 hasRefused: refusal != nil
             ),
+            thumbnails: thumbnails ?? [],
             at: now,
             notices: await inspector.controlMemoryWarnings() + (refusal.map { [$0] } ?? []),
             damaged: Self.names([
                 "hosts": hosts == nil, "counters of the cache": statistics == nil, "dead jobs": dead == nil,
+                "last thumbnails": thumbnails == nil,
             ])
         )
     }

@@ -21,12 +21,6 @@ struct DashboardRoutes: Sendable {
 
     init(_ feed: DashboardFeed) { self.feed = feed }
 
-    /// Reads the cluster only while a page is open.
-    init(cluster: ClusterConnection, logger: Logger) {
-        let reader = DashboardReader(cluster)
-        self.init(DashboardFeed(logger: logger) { try await reader.read() })
-    }
-
     func add(to read: RouterGroup<ServerContext>) {
         read.get("dashboard") { (request, context) async throws -> Response in try await show(request, context) }
         read.get("dashboard/events") { (request, context) async throws -> Response in

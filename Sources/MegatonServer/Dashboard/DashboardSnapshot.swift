@@ -19,6 +19,8 @@ struct DashboardSnapshot: Encodable, Sendable {
     let hosts: Hosts
     let failures: DashboardFailures
     let cache: CacheState
+    /// Jobs that have ended lately, the newest first.
+    var thumbnails: [RecentThumbnail] = []
     /// The last points of the history, the newest last: a page that reads slowly misses none.
     var points: [DashboardPoint] = []
 

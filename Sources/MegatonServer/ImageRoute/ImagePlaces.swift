@@ -42,6 +42,13 @@ final class ImagePlaces: Sendable {
         requests = RequestLimit(maximum * Self.requestsPerImage, of: "requests for images")
     }
 
+    /// Number of images that may have a place.
+    var maximum: Int { images.maximum }
+    /// Images that have a place now.
+    var imageCount: Int { images.count }
+    /// Requests that wait for them now.
+    var requestCount: Int { requests.count }
+
     /// Takes a place for a request.
     ///
     /// - Throws: an error with the status 503 if there is none.

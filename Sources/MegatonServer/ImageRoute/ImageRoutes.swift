@@ -18,22 +18,27 @@ struct ImageRoutes: Sendable {
     private let places: ImagePlaces
     private let sender: ImageSender
     private let addresses: ForwardedAddress
+    private let metrics: ImageMetrics
     private let isReady: @Sendable () -> Bool
     private let render: @Sendable (Rendition, URL) async throws(RenditionError) -> RenderedImage
     private let now: @Sendable () -> Int
 
     /// - Parameters:
+    ///   - places: those of the server, which shows their number; nil for new ones.
     ///   - isReady: whether images can be made.
     ///   - now: seconds since 1970.
     ///   - render: makes an image, or finds it in a cache.
     init(
         _ configuration: ImageServer.Configuration,
+        places: ImagePlaces? = nil,
+        metrics: ImageMetrics = ImageMetrics(),
         isReady: @escaping @Sendable () -> Bool = { true },
         now: @escaping @Sendable () -> Int = { Int(Date().timeIntervalSince1970) },
         render: @escaping @Sendable (Rendition, URL) async throws(RenditionError) -> RenderedImage
     ) {
         self.configuration = configuration
-        places = ImagePlaces(configuration.limit)
+        self.places = places ?? ImagePlaces(configuration.limit)
+        self.metrics = metrics
         sender = ImageSender(maximum: configuration.sendingLimit)
         addresses = ForwardedAddress(proxies: configuration.proxies)
         self.isReady = isReady
@@ -63,7 +68,7 @@ struct ImageRoutes: Sendable {
 
     private func answer(_ request: Request, _ context: ServerContext) async throws -> Response {
         try check(request)
-        try takeToken(request, context)
+        try metrics.counting(.rate) { () throws(APIError) in try takeToken(request, context) }
         let (url, source) = try read(request)
         let accepted = AcceptedFormats(request.headers[values: .accept])
         let settings = configuration.settings
@@ -71,8 +76,13 @@ struct ImageRoutes: Sendable {
             try url.options.rendition(defaultFormat: accepted.best(among: settings.formats), settings: settings)
         }
         // Until the image is there: a client that reads slowly keeps no other one waiting.
-        let place = try places.enter(ImagePlaces.Key(rendition: rendition, source: source))
-        if !isReady() { throw APIError.unavailable("The server is not connected to Redis yet; try again later.") }
+        let place = try metrics.counting(.places) { () throws(APIError) in
+            try places.enter(ImagePlaces.Key(rendition: rendition, source: source))
+        }
+        if !isReady() {
+            metrics.count(.start)
+            throw APIError.unavailable("The server is not connected to Redis yet; try again later.")
+        }
         let image: RenderedImage
         do throws(RenditionError) {
             image = try await render(rendition, source)
@@ -80,14 +90,17 @@ struct ImageRoutes: Sendable {
             return try response(to: error, of: source, rendition, context.logger)
         }
         withExtendedLifetime(place) {}
-        return try image.response(
+        let response = try image.response(
             to: request,
             url.options,
             at: now(),
             maximumAge: configuration.maximumAge,
             by: sender,
-            on: context.channel.eventLoop
+            on: context.channel.eventLoop,
+            metrics
         )
+        if request.method == .get { metrics.countBody(response.body.contentLength ?? 0) }
+        return response
     }
 
     private func response(
@@ -99,7 +112,9 @@ struct ImageRoutes: Sendable {
         switch error {
         case .failed(let error): return try response(to: error, of: source, rendition, logger)
         // A client cannot change it, and no fallback image may hide it.
-        case .unavailable(let reason): throw APIError.unavailable(reason)
+        case .unavailable(let reason):
+            metrics.count(.workers)
+            throw APIError.unavailable(reason)
         case .overdue:
             throw APIError(
                 .gatewayTimeout,
@@ -122,6 +137,7 @@ struct ImageRoutes: Sendable {
             "an image could not be made",
             metadata: ["status": "\(failure.status.code)", "error": "\(error)", "source": "\(source.redacted)"]
         )
+        if failure.status == .serviceUnavailable { metrics.count(.host) }
         if failure.isOfSource, let fallback = configuration.fallback { return fallback.response(to: failure) }
         return try failure.response()
     }

@@ -24,16 +24,27 @@ package struct ImageServer: Sendable {
 
     let configuration: Configuration
     private let renditions: RenditionService
+    private let places: ImagePlaces
+    private let metrics = ImageMetrics()
 
     package init(_ configuration: Configuration, renditions: RenditionService) {
         self.configuration = configuration
         self.renditions = renditions
+        places = ImagePlaces(configuration.limit)
+    }
+
+    /// Sets the metrics that describe the state now; called before they are read.
+    func updateGauges() {
+        renditions.updateGauges()
+        metrics.set(places)
     }
 
     /// The routes, whose requests share one limit.
     var routes: ImageRoutes {
         ImageRoutes(
             configuration,
+            places: places,
+            metrics: metrics,
             isReady: { [renditions] in renditions.isConnected },
             render: { [renditions] (rendition, url) async throws(RenditionError) -> RenderedImage in
                 RenderedImage(try await renditions.rendition(rendition, of: url))

@@ -13,20 +13,35 @@ struct RenderedImage: Sendable {
     let checksum: String
     /// Nil if caches must not store it.
     let freshness: RenditionFreshness?
+    /// The time at which the original was changed, with its text, as the origin states it; nil if it does not, or in an
+    /// obsolete form.
+    let lastModified: (date: Date, text: String)?
 
-    init(data: Data, format: Rendition.Format, checksum: String? = nil, freshness: RenditionFreshness?) {
+    init(
+        data: Data,
+        format: Rendition.Format,
+        checksum: String? = nil,
+        freshness: RenditionFreshness?,
+        lastModified: String? = nil
+    ) {
         self.data = data
         self.format = format
         self.checksum = checksum ?? Checksum.sha256(data)
         self.freshness = freshness
+        // The obsolete forms have other lengths, and a server must not send them (RFC 9110 section 5.6.7).
+        let text = lastModified.flatMap { $0.utf8.count == Self.dateLength ? $0 : nil }
+        self.lastModified = text.flatMap { text in HTTPDate.parse(text).map { (date: $0, text: text) } }
     }
+
+    private static let dateLength = "Sun, 06 Nov 1994 08:49:37 GMT".utf8.count
 
     init(_ response: RenditionResponse) {
         self.init(
             data: response.data,
             format: response.rendition.format,
             checksum: response.checksum,
-            freshness: response.freshness
+            freshness: response.freshness,
+            lastModified: response.original?.lastModified
         )
     }
 
@@ -46,21 +61,31 @@ struct RenderedImage: Sendable {
     ///   - maximumAge: seconds for which caches use an image whose origin states no lifetime.
     ///   - sender: makes the body.
     ///   - eventLoop: of the connection.
-    /// - Throws: an error with the status 416 if the range has no byte of the image, or 503 if there is no memory to
-    ///   send it.
+    ///   - metrics: counts refusals of the sender.
+    /// - Throws: an error with the status 412 if the client wants another version only, 416 if the range has no byte of
+    ///   the image, or 503 if there is no memory to send it.
     func response(
         to request: Request,
         _ options: ImageOptions,
         at now: Int,
         maximumAge: Int,
         by sender: ImageSender,
-        on eventLoop: any EventLoop
+        on eventLoop: any EventLoop,
+        _ metrics: ImageMetrics
     ) throws(APIError) -> Response {
         var headers: HTTPFields = [
             .eTag: entityTag, .cacheControl: cacheControl(options, at: now, maximumAge: maximumAge),
             .xContentTypeOptions: "nosniff",
         ]
         if options.format == nil { headers[.vary] = "Accept" }
+        if let lastModified { headers[.lastModified] = lastModified.text }
+        guard isWanted(by: request) else {
+            throw APIError(
+                .preconditionFailed,
+                "The image is another one than the request demands: its ETag is \(entityTag).",
+                headers: [.eTag: entityTag]
+            )
+        }
         if isKnown(to: request) { return Response(status: .notModified, headers: headers) }
         headers[.contentType] = format.mediaType
         headers[.acceptRanges] = "bytes"
@@ -68,13 +93,16 @@ struct RenderedImage: Sendable {
         switch range(of: request) {
         case .whole:
             // HEAD needs the length only.
-            let body = try request.method == .get ? sender.body(data, on: eventLoop) : ImageSender.body(of: data)
+            let body = try metrics.counting(.sending) { () throws(APIError) in
+                try request.method == .get ? sender.body(data, on: eventLoop) : ImageSender.body(of: data)
+            }
             return Response(status: .ok, headers: headers, body: body)
         case .part(let part):
             headers[.contentRange] = "bytes \(part.lowerBound)-\(part.upperBound - 1)/\(data.count)"
             // A copy: a slice would keep the whole image in memory while it is sent.
             let bytes = Data(data.dropFirst(part.lowerBound).prefix(part.count))
-            return Response(status: .partialContent, headers: headers, body: try sender.body(bytes, on: eventLoop))
+            let body = try metrics.counting(.sending) { () throws(APIError) in try sender.body(bytes, on: eventLoop) }
+            return Response(status: .partialContent, headers: headers, body: body)
         case .unsatisfiable:
             throw APIError(
                 .rangeNotSatisfiable,
@@ -84,11 +112,28 @@ struct RenderedImage: Sendable {
         }
     }
 
-    /// Whether the client has the image already (RFC 9110 section 13.1.2: tags are compared weakly).
-    private func isKnown(to request: Request) -> Bool {
-        request.headers[values: .ifNoneMatch].flatMap { HTTPFieldList.elements($0) }.contains { tag in
-            tag == "*" || (tag.hasPrefix("W/") ? tag.dropFirst(2) : tag) == entityTag
+    /// Whether the image is a version that the client demands (RFC 9110 sections 13.1.1 and 13.1.4: tags are compared
+    /// strongly, and a time counts without tags only).
+    private func isWanted(by request: Request) -> Bool {
+        let tags = request.headers[values: .ifMatch]
+        if !tags.isEmpty {
+            return tags.flatMap { HTTPFieldList.elements($0) }.contains { $0 == "*" || $0 == entityTag }
         }
+        guard let lastModified, let time = HTTPDate.parse(request.headers[.ifUnmodifiedSince]) else { return true }
+        return lastModified.date <= time
+    }
+
+    /// Whether the client has the image already (RFC 9110 sections 13.1.2 and 13.1.3: tags are compared weakly, and a
+    /// time counts without tags only).
+    private func isKnown(to request: Request) -> Bool {
+        let tags = request.headers[values: .ifNoneMatch]
+        if !tags.isEmpty {
+            return tags.flatMap { HTTPFieldList.elements($0) }.contains { tag in
+                tag == "*" || (tag.hasPrefix("W/") ? tag.dropFirst(2) : tag) == entityTag
+            }
+        }
+        guard let lastModified, let time = HTTPDate.parse(request.headers[.ifModifiedSince]) else { return false }
+        return lastModified.date <= time
     }
 
     private func range(of request: Request) -> ByteRange {

@@ -96,8 +96,7 @@ struct ImageArguments: Sendable, Equatable {
     func color(_ index: Int) throws(ImageURLError) -> Color {
         let digits = self[index]
         let isHex = digits.utf8.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
-        let long = digits.utf8.count == 3 ? String(digits.flatMap { [$0, $0] }) : digits
-        guard isHex, let color = Color(hex: long) else {
+        guard isHex, let color = Color(hex: digits) else {
             throw problem(index, "color", allowed: "are three or six hex digits, such as ff8800")
         }
         return color

@@ -3,6 +3,9 @@ internal import MegatonPipeline
 
 extension ImageOptions {
     private static let sides = 0...Rendition.maximumSide
+    /// Larger offsets are larger than any image.
+    private static let offsetLimit = 1e9
+    private static let offsets = -Double(Rendition.maximumSide)...Double(Rendition.maximumSide)
     private static let compass: [(String, Rendition.Gravity)] = [
         ("ce", .center), ("no", .north), ("so", .south), ("ea", .east), ("we", .west), ("noea", .northEast),
         ("nowe", .northWest), ("soea", .southEast), ("sowe", .southWest),
@@ -103,7 +106,7 @@ extension ImageOptions {
     private mutating func readResizingType(_ option: ImageArguments, _ counts: ClosedRange<Int>) throws(ImageURLError) {
         try option.checkCount(counts)
         let types: [(String, Resizing)] = [
-            ("fit", .fit), ("fill", .fill), ("fill-down", .fillDown), ("force", .force),
+            ("fit", .fit), ("fill", .fill), ("fill-down", .fillDown), ("force", .force), ("auto", .auto),
         ]
         resizing = try option.word(0, "resizing type", among: types)
     }
@@ -141,9 +144,32 @@ extension ImageOptions {
                 throw option.problem(0, "type", allowed: "are \(words), sm, and fp:x:y with x and y from 0 to 1")
             }
             try option.checkCount(1...3)
-            try checkNoOffsets(option, from: 1)
-            anchor = .toward(gravity.1)
+            anchor = try offset(gravity.1, option) ?? .toward(gravity.1)
         }
+    }
+
+    /// The point that a direction with offsets keeps in the middle; nil if they are 0.
+    ///
+    /// A fraction of the side moves the middle of the part that is kept by as much, so that it is a point. From an
+    /// edge, or in pixels, it would be another point for each size of the source.
+    private func offset(_ gravity: Rendition.Gravity, _ option: ImageArguments) throws(ImageURLError) -> Anchor? {
+        guard let halves = gravity.halves else { return nil }
+        var point = (x: Double(halves.horizontal) / 2, y: Double(halves.vertical) / 2)
+        var isMoved = false
+        for (index, half) in [(1, halves.horizontal), (2, halves.vertical)] where !option[index].isEmpty {
+            let fraction = try option.number(index, "offset", -Self.offsetLimit...Self.offsetLimit)
+            if fraction == 0 { continue }
+            guard half == 1, abs(fraction) < 1 else {
+                throw option.problem(
+                    index,
+                    "offset",
+                    allowed: "are 0 and, from the middle, fractions between -1 and 1; fp:x:y chooses a part more finely"
+                )
+            }
+            isMoved = true
+            if index == 1 { point.x = min(max(0, 0.5 + fraction), 1) } else { point.y = min(max(0, 0.5 + fraction), 1) }
+        }
+        return isMoved ? .point(x: point.x, y: point.y) : nil
     }
 
     private func checkNoOffsets(_ option: ImageArguments, from index: Int) throws(ImageURLError) {
@@ -227,8 +253,8 @@ extension ImageOptions {
         try option.checkCount(1...5)
         mark.opacity = try option.number(0, "opacity", 0...1)
         if !option[1].isEmpty { mark.position = try option.word(1, "position", among: Self.positions) }
-        if !option[2].isEmpty { mark.x = try wholeNumber(option, 2, "x offset", Self.sides) }
-        if !option[3].isEmpty { mark.y = try wholeNumber(option, 3, "y offset", Self.sides) }
+        if !option[2].isEmpty { mark.x = try option.number(2, "x offset", Self.offsets) }
+        if !option[3].isEmpty { mark.y = try option.number(3, "y offset", Self.offsets) }
         guard !option[4].isEmpty else { return }
         let scale = try option.number(4, "scale", 0...1)
         if scale != 0 && scale < 0.01 { throw option.problem(4, "scale", allowed: "are 0 and numbers from 0.01 to 1") }

@@ -19,7 +19,11 @@ extension ImageOptions {
         var rendition = try sized(settings)
         rendition.format = format
         if let quality = self.quality ?? qualities[format] { rendition.quality = quality }
-        if let background { rendition.background = background }
+        if let background {
+            rendition.background = background
+            // JPEGs are filled in any case: the option would be a second key for the same bytes.
+            rendition.flatten = format.hasAlpha
+        }
         rendition.trim = trim
         rendition.rotate = Self.rotations[quarterTurns]
         rendition.flip = flip
@@ -58,7 +62,7 @@ extension ImageOptions {
             for (name, side) in [("width", width), ("height", height)] { try check(side, name, sizes) }
         }
         var rendition = Rendition(width: width, height: height, fit: try fit, dpr: dpr, enlarge: enlarge)
-        if rendition.fit == .cover { aim(&rendition) }
+        if rendition.fit == .cover || rendition.fit == .auto { aim(&rendition) }
         // Megaton does not multiply padding by `dpr`, imgproxy does.
         rendition.padding = padding.map { padding -> Rendition.Padding in
             func scaled(_ pixels: Int) -> Int { Int((Double(pixels) * dpr).rounded()) }
@@ -151,6 +155,7 @@ extension ImageOptions {
             case .fit: return .inside
             // With one side, there is nothing to crop.
             case .fill, .fillDown: return hasBoth ? .cover : .inside
+            case .auto: return hasBoth ? .auto : .inside
             case .force:
                 if hasBoth { return .fill }
                 throw ImageURLError(.option, "The resizing type force needs a width and a height")
@@ -177,28 +182,18 @@ extension ImageOptions {
         guard let image = settings.watermark else {
             throw ImageURLError(.option, "Option \"watermark\" needs an image, and this server has none for it")
         }
-        let (distance, rule) = margin
-        guard let offset = distance else {
-            throw .value("\(mark.x):\(mark.y)", of: "offsets", in: "watermark", allowed: rule)
-        }
-        return Rendition.Watermark(
+        var watermark = Rendition.Watermark(
             .image(image),
             position: mark.position,
             opacity: mark.opacity,
-            scale: mark.scale,
-            margin: Int((Double(offset) * dpr).rounded())
+            scale: mark.scale
         )
+        (watermark.x, watermark.y) = (enlarged(mark.x), enlarged(mark.y))
+        return watermark
     }
 
-    /// The one distance from the edges that both offsets stand for; nil, and the rule, if they are not one.
-    private var margin: (Int?, rule: String) {
-        let (x, y) = (mark.x, mark.y)
-        switch mark.position {
-        case .center: return (x == 0 && y == 0 ? 0 : nil, "are 0:0 at this position")
-        case .north, .south: return (x == 0 ? y : nil, "are 0:y at this position")
-        case .east, .west: return (y == 0 ? x : nil, "are x:0 at this position")
-        case .northEast, .northWest, .southEast, .southWest, .repeat:
-            return (x == y ? x : nil, "are two equal ones at this position")
-        }
+    /// An offset after `dpr`, which does not change fractions of a side.
+    private func enlarged(_ offset: Double) -> Double {
+        abs(offset) < 1 ? offset : (offset * dpr).rounded(.toNearestOrEven)
     }
 }

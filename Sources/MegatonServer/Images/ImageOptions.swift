@@ -6,7 +6,7 @@ package import MegatonPipeline
 /// fit after each resizing type. `rendition` translates them once all are known.
 package struct ImageOptions: Sendable, Equatable {
     enum Resizing: Sendable, Equatable {
-        case fit, fill, fillDown, force
+        case fit, fill, fillDown, force, auto
     }
 
     enum Anchor: Sendable, Equatable {
@@ -18,8 +18,9 @@ package struct ImageOptions: Sendable, Equatable {
         /// 0 for no watermark.
         var opacity = 0.0
         var position = Rendition.Watermark.Position.center
-        var x = 0
-        var y = 0
+        /// Before they are multiplied by `dpr`; below 1 fractions of the side.
+        var x = 0.0
+        var y = 0.0
         /// Nil for the natural size.
         var scale: Double?
     }

@@ -53,8 +53,38 @@ final class StalledWriteLimit: ChannelInboundHandler, RemovableChannelHandler {
     }
 }
 
+/// Notes that the client of a connection has gone, or has closed its side, for handlers that wait before they respond.
+/// Until they write, nothing else shows it.
+final class DepartureNote: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = Never
+
+    private var hasLeft = false
+
+    /// Whether the client of a connection has gone.
+    static func hasLeft(_ channel: any Channel) async -> Bool {
+        do {
+            return try await channel.eventLoop.submit {
+                try channel.pipeline.syncOperations.handler(type: DepartureNote.self).hasLeft
+            }.get()
+        } catch {
+            // A connection that is closed has no handlers.
+            return !channel.isActive
+        }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if let change = event as? ChannelEvent, change == .inputClosed { hasLeft = true }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        hasLeft = true
+        context.fireChannelInactive()
+    }
+}
+
 /// Closes a connection after a time limit, unless it is stopped before. Used on the event loop of the connection.
-private struct CloseTimer {
+struct CloseTimer {
     private let limit: TimeAmount
     private var task: Scheduled<Void>?
 

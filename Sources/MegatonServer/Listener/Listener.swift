@@ -57,7 +57,12 @@ package struct Listener: Sendable {
         let quiet = Self.quiet(logger)
         return Application(
             router: router,
-            server: .http1(configuration: .init(idleTimeout: TimeAmount(idleTimeout))),
+            server: .http1(
+                configuration: .init(
+                    additionalChannelHandlers: [HTTP1RulesInstaller(bodyLimit: idleTimeout)],
+                    idleTimeout: TimeAmount(idleTimeout)
+                )
+            ),
             configuration: ApplicationConfiguration(
                 address: .hostname(address.host, port: address.port),
                 availableConnectionsDelegate: .maximum(Self.maximumConnections, logger: quiet)

@@ -77,6 +77,29 @@ import Testing
         }
     }
 
+    /// Fault: an upload over HTTP waited for a minute for a Redis that was away.
+    @Test(arguments: [true, false]) func aCallerMayWaitForLessTime(_ isAway: Bool) async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let redis = server.client()
+            defer { redis.close() }
+            let delays = Mutex(0)
+            let submitter = BatchSubmitter(
+                queue: JobQueue(redis, keys: QueueKeys(queue: "test")),
+                batch: "b",
+                retryTime: .zero,
+                onDelay: { _ in delays.withLock { $0 += 1 } }
+            )
+            try await submitter.add(jobs(0..<1)[0])
+            if isAway {
+                await server.crash()
+            } else {
+                try await redis.send(["CONFIG", "SET", "maxmemory", "1"])
+            }
+            await #expect { try await submitter.flush() } throws: { ($0 as? RedisError)?.isTransient == true }
+            #expect(delays.withLock { $0 } == 0, "there is one attempt")
+        }
+    }
+
     @Test func packsCountAsTheirSourcesAndAreRestored() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let restored = Mutex(0)

@@ -51,6 +51,26 @@ import Testing
         }
     }
 
+    @Test func aPageEndsAtItsBytes() async throws {
+        try await withShards { (queue) async throws in
+            try await store(0..<3, in: queue.shards[0])
+            try await store(3..<5, in: queue.shards[1])
+            let view = OutcomeView(queue: queue, batch: "b")
+            var (position, found) = (OutcomePosition.start, [String]())
+            while true {
+                let page = try await view.page(from: position, maximumBytes: 1)
+                #expect(page.count <= 1)
+                found += try ids(page)
+                position = page.next
+                if page.isComplete { break }
+            }
+            #expect(found == ["j0", "j1", "j2", "j3", "j4"])
+            let size = JobOutcome(id: "j0", source: "s", status: .done).json().count
+            let page = try await view.page(from: .start, maximumBytes: 3 * size + 1)
+            #expect(try ids(page) == ["j0", "j1", "j2", "j3"] && !page.isComplete, "the bytes are those of all shards")
+        }
+    }
+
     @Test func aBatchThatHasEndedHasALastPage() async throws {
         try await withShards { (queue) async throws in
             try await store(0..<3, in: queue.shards[0])

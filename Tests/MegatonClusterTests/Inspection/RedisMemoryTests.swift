@@ -6,12 +6,16 @@ import Testing
 
 /// When the memory of a Redis is worth a warning.
 @Suite(.timeLimit(.minutes(2))) struct RedisMemoryTests {
-    private static func memory(_ used: Int, of limit: Int, policy: String, uncounted: Int = 0) -> RedisMemory {
+    private static func info(_ used: Int, of limit: Int, policy: String, uncounted: Int = 0) -> String {
         let lines = [
             "# Memory", "used_memory:\(used << 20)", "maxmemory:\(limit << 20)", "maxmemory_policy:\(policy)",
             "mem_not_counted_for_evict:\(uncounted << 20)",
         ]
-        return RedisMemory(info: lines.joined(separator: "\r\n"))
+        return lines.joined(separator: "\r\n")
+    }
+
+    private static func memory(_ used: Int, of limit: Int, policy: String, uncounted: Int = 0) -> RedisMemory {
+        RedisMemory(info: info(used, of: limit, policy: policy, uncounted: uncounted))
     }
 
     @Test(
@@ -33,6 +37,19 @@ import Testing
     @Test func buffersThatRedisLeavesOutDoNotFillIt() {
         #expect(Self.memory(101, of: 100, policy: "noeviction").isFull)
         #expect(!Self.memory(101, of: 100, policy: "noeviction", uncounted: 2).isFull)
+    }
+
+    /// Fault: the dashboard called a cache full that still had a twentieth of its limit, and counted other bytes.
+    @Test func aCacheIsFullByTheSameRule() {
+        func cache(_ used: Int, uncounted: Int = 0) -> CacheMemory {
+            let full = Self.info(used, of: 100, policy: "noeviction", uncounted: uncounted)
+            return CacheMemory(address: "a", infos: [Self.info(1, of: 100, policy: "allkeys-lru"), full])
+        }
+        #expect(cache(101).isFull && !cache(99).isFull && !cache(101, uncounted: 2).isFull)
+        #expect(cache(99).used == 100 << 20 && cache(99).limit == 200 << 20 && !cache(99).evicts)
+        let unlimited = [Self.info(1, of: 0, policy: "allkeys-lru"), Self.info(1, of: 100, policy: "allkeys-lru")]
+        let memory = CacheMemory(address: "a", infos: unlimited)
+        #expect(memory.limit == 0 && memory.evicts && !memory.isFull)
     }
 
     @Test func aFullControlRedisHasAWarningWithItsAddress() async throws {

@@ -324,6 +324,8 @@ import Testing
             #expect(try await fixture.places("s") == ["ready"])
             #expect(try await hold(second, turn(), fixture) == .ok)
             #expect(try await fixture.places("t") == ["ready"], "it does not wait for its host")
+            // Fault: the second job counted too.
+            #expect(try await fixture.redis.send(["HGET", .string(fixture.keys.stat), "held"]).int == 1)
             let claimed = try await fixture.claim(10)
             #expect(claimed.count == 2 && claimed.allSatisfy(\.isCancelled))
         }

@@ -27,10 +27,12 @@ import Testing
     private func end(
         _ fixture: QueueFixture,
         _ status: JobOutcome.Status = .done,
-        failure: JobOutcome.Failure? = nil
+        failure: JobOutcome.Failure? = nil,
+        notes: [String]? = nil
     ) async throws {
         for job in try await fixture.claim(9) {
             var outcome = JobOutcome(id: job.id, source: job.id, status: status, error: failure)
+            outcome.notes = notes
             if status == .done {
                 let path = "/srv/a]\"b.jpg"
                 outcome.outputs = [
@@ -127,6 +129,30 @@ import Testing
             try await end(fixture, .cancelled)
             try await submit([job("e", batch: "fourth", key: "l")], to: "fourth", fixture)
             #expect(try await fixture.claim().map(\.id) == ["e"])
+        }
+    }
+
+    /// Fault: the error of a failed job with a long outcome, which has the whole job, was forgotten.
+    @Test func ofALongOutcomeTheErrorIsRemembered() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let notes = [String(repeating: "n", count: 3000)]
+            let failure = JobOutcome.Failure(code: "not_found", message: "why / {\"}", retryable: false)
+            try await submit([job("a", key: "k")], fixture)
+            try await end(fixture, .failed, failure: failure, notes: notes)
+            try await submit([job("b", batch: "second", key: "k")], to: "second", fixture)
+            let second = try await outcomes(fixture, of: "second")["b"]
+            #expect(second?.status == .deduplicated && second?.error == failure && second?.outputs == [])
+            try await submit([job("c", batch: "third", key: "l")], to: "third", fixture)
+            try await end(fixture, notes: notes)
+            try await submit([job("d", batch: "fourth", key: "l")], to: "fourth", fixture)
+            #expect(try await outcomes(fixture, of: "fourth")["d"]?.error?.code == "duplicate_key")
+            let remembered = try await fixture.queue.rememberedOutcomes(of: ["k", "l"], timeout: .seconds(5)).outcomes
+            #expect(remembered.count == 2 && remembered[1] == .ended(nil))
+            guard case .ended(let json?)? = remembered[0] else {
+                Issue.record("the failure is not remembered")
+                return
+            }
+            #expect(try JSONDecoder().decode(JobOutcome.self, from: json).error == failure)
         }
     }
 

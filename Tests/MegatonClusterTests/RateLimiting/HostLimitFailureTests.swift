@@ -81,6 +81,32 @@ import Testing
         }
     }
 
+    /// Fault: while Redis was away, each request waited 5 s for it.
+    @Test func onlyTheFirstRequestWaitsForRedisThatIsAway() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let lines = LogLines()
+            let redis = fixture.server.client()
+            defer { redis.close() }
+            let limiter = limiter(redis, fixture.keys, lines)
+            let task = Task { await limiter.run() }
+            let held = try await limiter.acquire(for: other)
+            #expect(held.token != nil)
+            await fixture.server.crash()
+            // If all waited for 5 s, the suite would not end in time.
+            for _ in 0..<60 {
+                let isLimited = try await getsPermit(limiter, url)
+                #expect(!isLimited)
+            }
+            #expect(lines.warnings.filter { $0.contains("host limits are off") }.count == 1, "\(lines.all)")
+            await limiter.release(held, outcome: .answered)
+            try await fixture.server.startAgain()
+            while try await !getsPermit(limiter, url) { try Task.checkCancellation() }
+            #expect(lines.all.last?.contains("apply again") == true, "\(lines.all)")
+            task.cancel()
+            await task.value
+        }
+    }
+
     @Test func aMissingRightIsReportedWithItsRemedy() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.redis.send(["ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all", "-evalsha"])

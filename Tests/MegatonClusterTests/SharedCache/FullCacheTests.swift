@@ -90,6 +90,50 @@ import Testing
         }
     }
 
+    /// Fault: the new lifetime of an entry that the origin had confirmed was refused, so that each later request asked
+    /// the origin again.
+    @Test func aConfirmedEntryIsFreshInAFullCacheToo() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let (one, two) = (Peer(server.configuration, "one"), Peer(server.configuration, "two"))
+            let client = server.client()
+            defer { for client in [one.client, two.client, client] { client.close() } }
+            var stale = entry
+            (stale.metadata.lifetime, stale.metadata.etag) = (0, "\"1\"")
+            let first = try #require(await one.lock.begin([key]).first?.leader)
+            await one.lock.finish([(first, stale)])
+            let second = try #require(await one.lock.begin([key]).first?.leader)
+            var confirmed = try #require(second.stale)
+            (confirmed.metadata.lifetime, confirmed.staleness) = (3600, nil)
+            try await client.send(["CONFIG", "SET", "maxmemory", "1"])
+            #expect(await one.lock.finish([(second, confirmed)]) == [key])
+            guard case .hit(let found)? = await two.lock.begin([key]).first else {
+                Issue.record("it is not fresh")
+                return
+            }
+            #expect(found.data == entry.data && found.metadata.lifetime > 3000 && found.metadata.etag == "\"1\"")
+        }
+    }
+
+    /// The bytes of a confirmed entry may be gone by then.
+    @Test func aConfirmedEntryThatIsGoneIsNotStored() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let peer = Peer(server.configuration, "one")
+            let client = server.client()
+            defer { for client in [peer.client, client] { client.close() } }
+            var stale = entry
+            (stale.metadata.lifetime, stale.metadata.etag) = (0, "\"1\"")
+            let first = try #require(await peer.lock.begin([key]).first?.leader)
+            await peer.lock.finish([(first, stale)])
+            let second = try #require(await peer.lock.begin([key]).first?.leader)
+            let confirmed = try #require(second.stale)
+            try await client.send(["DEL", .string(CacheKeys.entry(key))])
+            #expect(await peer.lock.finish([(second, confirmed)]) == [])
+            for name in [CacheKeys.entry(key), CacheKeys.flight(key)] {
+                #expect(try await client.send(["EXISTS", .string(name)]).int == 0)
+            }
+        }
+    }
+
     private func bytesReceived(_ client: RedisClient) async throws -> Int {
         InfoReply.number("total_net_input_bytes", in: try await client.send(["INFO", "stats"]).string ?? "")
     }

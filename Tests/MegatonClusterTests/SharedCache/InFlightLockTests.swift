@@ -158,6 +158,44 @@ import Testing
         }
     }
 
+    /// Fault: two lookups of one process, sent before either reply, took the flight from each other, and both fetched.
+    @Test func ofOverlappingLookupsOfOneProcessOneLeads() async throws {
+        try await withPeers { _, one, _ in
+            let key = key
+            let decisions = await withTaskGroup(of: SingleFlight.Decision?.self) { group in
+                for _ in 0..<16 { group.addTask { await one.lock.begin([key]).first } }
+                return await group.reduce(into: [SingleFlight.Decision?]()) { $0.append($1) }
+            }
+            let leads = decisions.compactMap { $0?.leader }
+            #expect(leads.count == 1 && decisions.count == 16)
+            let led = try #require(leads.first)
+            #expect(await one.lock.finish([(led, entry(1))]) == [key])
+        }
+    }
+
+    /// The reply to a lookup may be lost: the next one takes the flight over instead of waiting for its lease.
+    @Test func aFlightThatItsProcessDoesNotKnowIsTakenOver() throws {
+        var flights = LedFlights()
+        let first = flights.beginLookup([key, key])
+        #expect(first.oldest == [key: first.number])
+        let second = flights.beginLookup([key])
+        #expect(second.number > first.number && second.oldest == [key: first.number], "the first may lead by now")
+        flights.endLookup(first)
+        flights.endLookup(second)
+        let third = flights.beginLookup([key])
+        #expect(third.oldest == [key: third.number], "nothing that has begun before is known")
+        let leader = SingleFlight.Leader(key: key, token: 1)
+        flights.add([leader, leader])
+        flights.endLookup(third)
+        let fourth = flights.beginLookup([key])
+        #expect(fourth.oldest == [key: 0], "it leads")
+        flights.endLookup(fourth)
+        flights.remove(leader)
+        flights.remove(leader)
+        let fifth = flights.beginLookup([key])
+        #expect(fifth.oldest == [key: fifth.number])
+    }
+
     @Test(arguments: [0, 1, 262_080, 262_081, 1_048_320, 1_048_321, 5_000_000])
     func entriesOfAllSizesSurvive(_ size: Int) async throws {
         try await withPeers { _, one, two in
@@ -289,6 +327,32 @@ import Testing
             #expect(await one.lock.bindingFailure(for: original)?.status == 503)
             await two.lock.remember(nil, for: original)
             #expect(await one.lock.bindingFailure(for: original) == nil)
+        }
+    }
+
+    /// Fault: the end of a flight removed, or replaced, the Retry-After that a forced job had received meanwhile.
+    @Test(arguments: [.cancelled, .throttled, .notFound] as [ImagePipeline.Error.Code])
+    func theEndOfAFlightClearsNoRetryAfter(_ code: ImagePipeline.Error.Code) async throws {
+        try await withPeers { _, one, two in
+            let original = CacheKey(.original, ["a"])
+            var busy = ImagePipeline.Error(.httpStatus, "busy", isRetryable: true, retryAfter: 60, status: 503)
+            busy.requestedDelay = 60
+            let led = try lead(await one.lock.begin([original]).first)
+            let waiting = try wait(await two.lock.begin([original]).first)
+            await two.lock.remember(busy, for: original)
+            await one.lock.fail([led], error: .init(code, "the flight has failed"))
+            #expect(await one.lock.bindingFailure(for: original)?.status == 503)
+            guard case .failed(let error) = await two.lock.begin([original], after: [waiting]).first else {
+                Issue.record("the waiter has no failure")
+                return
+            }
+            #expect(error.status == 503)
+            await one.lock.remember(.init(code, "a forced job has failed"), for: original)
+            #expect(await one.lock.bindingFailure(for: original)?.status == 503)
+            // A later answer of the same kind counts.
+            busy.status = 429
+            await one.lock.remember(busy, for: original)
+            #expect(await one.lock.bindingFailure(for: original)?.status == 429)
         }
     }
 

@@ -82,6 +82,24 @@ import Testing
         }
     }
 
+    /// Fault: a process with a lower limit deleted, as damaged, what another one had stored.
+    @Test func anEntryAboveTheLimitOfThisProcessIsAMissAndStays() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let client = server.client()
+            defer { client.close() }
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let cache = RedisDataCache(redis: client, logger: logger)
+            var low = RedisDataCache.Configuration()
+            low.maximumEntrySize = 9
+            let other = RedisDataCache(low, redis: client, logger: logger)
+            for count in [9, 10] {
+                await cache.storeData(Self.bytes(count), for: "a")
+                #expect(await other.cachedData(for: "a") == (count > 9 ? nil : Self.bytes(count)))
+                #expect(await cache.cachedData(for: "a") == Self.bytes(count))
+            }
+        }
+    }
+
     @Test func entriesInFilesAreVerified() async throws {
         let data = Self.bytes(CacheEntry.chunkSize + 5)
         let metadata = CachedData.Metadata(lifetime: 1)

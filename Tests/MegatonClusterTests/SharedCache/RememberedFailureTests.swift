@@ -248,6 +248,24 @@ import Testing
         }
     }
 
+    /// Fault: a failure that a request without a flight had met was forgotten with the entry that it replaced.
+    @Test(arguments: [false, true]) func aFailureThatReplacesAnEntryIsRemembered(_ ofRendition: Bool) async throws {
+        let site = Site(200)
+        site.repair()
+        try await withPeers(site) { (origin, one, two, _) async throws in
+            // The original is stored when this returns.
+            #expect(await one.failure(origin, ofRendition: false) == nil)
+            #expect(await one.failure(origin, ofRendition: ofRendition) == nil)
+            #expect(origin.total == 1)
+            site.say(404)
+            let first = await one.failure(origin, control: "no-cache", ofRendition: ofRendition)
+            #expect(first?.code == .notFound && first?.remembered == nil)
+            let second = await two.failure(origin, ofRendition: ofRendition)
+            #expect(second?.code == .notFound && second?.remembered != nil)
+            #expect(origin.total == 2)
+        }
+    }
+
     @Test func aRetryIsAnsweredByYoungerFailuresOnly() async throws {
         try await withPeers(Site(500)) { (origin, one, two, _) async throws in
             _ = await one.failure(origin)

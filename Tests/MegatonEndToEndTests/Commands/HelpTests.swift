@@ -39,7 +39,16 @@ import Testing
         "coordinator": groupsOfCoordinator, "serve": groupsOfServe,
     ]
 
-    private func text(_ arguments: [String]) async throws -> String {
+    /// The commands that have none beneath them, each with the words that call it.
+    private static func leaves(of command: CommandDefinition) -> [[String]] {
+        let beneath = (command.subcommands ?? []).filter { $0.commandName != "help" }
+        return beneath.flatMap { next in
+            let deeper = leaves(of: next)
+            return deeper.isEmpty ? [[next.commandName]] : deeper.map { [next.commandName] + $0 }
+        }
+    }
+
+    private static func text(_ arguments: [String]) async throws -> String {
         let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
         #expect(ending.code == 0, "\(ending.errors)")
         return ending.output
@@ -58,16 +67,9 @@ import Testing
         return sections
     }
 
-    @Test func theHelpOfACommandBeginsWithExamplesAndHasGroups() async throws {
-        let definition = try await text(["--experimental-dump-help"])
+    @Test func theHelpOfALargeCommandHasGroups() async throws {
         for (name, groups) in Self.commands {
-            let help = try await text([name, "--help"])
-            let lines = help.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
-            let start = try #require(lines.firstIndex(of: ""), "\(help)")
-            try #require(lines.count > start + 2, "\(help)")
-            #expect(lines[start + 1] == "Examples:", "\(name): \(lines[start + 1])")
-            #expect(lines[start + 2].hasPrefix("  megaton \(name) "), "\(name): \(lines[start + 2])")
-
+            let help = try await Self.text([name, "--help"])
             let sections = sections(of: help)
             for (title, option) in groups {
                 let found = sections[title.uppercased()] ?? []
@@ -76,9 +78,22 @@ import Testing
                 }
                 #expect(hasOption, "\(name): \(option) is not beneath \(title): \(sections.keys.sorted())")
             }
+        }
+    }
 
-            let examples = lines[(start + 2)...].prefix { !$0.isEmpty }
-            for example in examples {
+    @Test func theHelpOfEachCommandBeginsWithExamples() async throws {
+        let definition = try await Self.text(["--experimental-dump-help"])
+        let commands = Self.leaves(of: try #require(CommandDefinition(json: definition)))
+        #expect(commands.count > 30 && commands.contains(["cache", "purge"]), "\(commands)")
+        try await inPairs(commands) { words in
+            let name = words.joined(separator: " ")
+            let help = try await Self.text(words + ["--help"])
+            let lines = help.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+            let start = try #require(lines.firstIndex(of: ""), "\(help)")
+            try #require(lines.count > start + 2, "\(help)")
+            #expect(lines[start + 1] == "Examples:", "\(name): \(lines[start + 1])")
+            #expect(lines[start + 2].hasPrefix("  megaton \(name)"), "\(name): \(lines[start + 2])")
+            for example in lines[(start + 2)...].prefix(while: { !$0.isEmpty }) {
                 // An example may begin with the command that writes its input, or end with one that reads its output.
                 for part in example.split(separator: "|") {
                     let words = part.split(separator: " ").map(String.init)
@@ -90,8 +105,18 @@ import Testing
         }
     }
 
+    /// Fault: "megaton has no option --generate-completion-script".
+    @Test(arguments: [["foo"], ["=foo"], ["foo", "--version"]])
+    func anUnknownShellIsAnsweredWithTheKnownOnes(_ words: [String]) async throws {
+        let option = "--generate-completion-script"
+        let arguments = words[0].hasPrefix("=") ? [option + words[0]] : [option] + words
+        let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
+        #expect(ending.code == 64 && ending.output.isEmpty, "\(ending.output)")
+        #expect(ending.errors == "Error: \(option) must be bash, zsh or fish, not \"foo\".\n", "\(ending.errors)")
+    }
+
     @Test func theHelpOfTheProgramBeginsWithExamples() async throws {
-        let help = try await text(["--help"])
+        let help = try await Self.text(["--help"])
         let start = try #require(help.range(of: "\n\n"), "\(help)")
         #expect(help[start.upperBound...].hasPrefix("Examples:\n  megaton run "), "\(help)")
     }

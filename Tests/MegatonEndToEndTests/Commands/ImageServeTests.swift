@@ -106,10 +106,11 @@ import Testing
     private struct Cluster {
         private let processes: [ProgramUnderTest]
 
-        init(of redis: RedisServerProcess) throws {
+        /// - Parameter arguments: further ones of the worker.
+        init(of redis: RedisServerProcess, _ arguments: [String] = []) throws {
             processes = [
                 try ProgramUnderTest.megaton(["coordinator", "--redis", redis.url]),
-                try ProgramUnderTest.megaton(["worker", "--allow-private", "--redis", redis.url]),
+                try ProgramUnderTest.megaton(["worker", "--allow-private", "--redis", redis.url] + arguments),
             ]
         }
 
@@ -182,6 +183,35 @@ import Testing
             let altered = path.replacingOccurrences(of: "64:64", with: "65:65")
             #expect(try await server.ask(altered).head.hasPrefix("HTTP/1.1 403"))
             #expect(origin.count("/a.png") <= 2, "once for each format at most")
+        }
+    }
+
+    /// The client `imgproxy` of PyPI, with the resizing type that it has by default.
+    @Test func aClientLibraryOfPythonGetsImages() async throws {
+        try await run { (server, origin, _) async throws in
+            let script = """
+                import sys
+                from imgproxy import ImgProxy
+                new = ImgProxy.factory(key=sys.argv[1], salt=sys.argv[2])
+                print(new(sys.argv[3], width=64, height=32, extension="png"))
+                print(new(sys.argv[3], "q:50", width=32, height=64, gravity="we"))
+                """
+            let secrets = [try #require(Self.secrets["MEGATON_KEY"]), try #require(Self.secrets["MEGATON_SALT"])]
+            let program = try ProgramUnderTest(
+                program: Repository.root + "/.build/venv/bin/python",
+                arguments: ["-c", script] + secrets + [origin.url("/a.png").absoluteString]
+            )
+            let ending = await program.ending()
+            try #require(ending.code == 0, "\(ending.errors)")
+            let paths = ending.output.split(separator: "\n").map { String($0.dropFirst()) }
+            try #require(paths.count == 2 && paths.allSatisfy { $0.contains("rs:auto:") }, "\(paths)")
+            // The source is wide: it covers a wide size, and fits into a high one.
+            for (path, type, height) in [(paths[0], "image/png", 32), (paths[1], "image/jpeg", 16)] {
+                let (head, file) = try await server.ask(path)
+                #expect(head.hasPrefix("HTTP/1.1 200") && Self.field("Content-Type", of: head) == type, "\(head)")
+                let pixels = try OutputPixels(contentsOf: file)
+                #expect(pixels.width == height * 2 && pixels.height == height, "\(path)")
+            }
         }
     }
 
@@ -299,6 +329,29 @@ import Testing
         }
     }
 
+    /// Fault: no option named the image of `wm`, so that each URL with it was refused.
+    @Test(arguments: ["local", "cluster"]) func aWatermarkIsThatOfTheOperator(_ place: String) async throws {
+        let directory = try TestDirectory()
+        defer { directory.remove() }
+        let mark = TestImage.png(width: 16, height: 16) { _, _ in (0, 0, 0, 255) }
+        let marks = ["--watermarks", directory.path]
+        _ = try directory.write(mark, to: "black.png")
+        let arguments = ["--render", place, "--image-watermark", "black.png"] + marks
+        try await run(arguments) { (server, origin, redis) async throws in
+            let cluster = try Cluster(of: redis, marks)
+            let path = try await Self.signed(Self.path("rs:fit:64:64/f:png/wm:1:soea:8:4", origin, "/a.png"))
+            let (head, file) = try await server.ask(path)
+            #expect(head.hasPrefix("HTTP/1.1 200"), "\(head)")
+            let pixels = try OutputPixels(contentsOf: file)
+            // Of 64 x 32 pixels, 16 x 16 at 8 from the right and 4 from the lower edge.
+            for (x, y, isBlack) in [(40, 12, true), (55, 27, true), (39, 12, false), (40, 11, false), (56, 27, false)] {
+                #expect((pixels.color(x, y) == [0, 0, 0]) == isBlack, "\(x) \(y)")
+            }
+            #expect(origin.count("/a.png") == 1)
+            await cluster.end()
+        }
+    }
+
     @Test func aServerWithoutKeysHasNoRoute() async throws {
         try await RedisServerProcess.run { (redis) async throws in
             let server = try await Server(["--redis", redis.url], [:])
@@ -317,6 +370,10 @@ import Testing
             (["--open", "--allowed-sizes", "0"], secrets, "--allowed-sizes must"),
             (["--open", "--trusted-proxy", "10.0.0.1/8"], secrets, "--trusted-proxy must"),
             (["--open", "--fallback-image", "/no/such.png"], secrets, "--fallback-image /no/such.png"),
+            (["--open", "--image-watermark", "a.png"], secrets, "give --watermarks DIR"),
+            (["--open", "--watermarks", "/tmp"], secrets, "give --image-watermark NAME"),
+            (["--open", "--watermarks", "/no/such", "--image-watermark", "a.png"], secrets, "no such directory"),
+            (["--open", "--watermarks", "/tmp"], [:], "--watermarks has an effect on images only"),
             (["--open", "--render", "elsewhere"], secrets, "--render must be local or cluster"),
             (["--open", "--render", "cluster"], [:], "--render has an effect on images only"),
         ] as [([String], [String: String], String)]

@@ -146,6 +146,29 @@ import Testing
         }
     }
 
+    @Test func aJobWhoseKeyIsItsIDIsKnownAfterItsEnd() async throws {
+        try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
+            try await cluster.start(workers: [FaultCluster.hasty])
+            let source = origin.url("/a.png").absoluteString
+            try await cluster.push(fields: #""id":"a","key":"a","source":"\#(source)""#)
+            try await cluster.push(fields: #""id":"b","key":"c","source":"\#(source)""#)
+            try await cluster.wait(untilDone: 2)
+            let own = try await job(["a"], cluster)
+            #expect(own.code == 0 && own.output == "a: done, 1 attempt\n", "\(own.output)\(own.errors)")
+            let json = try await job(["a", "--json"], cluster)
+            #expect(
+                json.output.contains(#""stage":"ended""#) && json.output.contains(#""status":"done""#),
+                "\(json.output)"
+            )
+            // Neither by another key, nor by the key of another job, nor in another batch.
+            for arguments in [["b"], ["c"], ["a", "--batch", "x"]] {
+                let other = try await job(arguments, cluster)
+                #expect(other.code == 1 && other.output.isEmpty, "\(arguments): \(other.output)")
+            }
+            #expect(try await job(["b"], cluster).errors.contains("if its key was its id"))
+        }
+    }
+
     @Test(arguments: [["a b"], ["a", "--batch", "x/y"]]) func otherIdsAreWrongUsage(_ arguments: [String]) async throws
     {
         let redis = ["--redis", "redis://127.0.0.1:1"]

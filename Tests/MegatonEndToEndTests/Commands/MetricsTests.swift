@@ -40,17 +40,58 @@ import Testing
         return ending.code == 0 ? ending.errors : "\(ending.code): \(ending.errors)"
     }
 
+    /// Names of the metrics that the page lists.
+    private static func page() throws -> Set<String> {
+        let lines = try Repository.text("docs/metrics.md").split(separator: "\n")
+        let entry = /^- `((?:megaton|process)_[a-z_]+)`/
+        return Set(lines.compactMap { line in line.firstMatch(of: entry).map { String($0.output.1) } })
+    }
+
+    /// The metrics of an HTTP server after requests for images and to the API.
+    private static func loadedMetrics(_ port: Int) async throws -> String {
+        func status(_ path: String) async throws -> String {
+            let arguments = ["--silent", "--max-time", "20", "--output", "/dev/null", "--write-out", "%{http_code}"]
+            let curl = try ProgramUnderTest(
+                program: "/usr/bin/curl",
+                arguments: arguments + ["http://127.0.0.1:\(port)\(path)"]
+            )
+            return await curl.ending().output
+        }
+        while try await status("/ready") != "200" { try Task.checkCancellation() }
+        let dot = TestImage.png(width: 2, height: 1) { _, _ in (255, 0, 0, 255) }
+        let source = "data:image/png;base64,\(dot.base64EncodedString())"
+        let name = Data(source.utf8).base64EncodedString().replacingOccurrences(of: "+", with: "-")
+            .replacingOccurrences(of: "/", with: "_").replacingOccurrences(of: "=", with: "")
+        let image = "/image/unsafe/rs:fit:2:1/\(name).png"
+        // Until the limits of hosts are connected, images get 503.
+        while try await status(image) != "200" { try Task.checkCancellation() }
+        #expect(try await status(image) == "200")
+        #expect(try await status("/image/unsafe/rs:fit:2:1/none") == "400")
+        for path in ["queue", "workers", "hosts", "batches/b", "dead", "openapi.json"] {
+            #expect(try await status("/api/v1/\(path)") == "200", "\(path)")
+        }
+        #expect(try await status("/api/v1/batches/none") == "404")
+        let text = try await metrics(port)
+        #expect(text.contains(#"megaton_renders_total{engine="libvips",format="png"}"#), "\(text)")
+        #expect(text.contains("\nmegaton_image_places 256\n") && text.contains("\nmegaton_image_bytes_total "))
+        #expect(text.contains(#"megaton_http_requests_total{route="/image/**",method="GET",status="400"} 1"#))
+        return text
+    }
+
     @Test func aClusterCountsItsJobs() async throws {
         let directory = try TestDirectory()
         defer { directory.remove() }
         try await RedisServerProcess.run { (server) async throws in
-            let ports = (coordinator: try FreePort.find(), worker: try FreePort.find())
+            let ports = (coordinator: try FreePort.find(), worker: try FreePort.find(), serve: try FreePort.find())
             let coordinator = try ProgramUnderTest.megaton([
                 "coordinator", "--redis", server.url, "--health", "127.0.0.1:\(ports.coordinator)",
             ])
             let worker = try ProgramUnderTest.megaton([
                 "worker", "--redis", server.url, "--allow-root", directory.path, "--health",
                 "127.0.0.1:\(ports.worker)",
+            ])
+            let serve = try ProgramUnderTest.megaton([
+                "serve", "--redis", server.url, "--open", "--unsigned-images", "--listen", "127.0.0.1:\(ports.serve)",
             ])
             let image = try directory.write(TestImage.quarters(width: 400, height: 300), to: "a.png")
             let bad = try directory.write(Data("no image".utf8), to: "bad.png")
@@ -78,13 +119,15 @@ import Testing
             #expect(ofCoordinator.contains("megaton_coordinator_leads{shard=\"0\"} 1"))
             #expect(ofCoordinator.contains("megaton_cluster_up 1"))
             #expect(try await Self.check(ofCoordinator) == "")
-            // Each metric of the page appears, and no other; an HTTP server has some more.
-            let shown = Self.names(in: ofWorker).union(Self.names(in: ofCoordinator))
-            let ofServersAlone = Set(MetricCatalog.ofServers.map(\.name)).subtracting(
-                MetricCatalog.ofWorkers.map(\.name)
-            )
-            #expect(shown == Set(MetricCatalog.all.map(\.name)).subtracting(ofServersAlone))
-            for process in [worker, coordinator] {
+            let ofServer = try await Self.loadedMetrics(ports.serve)
+            #expect(try await Self.check(ofServer) == "")
+            // Each metric of the page appears, and no other.
+            let shown = [ofWorker, ofCoordinator, ofServer].reduce(into: Set<String>()) {
+                $0.formUnion(Self.names(in: $1))
+            }
+            let page = try Self.page()
+            #expect(shown == page)
+            for process in [worker, coordinator, serve] {
                 process.send(SIGTERM)
                 #expect(await process.ending().code == 0)
             }

@@ -282,6 +282,13 @@ import Testing
             let arguments = ["top", "--once", "--interval", "0.1", "--redis", redis.url]
             let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
             #expect(ending.code == 0 && ending.output.contains("! control Redis at "), "\(ending.output)")
+            let object = await (try ProgramUnderTest.megaton(arguments + ["--json"])).ending()
+            let parsed = try JSONSerialization.jsonObject(with: Data(object.output.utf8))
+            let json = try #require(parsed as? [String: Any], "\(object.output)")
+            let warnings = try #require(json["warnings"] as? [String])
+            #expect(warnings.contains { $0.hasPrefix("control Redis at ") }, "\(warnings)")
+            let lines = ending.output.components(separatedBy: "\n! ").count - 1
+            #expect(warnings.count == lines, "both forms have the same ones: \(warnings) \(ending.output)")
         }
     }
 

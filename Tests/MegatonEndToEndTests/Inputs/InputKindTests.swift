@@ -26,6 +26,12 @@ import Testing
         ("list.csv", Data([0xFF, 0xFE, 0x75, 0, 0x72, 0]), "is a text in UTF-16: save it as UTF-8"),
         ("page", Data("%PDF-1.7\n".utf8), "is a PDF: save its images"),
         ("list.txt", Data([0x89, 0x50, 0x4E, 0x47, 13, 10, 26, 10]), "is an image: name it with"),
+        ("list.parquet", Data("PAR1\u{15}\u{4}".utf8), "is a table in Parquet, which is not read: convert it to CSV"),
+        ("list.csv", Data("PAR1\u{15}\u{4}".utf8), "is a table in Parquet"),
+        ("urls", Data("# mine\n\nhttps://h.example/a\n".utf8), "is a list of URLs or paths: name it .txt, or give"),
+        ("urls.lst", Data("in/a.png".utf8), "is a list of URLs or paths: name it .txt, or give --input-format txt"),
+        ("names.txt", Data("./a\nb\0./c\0".utf8), "is a list of names that end with zero bytes"),
+        ("names", Data("a.png\0b.png\0".utf8), "is a list of names that end with zero bytes"),
         ("feed", Data("<?xml version=\"1.0\"?><rss/>".utf8), "is XML"),
     ]
 
@@ -46,8 +52,9 @@ import Testing
     }
 
     @Test(arguments: [
-        "", "a.png\n", "[1].png\n", "{a}.png\n", "#id,url\n", "id;name\n1;2\n", "url\n", "url,n", "<a.png>\n",
-        "BM", "\u{0}",
+        "", "a.pdf\n", "a\nb.png\n", "#a.png\n", "[1].png\n", "{a}.png\n", "#id,url\n", "id;name\n1;2\n", "url\n",
+        "url,n", "<a.png>\n",
+        "BM", "\u{0}", "II*\u{0}", "\u{1}/\u{0}",
     ])
     func otherBytesHaveNoKind(_ text: String) { #expect(FileKind(Array(text.utf8)) == nil) }
 
@@ -56,6 +63,23 @@ import Testing
         #expect(FileKind(Array("<?xml version='1.0'?>\n<svg xmlns=''/>".utf8)) == .image)
         #expect(FileKind(Array("RIFF....WEBPVP8 ".utf8)) == .image)
         #expect(FileKind(Array("....ftypavif....".utf8)) == .image)
+    }
+
+    /// Fault: each of its lines failed as a path that is missing, and nothing said that the file was taken for a list.
+    @Test func aTextThatIsNoListIsReported() async throws {
+        let home = try RunTests.Home()
+        try home.writeImages("a.png")
+        let texts = [
+            ("README.txt", "# Pictures\n\nThese are pictures.\nSee below.\n", true),
+            ("line.txt", "\u{FEFF}Pictures", true), ("long.txt", String(repeating: "no path\n", count: 1000), true),
+            ("list.txt", "missing.png\n", false), ("mixed.txt", "a text\na.png\n", false), ("empty.txt", "#\n", false),
+        ]
+        for (name, text, isReported) in texts {
+            let list = try home.directory.write(Data(text.utf8), to: name)
+            let ending = try await home.run([list, "--dry-run"])
+            let count = ending.errors.components(separatedBy: "\(name) is read as a list").count - 1
+            #expect(count == (isReported ? 1 : 0), "\(ending.errors)")
+        }
     }
 
     /// An image with the extension of one is left to a worker, as one in a directory is.
@@ -86,7 +110,55 @@ import Testing
         let dry = try await home.run([list, "--null", "--dry-run"])
         #expect(dry.code == 0 && dry.errors.contains("6 outputs of 6 jobs"), "\(dry.errors)")
         let wrong = try await home.run([list, "--dry-run"])
-        #expect(!wrong.errors.contains("6 outputs of 6 jobs"))
+        #expect(wrong.code == 64 && wrong.errors.contains("give --null (-0)"), "\(wrong.errors)")
+    }
+
+    /// Bytes on standard input, and the part of the message behind its name.
+    private static let piped: [(Data, String)] = [
+        (Data("url,a\nx.jpg,1\n".utf8), "is a CSV: give --input-format csv."),
+        (Data("id\turl\n1\ta.png\n".utf8), "is a TSV: give --input-format tsv."),
+        (Data("in/a.png\0in/b.png\0".utf8), "is a list of names that end with zero bytes, as of find -print0: give"),
+        (Data("a\nb\0c\0".utf8), "line 2 is refused: it has a zero byte"),
+        (Data("<?xml version='1.0'?>\n<urlset/>".utf8), "is a sitemap: give --input-format sitemap."),
+        (Data("<?xml version='1.0'?>\n<rss/>".utf8), "is XML: give --input-format sitemap if it is a sitemap"),
+        (Data([0x1F, 0x8B, 8, 0]), "is compressed with gzip: unpack it first."),
+        (Data("[{\"source\": \"a.png\"}]".utf8), "is a JSON array"),
+        (Data("PAR1\u{15}\u{4}".utf8), "is a table in Parquet"),
+        (TestImage.quarters(width: 8, height: 8), "is an image: save it as a file"),
+    ]
+
+    @Test func standardInputOfAnotherKindIsNamed() async throws {
+        try await inPairs(Self.piped) { (content, message) in
+            let home = try RunTests.Home()
+            let ending = try await home.piped(content, ["run", "-", "--dry-run", "-o", home.output])
+            #expect(ending.code == 64 || message.contains("refused") && ending.code == 2, "\(ending.errors)")
+            #expect(ending.errors.contains("standard input") && ending.errors.contains(message), "\(ending.errors)")
+        }
+    }
+
+    /// URLs that are lists or compressed by their names, and a part of the message.
+    private static let urls: [(String, String)] = [
+        ("https://h.example/list.csv?a=1", "is a CSV by its name, and of lists only sitemaps are read from URLs"),
+        ("https://h.example/list.csv.gz", "curl -s URL | gunzip | megaton run - --input-format csv."),
+        ("s3://bucket/jobs.jsonl", "aws s3 cp URL - | megaton run --jobs-from -."),
+        ("s3://bucket", "names no object: write s3://bucket/ for all images of the bucket."),
+        ("https://h.example/list.txt", "is a list of URLs and paths by its name"),
+        ("https://h.example/list.parquet", "is a table in Parquet"),
+        ("https://h.example/feed.xml.gz", "is compressed by its name: save it as a file and unpack it first"),
+    ]
+
+    @Test func aURLThatIsAListIsNamed() async throws {
+        try await inPairs(Self.urls) { (url, message) in
+            let home = try RunTests.Home()
+            let ending = try await home.run([url, "--dry-run"])
+            #expect(ending.code == 64 && ending.errors.contains(message), "\(ending.errors)")
+        }
+        let home = try RunTests.Home()
+        for url in ["https://h.example/a.jpg", "https://h.example/a.csv/b", "https://h.example/a?b=c.csv"] {
+            #expect(try await home.run([url, "--dry-run"]).code == 0, "\(url)")
+        }
+        let source = try await home.run(["https://h.example/list.csv", "--input-format", "txt", "--dry-run"])
+        #expect(source.code == 0, "\(source.errors)")
     }
 
     @Test func aNameThatIsNotUTF8IsReportedWithItsBytes() async throws {

@@ -55,10 +55,27 @@ import Testing
         #expect(try sitemap("<urlset/>") == Sitemap())
     }
 
+    /// Fault: a sitemap without the declaration of Google's extension, or with a line before its first one, was "not
+    /// valid XML".
+    @Test func faultsOfNamespacesAndLeadingSpacesAreAccepted() throws {
+        let page = Self.page("https://h.example/a", "https://h.example/1.jpg")
+        for head in ["<urlset>", "<urlset xmlns='htp:/a b'>", "<urlset xmlns:image=''>", "\u{FEFF}\n<urlset>"] {
+            #expect(try sitemap("\(head)\(page)</urlset>").images.map(\.url) == ["https://h.example/1.jpg"], "\(head)")
+        }
+        let late = try sitemap("\n\r\n\t\(Self.head)\(page)</urlset>")
+        #expect(late.images.map(\.url) == ["https://h.example/1.jpg"])
+        let usual = try sitemap("\(Self.head)\(page)</urlset>")
+        #expect(late.images.map(\.line) == usual.images.map { $0.line + 2 })
+    }
+
     @Test func otherDocumentsAreNamed() {
         #expect(reason("<rss></rss>") == "is XML, but not a sitemap: its first element is rss")
-        #expect(reason("<urlset><url></urlset>").hasPrefix("is not valid XML, line 1"))
-        #expect(reason("").hasPrefix("is not valid XML"))
+        let mismatch = "is not valid XML, line 1: an element is ended by the name of another one"
+        #expect(reason("<urlset><url></urlset>") == mismatch)
+        let ampersand = reason("\n<urlset><url>\n<loc>a?b&c=d</loc></url></urlset>")
+        #expect(ampersand.hasPrefix("is not valid XML, line 3: an &"), "\(ampersand)")
+        #expect(reason("<urlset><url/>").hasPrefix("is not valid XML, line 1: "))
+        #expect(reason("").hasPrefix("is not valid XML") && reason(" \n").hasPrefix("is not valid XML"))
         let bomb = "<!DOCTYPE a [<!ENTITY b \"bbbbbbbb\"><!ENTITY c \"&b;&b;&b;\">]><urlset>&c;</urlset>"
         #expect(reason(bomb).hasPrefix("has a document type declaration"))
         let deep = String(repeating: "<a>", count: 100)

@@ -158,6 +158,30 @@ import Testing
         #expect(try rows(first, TableOptions(urlColumn: "2")) == ["a.png column 1=1", "b.png column 1=2"])
     }
 
+    /// Fault: a field of the first row that was the number of the column was taken for its name, and the row was lost.
+    @Test func aNumberIsNoNameIfTheListHasNoHeader() throws {
+        for source in ["https://h.example/1.jpg", "s3://bucket/1.jpg", "in/1.jpg"] {
+            let text = "\(source),1,2\nb.jpg,5,6\n"
+            #expect(try rows(text, TableOptions(urlColumn: "1", labelColumns: [])) == ["1.jpg", "b.jpg"])
+            let id = TableOptions(urlColumn: "1", idColumn: "2", labelColumns: ["3"])
+            #expect(try rows(text, id) == ["1 1.jpg column 3=2", "5 b.jpg column 3=6"])
+        }
+        #expect(throws: CLIError.self) { try rows("a.jpg,1\n", TableOptions(urlColumn: "\(Int.min)")) }
+    }
+
+    /// Fault: such a row was a path, and its job failed with a message about a missing file alone.
+    @Test func aURLWithoutItsSchemeIsRefused() throws {
+        for text in ["//cdn.example/y.jpg", "www.h.example:8080/y.jpg", "WWW.h.example/a/b"] {
+            let host = text.split(separator: "/")[0]
+            let reason = "line 2: there is no such file. A URL begins with its scheme: https://\(host)/…"
+            #expect(try rows("url,n\n\(text),1\n") == [reason])
+            #expect(try rows("\n\(text)\n", name: "list.txt") == [reason])
+        }
+        for text in ["//etc/y.jpg", "www.jpg", "//../y.jpg", "www.a b.c/y.jpg"] {
+            #expect(try rows("url\n\"\(text)\"\n").allSatisfy { !$0.hasPrefix("line") }, "\(text)")
+        }
+    }
+
     @Test func rowsMayBeTooShort() throws {
         #expect(try rows("url,a,b\nx.png\ny.png,1\nz.png,,\n") == ["x.png a= b=", "y.png a=1 b=", "z.png a= b="])
         #expect(try rows("a,url\nonly\n") == ["line 2: its column \"url\" is empty"])

@@ -41,8 +41,16 @@ import Testing
         ("--focus", "left", ["0.5,0.3"]), ("--size", "big", ["256x256"]),
     ]
 
+    /// Options with bounds, a value that is no number, and the bounds or at least the kind.
+    private static let numbers: [(option: String, value: String, words: [String])] = [
+        ("--workers", "abc", ["must be 1 to 256"]), ("--shard-size", "x", ["must be 1 to 1048576 MiB"]),
+        ("--max-bytes", "10k", ["allowed are 1 to 1073741824 bytes"]), ("--quality", "1.5", ["allowed are 1 to 100"]),
+        ("--max-pixels", "5M", ["must be 0.001 to 10000 megapixels"]), ("--pack", "'", ["must be 0 to 256"]),
+        ("--blur", "b", ["allowed are numbers from 0.3 to 100"]), ("--timeout", "1h", ["must be a number"]),
+    ]
+
     private static var usages: [Usage] {
-        let ofRun = (renditions + others).map { Usage(option: $0.option, value: $0.value, words: $0.words) }
+        let ofRun = (renditions + others + numbers).map { Usage(option: $0.option, value: $0.value, words: $0.words) }
         let worker = ["worker", "--redis", "redis://127.0.0.1:1"]
         let ofWorker = [
             Usage(command: worker, option: "--fail-on", value: "never", words: words(of: Rendition.FailOn.self)),
@@ -52,7 +60,9 @@ import Testing
     }
 
     /// Names of Swift that an error must not have.
-    private static let swift = ["Cannot initialize", "init(", "Optional", "Error Domain", "DecodingError", "rawValue"]
+    private static let swift = [
+        "is invalid for", "Cannot initialize", "init(", "Optional", "Error Domain", "DecodingError", "rawValue",
+    ]
 
     /// Fault: the message for an unknown format was "Cannot initialize Format from invalid String value".
     @Test func anUnknownValueIsAnsweredWithTheAllowedOnes() async throws {
@@ -64,6 +74,48 @@ import Testing
             let message = ending.errors.split(separator: "\n").first { $0.contains(usage.option) } ?? ""
             for word in [usage.value] + usage.words { #expect(message.contains(word), "\(word) is missing in \(text)") }
             for word in Self.swift { #expect(!ending.errors.contains(word), "\(text)") }
+        }
+    }
+
+    @Test func otherFormsOfANumberAreFound() async throws {
+        let reshard = ["queue", "reshard", "abc", "--redis", "redis://127.0.0.1:1"]
+        let forms: [([String], String)] = [
+            (["-jabc"], "--workers must be 1 to 256, not \"abc\""), (["-j", "abc"], "--workers must be 1 to 256"),
+            (["--workers=abc"], "--workers must be 1 to 256, not \"abc\"."),
+        ]
+        for (arguments, message) in forms.map({ (["run", "/tmp", "--output", "/tmp/x"] + $0, $1) })
+            + [(reshard, "The number of shards must be 1 to 128, not \"abc\".")]
+        {
+            let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
+            #expect(ending.code == 64 && ending.errors.contains(message), "\(ending.errors)")
+        }
+    }
+
+    /// Content of a file of presets, and a part of the message.
+    private static let presets: [(String, String)] = [
+        ("[]", "it is a list; allowed is an object with lists of renditions"), ("3", "it is 3; allowed is an object"),
+        (#"{"web": "x"}"#, #"web is "x"; allowed are lists of renditions such as [{"name": "small", "width": 256}]"#),
+        (#"{"web": {}}"#, "web is an object; allowed are lists"), (#"{"web": null}"#, "web is null; allowed are"),
+        (#"{"web": [1]}"#, "web[0] is 1; allowed is an object"),
+        (#"{"web": []}"#, "web is empty; allowed are 1 to 32 renditions"),
+        (
+            #"{"a": [{"width": 9}], "web": [{"name": "n", "width": 9}, {"name": "n", "width": 8}]}"#,
+            #"web[1].name is "n", a name that web[0] shares"#
+        ),
+    ]
+
+    /// Fault: the message had types of Swift, and a list that no job may have was accepted and failed each job.
+    @Test func aPresetThatNoJobMayHaveIsRefusedAtTheStart() async throws {
+        try await inPairs(Self.presets) { (content, message) in
+            let directory = try TestDirectory()
+            defer { directory.remove() }
+            let file = try directory.write(Data(content.utf8), to: "presets.json")
+            let run = ["run", directory.path, "--output", directory.path + "/out", "--presets", file]
+            let ending = await (try ProgramUnderTest.megaton(run)).ending()
+            #expect(ending.code == 64 && ending.errors.contains(message), "\(ending.errors)")
+            for word in Self.swift + ["Expected", "Dictionary", "Array<"] {
+                #expect(!ending.errors.contains(word), "\(ending.errors)")
+            }
         }
     }
 

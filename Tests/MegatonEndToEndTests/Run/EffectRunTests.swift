@@ -61,6 +61,8 @@ import Testing
             (["--preset", "card"], "needs --presets FILE"),
             (["--presets", "broken.json"], "width is 0"),
             (["--presets", "none.json"], "none.json cannot be read"),
+            // As a pipe of the shell, which is empty when it is read again.
+            (["--presets", "/dev/null"], "is not a regular file, but presets are read more than once"),
         ] {
             let ending = try await home.run(["in", "--workers", "1"] + options)
             #expect(ending.code == 64 && ending.errors.contains(message), "\(options): \(ending.errors)")

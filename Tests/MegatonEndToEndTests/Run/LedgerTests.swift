@@ -98,6 +98,23 @@ import Testing
         #expect(ending.code == 0 && names.sorted() == ["1", "3", "5"], "\(ending.output) \(ending.errors)")
     }
 
+    /// Fault: no signal had an effect before the whole ledger had been read.
+    @Test func aSignalEndsTheReadingOfALedger() throws {
+        let home = try RunTests.Home()
+        let line = JobOutcome(id: "a", source: "https://example.org/a.png", status: .done).json() + Data("\n".utf8)
+        let ledger = RetryLedger(path: try home.directory.write(line + line + line, to: "old.jsonl"))
+        var asked = 0
+        do {
+            _ = try ledger.readRoots {
+                asked += 1
+                return asked == 2
+            }
+            Issue.record("the whole ledger was read")
+        } catch let error as CLIError {
+            #expect(error.code == 130 && asked == 2, "\(error.message)")
+        }
+    }
+
     /// Fault: a repeated job has another id, and its output was named by that one.
     @Test(arguments: [
         ("file:///out/{id}-{name}.{ext}", "file:///out/sku-7-{name}.{ext}"),

@@ -49,6 +49,7 @@ import Testing
             let ending = await (try home.megaton(run)).ending()
             #expect(ending.code == 74 && ending.errors.contains(words), "\(ending.code) \(ending.errors)")
             #expect(ending.errors.contains("s3://\(bucket)/t/") && ending.errors.contains("Nothing was fetched."))
+            #expect(!ending.errors.contains(".."), "two points: \(ending.errors)")
             #expect(!FileManager.default.fileExists(atPath: ledger))
         }
         let unused = try FreePort.find()

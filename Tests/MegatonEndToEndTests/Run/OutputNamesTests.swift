@@ -91,6 +91,11 @@ import Testing
         (["-o", "o", "--name", "{name}.{ext}"], "the same name for all sources"),
         (["-o", "s3:/thumbs"], "did you mean s3://thumbs?"), (["-o", "S3:a/b"], "did you mean s3://a/b?"),
         (["-o", "{path}/x"], "--name '{path}/{stem}-{name}.{ext}'"),
+        // Fault: a directory of that name was made in the current one.
+        (["-o", "gs://thumbs/a"], "--output gs://thumbs/a names a URL, and files go to a directory"),
+        (["-o", "file:///srv/thumbs"], "name it by its path"),
+        (["-o", "tar:s3://thumbs/a"], "shards go to a directory of this machine"),
+        (["-o", "o", "--ledger", "s3://thumbs/l.jsonl"], "--ledger s3://thumbs/l.jsonl is a URL"),
     ]
 
     @Test func namesThatCannotWorkAreWrongUsage() async throws {
@@ -102,6 +107,19 @@ import Testing
                 let ending = await (try home.megaton([command, "in"] + options + redis)).ending()
                 #expect(ending.code == 64 && ending.errors.contains(words), "\(command): \(ending.errors)")
             }
+        }
+    }
+
+    /// Fault: a bucket, a sitemap and a list by --input-format passed for one source.
+    @Test func aListOfAnyKindHasSeveralSources() async throws {
+        try await inPairs([
+            ["s3://bucket/prefix/"], ["https://example.org/sitemap.xml"], ["list.dat", "--input-format", "txt"],
+        ]) { input in
+            let home = try RunTests.Home()
+            try home.directory.write(Data("a.png\n".utf8), to: "list.dat")
+            let run = ["run"] + input + ["-o", "o", "--name", "{name}.{ext}"]
+            let ending = await (try home.megaton(run)).ending()
+            #expect(ending.code == 64 && ending.errors.contains("the same name for all sources"), "\(ending.errors)")
         }
     }
 
@@ -154,5 +172,20 @@ import Testing
         #expect(right.code == 0 && home.outputs == ["cats/a.jpg"], "\(right.errors)")
         let none = try await home.run(arguments + ["{label.categories}/{stem}.{ext}", "--label-columns", ""])
         #expect(none.code == 64 && none.errors.contains("its rows have no labels"), "\(none.errors)")
+    }
+
+    /// Fault: each row of standard input was refused, and the exit code was 2.
+    @Test func aLabelThatStandardInputLacksIsWrongUsage() async throws {
+        let home = try RunTests.Home()
+        let path = try home.directory.write(TestImage.quarters(width: 8, height: 8), to: "a.png")
+        let run = [
+            "run", "-", "--input-format", "csv", "-o", home.output, "-j", "1", "--allow-read", home.directory.path,
+        ]
+        let table = Data("url,categories\n\(path),cats\n".utf8)
+        let wrong = try await home.piped(table, run + ["--name", "{label.category}/{stem}.{ext}"])
+        #expect(wrong.code == 64 && wrong.errors.contains("standard input has no column"), "\(wrong.errors)")
+        #expect(wrong.errors.contains("Did you mean {label.categories}?"), "\(wrong.errors)")
+        let right = try await home.piped(table, run + ["--name", "{label.categories}/{stem}.{ext}"])
+        #expect(right.code == 0 && home.outputs == ["cats/a.jpg"], "\(right.errors)")
     }
 }

@@ -122,6 +122,16 @@ import Testing
         #expect(counts(sizes) == [1, 0, 0, 1], "\(sizes)")
     }
 
+    /// Fault: the plan after a run from the cache said that nothing was rendered, as if a ledger with times was there.
+    @Test func anEstimateWithoutTimesSaysWhy() {
+        var estimate = Plan.Estimate(lines: 3, outputBytes: 2048, fetchSeconds: 1)
+        let reason = "; CPU time unknown, as the last run took its outputs from the cache"
+        #expect(estimate.text == "2.0 KiB of outputs, 1.0 s of fetches, by 3 lines of the last ledger\(reason)")
+        estimate.renderSeconds = 2
+        #expect(estimate.text.contains("2.0 s of CPU time") && !estimate.text.contains("unknown"), "\(estimate.text)")
+        #expect(Plan.Estimate(lines: 1).text.hasPrefix("no sizes, by 1 line of the last ledger;"))
+    }
+
     @Test func originsAreNotAsked() async throws {
         let home = try RunTests.Home()
         let image = TestImage.quarters(width: 32, height: 32)
@@ -154,6 +164,13 @@ import Testing
         #expect(list.errors.contains("  kept      1 output"), "\(list.errors)")
     }
 
+    @Test func unknownOutputsAreNoWorkThatIsDone() {
+        var plan = Plan()
+        (plan.jobs, plan.outputs, plan.unknown, plan.renders, plan.sourcesToRead) = (3, 3, 2, 1, 1)
+        let work = "from sources of which 0 to be fetched, 1 to be read; up to 2 more, which are unknown"
+        #expect(plan.workLine == "  work      1 output to be rendered, \(work)")
+    }
+
     /// Fault: the plan said that the paths were unknown, although a dry run prints them.
     @Test func objectsAreNotLookedAt() async throws {
         let home = try RunTests.Home()
@@ -162,6 +179,10 @@ import Testing
         #expect(plan.code == 0, "\(plan.errors)")
         #expect(plan.output.contains("1 output: objects of the store are not looked at"), "\(plan.output)")
         #expect(!plan.output.contains("are known when they are made"), "\(plan.output)")
+        // Fault: the work was 0 outputs, as if there was nothing to do.
+        #expect(plan.output.contains("  work      not known: up to 1 output to be rendered\n"), "\(plan.output)")
+        #expect(plan.output.contains("  estimate  none, as all outputs are unknown\n"), "\(plan.output)")
+        #expect(!plan.output.contains("  new ") && !plan.output.contains("0 outputs"), "\(plan.output)")
     }
 
     @Test(arguments: [

@@ -56,6 +56,29 @@ import Testing
         #expect(try await home.run(["in", "--size", "32", "--report", "-j", "1"]).code == 2)
     }
 
+    /// Fault: the page named the images by their former paths.
+    @Test func imagesThatWereMovedWithTheirLedgerAreShown() async throws {
+        let home = try RunTests.Home()
+        for name in ["a", "sub/b"] {
+            try home.directory.write(TestImage.quarters(width: 64, height: 48), to: "in/\(name).png")
+        }
+        let ending = try await home.run(["in", "--size", "32", "-j", "1"])
+        #expect(ending.code == 0, "\(ending.errors)")
+        let moved = home.directory.path + "/new/place"
+        try home.directory.write(Data(), to: "new/other.txt")
+        try FileManager.default.moveItem(atPath: home.output, toPath: moved)
+        let ledger = moved + "/megaton-ledger.jsonl"
+        func images(_ page: String) async throws -> [String] {
+            let ending = await (try home.megaton(["report", ledger, "-o", page])).ending()
+            #expect(ending.code == 0, "\(ending.errors)")
+            let items = try #require(try content(page)["items"] as? [[String: Any]])
+            return items.compactMap { $0["image"] as? String }.sorted()
+        }
+        #expect(try await images(moved + "/report.html") == ["./a-32x32.jpg", "./sub/b-32x32.jpg"])
+        let elsewhere = try await images(home.directory.path + "/in/page.html")
+        #expect(elsewhere == ["file://\(moved)/a-32x32.jpg", "file://\(moved)/sub/b-32x32.jpg"])
+    }
+
     @Test func anotherFileIsNotReplaced() async throws {
         let home = try RunTests.Home()
         let ledger = try home.directory.write(
@@ -153,6 +176,69 @@ import Testing
         #expect(report.totals.deduplicated == 1)
         #expect(report.topCauses.map(\.count) == [2, 1])
         #expect(report.totals.unreadable == 0)
+    }
+
+    /// An outcome with one output and facts about its source, whose placeholder is red.
+    private func outcome(path: String?, _ thumbHash: String = "1fsDBwCIiIiIiIiIiIiIiIiIiIiIiIiI") throws -> JobOutcome {
+        let start = path.map { #""path":"\#($0)","# } ?? ""
+        let rest = #""name":"a","width":8,"height":8,"format":"jpeg","bytes":700,"sha256":"0","from":"render""#
+        let facts =
+            #"{"width":9,"height":9,"bytes":2048,"format":"png","orientation":1,"hasAlpha":false,"#
+            + #""thumbHash":"\#(thumbHash)"}"#
+        let line =
+            #"{"source":"https://h.example/a.png","status":"done","attempts":1,"seconds":1,"facts":\#(facts),"#
+            + #""outputs":[{\#(start)\#(rest)}]}"#
+        return try JSONDecoder().decode(JobOutcome.self, from: Data(line.utf8))
+    }
+
+    /// The problems that the browser has with a page, until a condition in JavaScript is true.
+    private func problems(of page: String, _ home: RunTests.Home, until condition: String) async throws -> [String] {
+        struct Seen: Decodable { let problems: [String] }
+        let script = "\(Repository.root)/Tests/Browser/page.py"
+        let arguments = [script, "file://\(page)", home.directory.path, "1200", "wait:\(condition)"]
+        let ending = await (try ProgramUnderTest(program: "/usr/bin/python3", arguments: arguments)).ending()
+        #expect(ending.code == 0, "\(ending.output) \(ending.errors)")
+        return try JSONDecoder().decode(Seen.self, from: Data(ending.output.utf8)).problems
+    }
+
+    /// Fault: such cards said "in the cache only", also for shards and objects.
+    @Test func anOutputWithoutAFileHasThePlaceholderOfItsSource() async throws {
+        let home = try RunTests.Home()
+        var report = LedgerReport(directory: home.directory.path)
+        report.add(try outcome(path: home.directory.path + "/a.jpg"))
+        #expect(report.items.first?.image == "./a.jpg" && report.items.first?.thumbHash == nil)
+        report = LedgerReport(directory: home.directory.path)
+        for path in ["s3://bucket/a.jpg", nil] { report.add(try outcome(path: path)) }
+        #expect(report.items.allSatisfy { $0.image == nil && $0.thumbHash?.hasPrefix("1fsD") == true })
+        // Neither too short nor too long ones are a fault of the page.
+        report.add(try outcome(path: nil, "1fs="))
+        report.add(try outcome(path: nil, String(repeating: "AAAA", count: 10)))
+        #expect(report.items.map { $0.thumbHash != nil } == [true, true, true, false])
+        let page = home.directory.path + "/report.html"
+        try ReportPage.data(report, ledger: "l.jsonl").write(to: URL(fileURLWithPath: page))
+        let color = "c.getContext('2d').getImageData(8, 8, 1, 1).data.join()"
+        let red = "[...document.querySelectorAll('canvas')].filter(c => \(color) === '254,0,1,255').length === 2"
+        #expect(try await problems(of: page, home, until: "document.readyState === 'complete' && \(red)") == [])
+        #expect(try await document(of: page, home).contains("no file beside the page"))
+    }
+
+    @Test func sizesAndTheCausesOfEachHostAreShown() async throws {
+        let home = try RunTests.Home()
+        var report = LedgerReport(directory: home.directory.path)
+        report.add(try outcome(path: nil))
+        for (host, code) in [("a", "timeout"), ("b", "not_found"), ("a", "not_found"), ("a", "not_found")] {
+            let error = #"{"code":"\#(code)","message":"no","retryable":true}"#
+            let line =
+                #"{"source":"https://\#(host).example/x","status":"failed","attempts":1,"seconds":0,"outputs":[],"#
+                + #""error":\#(error)}"#
+            report.add(try JSONDecoder().decode(JobOutcome.self, from: Data(line.utf8)))
+        }
+        #expect(report.topHosts.map(\.name) == ["a.example", "b.example", "h.example"])
+        #expect(report.topHosts.map(\.causes) == [["timeout": 1, "not_found": 2], ["not_found": 1], [:]])
+        let page = home.directory.path + "/report.html"
+        try ReportPage.data(report, ledger: "l.jsonl").write(to: URL(fileURLWithPath: page))
+        let document = try await document(of: page, home)
+        #expect(document.contains("not_found 2, timeout 1") && document.contains("2.0 KiB → 700 B, a"), "\(document)")
     }
 
     @Test func aPathThatIsNoFileIsNoLink() throws {

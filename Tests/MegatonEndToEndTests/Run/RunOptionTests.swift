@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 import MegatonTestSupport
 import Testing
 
@@ -199,6 +200,34 @@ import Testing
         let remark = "own.jsonl, line 1 has renditions or a preset of its own: --size does not change such jobs."
         #expect(ending.code == 0 && ending.errors.contains(remark), "\(ending.errors)")
         #expect(!ending.errors.contains("line 2 has"), "\(ending.errors)")
+    }
+
+    /// Fault: each job with a changed output failed as if that were an input, and nothing said why.
+    @Test(
+        arguments: [
+            (["in"], 5_000_000, nil), (["in"], 2, "the inputs are more than 2 files"),
+            (["in", "/no/such.txt"], 5_000_000, "could not be read a second time"),
+        ] as [([String], Int, String?)]
+    )
+    func aRunThatDoesNotKnowItsInputsSaysSo(_ inputs: [String], _ limit: Int, _ words: String?) throws {
+        let home = try RunTests.Home()
+        let image = TestImage.quarters(width: 8, height: 8)
+        for name in ["in/a.png", "in/b.png", "in/c.png", "out/a.jpg"] { try home.directory.write(image, to: name) }
+        let selection = InputSelection(
+            arguments: inputs.map { $0.hasPrefix("/") ? $0 : "\(home.directory.path)/\($0)" }
+        )
+        var guardian = OutputGuard(selection, overwrites: true, roots: nil, files: [], limit: limit)
+        var absent = Job(source: "https://example.org/b.png", output: "file://\(home.output)/b.{ext}")
+        guardian.admit(&absent, isOwn: false)
+        let early = guardian.takeRemark()
+        #expect(absent.replace == .all && early == nil, "the inputs are not needed for it")
+        var job = Job(source: "https://example.org/a.png", output: "file://\(home.output)/a.{ext}")
+        guardian.admit(&job, isOwn: false)
+        let expected: Job.Replacement = words == nil ? .all : .nothing
+        #expect(job.replace == expected)
+        let remarks = [guardian.takeRemark(), guardian.takeRemark()].compactMap { $0 }
+        #expect(remarks.count == (words == nil ? 0 : 1), "it is said once")
+        #expect(remarks.allSatisfy { $0.contains(words ?? "") }, "\(remarks)")
     }
 
     @Test func forceRendersAgain() async throws {

@@ -145,7 +145,14 @@ import Testing
         let ledger = try await Ledger.open(path, isDurable: true, isContinued: true) { false }
         defer { ledger.close() }
         let limits = TarShards.Limits(size: 1 << 20, count: 10)
-        let output = try await ShardOutput.open(directory.path, limits: limits, renditions: "r", ledger: ledger)
+        let shutdown = ShutdownSignal()
+        let output = try await ShardOutput.open(
+            directory.path,
+            limits: limits,
+            renditions: "r",
+            ledger: ledger,
+            unless: shutdown
+        )
         defer { output.close() }
         let cache = try RedisDataCache(redis: "redis://127.0.0.1:1")
         defer { cache.close() }
@@ -155,7 +162,6 @@ import Testing
                 + #""height":1,"name":"s","sha256":"\#(digest)","width":1}],"seconds":0,"#
                 + #""source":"https://example.org/a.jpg","status":"done"}"#).utf8
         )
-        let shutdown = ShutdownSignal()
         async let stored = output.store([line], from: cache, unless: shutdown)
         for level in [ShutdownSignal.Level.drain, .abort] { shutdown.raise(to: level) }
         do {
@@ -165,6 +171,32 @@ import Testing
             let error = try #require(error as? CLIError)
             #expect(error.code == 130 && error.message.contains("The same command again"), "\(error)")
         }
+    }
+
+    /// Fault: no signal had an effect before all archives without an index had been read.
+    @Test func aSignalEndsTheReadingOfTheShards() async throws {
+        let directory = try TestDirectory()
+        try directory.write(Data(count: 1024), to: "shard-000000.tar")
+        let ledger = try await Ledger.open(directory.path + "/l.jsonl", isDurable: true, isContinued: true) { false }
+        defer { ledger.close() }
+        let limits = TarShards.Limits(size: 1 << 20, count: 10)
+        func open(_ shutdown: ShutdownSignal) async throws -> ShardOutput {
+            try await ShardOutput.open(
+                directory.path,
+                limits: limits,
+                renditions: "r",
+                ledger: ledger,
+                unless: shutdown
+            )
+        }
+        let shutdown = ShutdownSignal()
+        shutdown.raise(to: .drain)
+        let error = await #expect(throws: CLIError.self) { _ = try await open(shutdown) }
+        #expect(error?.code == 130 && error?.message.contains("Nothing was begun") == true)
+        #expect(!directory.files.contains("shard-000000.json"))
+        let output = try await open(ShutdownSignal())
+        output.close()
+        #expect(directory.files.contains("shard-000000.json"), "the directory is free")
     }
 
     @Test func ownIDsAndRepeatedInputsAreSamplesOfOneName() async throws {
@@ -185,6 +217,24 @@ import Testing
         let archive = try Data(contentsOf: URL(fileURLWithPath: "\(home.output)/shard-000000.tar"))
         let json = archive[labeled.offset..<labeled.offset + labeled.size]
         #expect(try JSONDecoder().decode(JobOutcome.self, from: Data(json)).labels == ["class": .integer(3)])
+    }
+
+    /// Fault: the same command again added a sample of the second row, as the first one was left out.
+    @Test func aDuplicateHasNoSampleInAnyRun() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 40, height: 20), to: "a.png")
+        let table = "url,sku\na.png,one\na.png,two\n"
+        let list = try home.directory.write(Data(table.utf8), to: "list.csv")
+        let run = ["run", list, "--id-column", "sku", "--deduplicate", "-o", "tar:\(home.output)", "-j", "1"]
+        for _ in 0..<3 {
+            let ending = await (try home.megaton(run)).ending()
+            #expect(ending.code == 0, "\(ending.errors)")
+            #expect(try Self.samples(in: home.output).map(\.id) == ["one"])
+        }
+        #expect(try home.ledger().map(\.status.rawValue).sorted() == ["deduplicated", "done"])
+        let all = await (try home.megaton(run.filter { $0 != "--deduplicate" })).ending()
+        #expect(all.code == 0, "\(all.errors)")
+        #expect(try Self.samples(in: home.output).map(\.id) == ["one", "two"])
     }
 
     /// Fault: it was left out as a job that is in the shards, and the exit code was 0.
@@ -235,6 +285,36 @@ import Testing
         let ending = await (try home.megaton(["run", "--retry-failed", ledger, "-j", "1"] + options)).ending()
         #expect(ending.code == 64 && ending.errors.contains("is a ledger of shards"), "\(ending.errors)")
         #expect(ending.errors.contains("it repeats the jobs that failed"), "\(ending.errors)")
+    }
+
+    /// Command, id of the failed job, and a part of the message.
+    private static let retries: [(command: [String], id: String?, words: String)] = [
+        (["run", "-j", "1"], nil, "is a ledger of shards"), (["plan"], nil, "is a ledger of shards"),
+        (["run", "-j", "1"], "x", "elsewhere.jsonl name no output, as those of shards and of a submission"),
+        (["run", "in", "-o", "tar:out", "-j", "1"], "x", "it repeats the jobs that failed"),
+        (["submit", "--redis", "redis://127.0.0.1:1"], nil, "is a ledger of shards"),
+    ]
+
+    /// Fault: beside no shards, the images of the retry stayed in the cache, and the exit code was 0.
+    @Test func aLedgerOfShardsThatIsElsewhereIsNotRetried() async throws {
+        let source = "https://example.org/a.png"
+        func retry(_ command: [String], _ id: String?) async throws -> ProgramUnderTest.Ending {
+            let home = try RunTests.Home()
+            try home.directory.write(Data(), to: "in/a.png")
+            let id = id ?? ShardSample.id(path: "example.org/a", identity: source)
+            var outcome = JobOutcome(id: id, source: source, status: .failed)
+            outcome.job = Job(id: id, source: source)
+            let done = JobOutcome(id: "y", source: source, status: .done)
+            let lines = [done, outcome].reduce(Data()) { $0 + $1.json() + Data("\n".utf8) }
+            let ledger = try home.directory.write(lines, to: "elsewhere.jsonl")
+            return await (try home.megaton(command + ["--retry-failed", ledger])).ending()
+        }
+        for (command, id, words) in Self.retries {
+            let ending = try await retry(command, id)
+            #expect(ending.code == 64 && ending.errors.contains(words), "\(command): \(ending.errors)")
+        }
+        let others = try await retry(["submit", "--redis", "redis://127.0.0.1:1"], "x")
+        #expect(others.code == 69, "a submission without --output is repeated: \(others.errors)")
     }
 
     @Test func aSubmissionWaitsForItsShards() async throws {

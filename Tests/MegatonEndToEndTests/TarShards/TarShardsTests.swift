@@ -196,6 +196,30 @@ import Testing
         #expect(directory.files.filter { $0.hasSuffix(".tar") } == ["shard-000000.tar", "shard-000001.tar"])
     }
 
+    @Test func aStopEndsTheScanOfAnArchive() throws {
+        let directory = try TestDirectory()
+        var shards = try Self.shards(directory)
+        for index in 0..<5 { _ = try shards.append(Self.sample("s\(index)")) }
+        try shards.finishShard()
+        shards.close()
+        try FileManager.default.removeItem(atPath: "\(directory.path)/shard-000000.json")
+        var asked = 0
+        do {
+            let limits = TarShards.Limits(size: 1 << 30, count: 1000)
+            var stopped = try TarShards(directory.path, limits: limits, renditions: "r", listed: nil) {
+                asked += 1
+                return asked == 4
+            }
+            stopped.close()
+            Issue.record("all members were read")
+        } catch let error as CLIError {
+            #expect(error.code == 130 && asked == 4, "\(error.message)")
+        }
+        var again = try Self.shards(directory)
+        #expect(again.known.count == 5, "the directory is free")
+        again.close()
+    }
+
     @Test func aDamagedShardIsReported() throws {
         let directory = try TestDirectory()
         var shards = try Self.shards(directory)

@@ -1,7 +1,9 @@
 import Foundation
+import MegatonTestSupport
 import Testing
 
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// How long a rendition may be used, by the metadata of its original.
 @Suite struct RenditionFreshnessTests {
@@ -21,6 +23,36 @@ import Testing
         #expect(freshness("max-age=60")?.lifetime == 50)
         #expect(freshness("max-age=60")?.mayBeStale == true)
         #expect(freshness("must-revalidate")?.mayBeStale == false)
+    }
+
+    /// Fault: a rendition was fresh for longer than its original, by the time that its render had waited.
+    @Test(.timeLimit(.minutes(2)), arguments: [false, true])
+    func aRenditionIsNotFreshForLongerThanItsOriginal(isCached: Bool) async throws {
+        let image = TestImage.quarters(width: 64, height: 64)
+        try await OriginServer.run(answer: { _ in
+            .image(image, headers: [("Cache-Control", "max-age=3600")])
+        }) { (origin) async throws in
+            let minutes = TaskTestBox(0)
+            let probe = PipelineProbe {
+                // A minute passes between any two looks at the clock.
+                $0.date = {
+                    let passed = minutes.withLock { minutes -> Int in
+                        minutes += 1
+                        return minutes
+                    }
+                    return Date() + Double(passed * 60)
+                }
+            }
+            let request = ImageRequest(url: origin.url("/a"))
+            let original = CacheKey.original(of: request)
+            if isCached { _ = try await probe.pipeline.data(for: request) }
+            let wanted = Rendition(width: 32, format: .png)
+            let made = try await probe.pipeline.renditions([wanted], for: request)[0]
+            #expect(made.source == .render && origin.total == 1)
+            #expect(try #require(made.freshness).lifetime <= 3540)
+            let entries = await probe.pipeline.configuration.coordinator.lookUp([original, original.rendition(wanted)])
+            for entry in entries { #expect(try #require(entry).metadata.lifetime <= 3540) }
+        }
     }
 
     @Test func clientsMayHaveAShorterLifetime() {

@@ -3,6 +3,7 @@ import Hummingbird
 import Logging
 import MegatonCluster
 import MegatonRedis
+import MegatonTestSupport
 import Testing
 
 @testable import MegatonServer
@@ -64,8 +65,23 @@ import Testing
             let responses = try #require(operation["responses"] as? [String: Any], "\(name)")
             #expect(isOpen || Set(["401", "403", "429"]).isSubset(of: responses.keys), "\(name)")
             #expect(responses.keys.contains { $0.hasPrefix("2") }, "\(name)")
+            #expect(responses["405"] != nil, "\(name)")
             let hasBody = operation["requestBody"] != nil
             #expect(hasBody == (responses["415"] != nil), "\(name)")
+        }
+    }
+
+    /// The decoder refuses unknown fields, and reads null as a missing one.
+    @Test func aJobHasTheFieldsOfItsSchema() throws {
+        let components = try #require(try Self.document()["components"] as? [String: [String: Any]])
+        let job = try #require(components["schemas"]?["Job"] as? [String: Any])
+        let fields = try #require(job["properties"] as? [String: Any])
+        let schema = try JSONSerialization.jsonObject(with: Data(Repository.text("docs/job.schema.json").utf8))
+        let known = try #require((schema as? [String: Any])?["properties"] as? [String: Any])
+        #expect(Set(fields.keys) == Set(known.keys) && job["additionalProperties"] as? Bool == false)
+        for name in fields.keys.sorted() where name != "source" && name != "sources" {
+            let json = #"{"source":"data:,a","\#(name)":null}"#
+            #expect(throws: Never.self) { try Job(json: Data(json.utf8)) }
         }
     }
 

@@ -63,6 +63,8 @@ struct APIServer: Sendable {
         gate: AccessGate = .open,
         pace: UploadPace = UploadPace(),
         streams: EventStreams = EventStreams(OutcomeRoutes.maximumStreams, of: "event streams"),
+        largePages: RequestLimit = RequestLimit(OutcomeRoutes.maximumPages, of: "large pages of events"),
+        polls: RequestLimit = RequestLimit(OutcomeRoutes.maximumStreams, of: "long polls"),
         _ body: @escaping @Sendable (APIServer) async throws -> Void
     ) async throws {
         try await RedisServerProcess.run { (redis) async throws in
@@ -76,7 +78,8 @@ struct APIServer: Sendable {
             let directory = try TestDirectory()
             let (started, start) = AsyncStream<Int>.makeStream()
             let application = Application(
-                router: router(cluster, registry, gate, pace, streams, logger),
+                router: router(cluster, registry, gate, pace, streams, largePages, polls, logger),
+                server: HTTPServer.connections(),
                 configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
                 onServerRunning: { start.yield($0.localAddress?.port ?? 0) },
                 logger: logger
@@ -119,6 +122,8 @@ struct APIServer: Sendable {
         _ gate: AccessGate,
         _ pace: UploadPace,
         _ streams: EventStreams,
+        _ largePages: RequestLimit,
+        _ polls: RequestLimit,
         _ logger: Logger
     ) -> Router<ServerContext> {
         let router = Router(context: ServerContext.self)
@@ -131,9 +136,10 @@ struct APIServer: Sendable {
         let (read, submit, admin) = (groups[0], groups[1], groups[2])
         BatchRoutes(cluster: cluster, pace: pace).add(to: read, submit: submit, admin: admin)
         JobRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
-        OutcomeRoutes(cluster: cluster, streams: streams).add(to: read, submit: submit, admin: admin)
+        OutcomeRoutes(cluster: cluster, streams: streams, largePages: largePages, polls: polls)
+            .add(to: read, submit: submit, admin: admin)
         DeadRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
-        DashboardRoutes(cluster: cluster, logger: logger).add(to: read)
+        DashboardRoutes(DashboardFeed(cluster, logger: logger)).add(to: read)
         return router
     }
 

@@ -236,6 +236,56 @@ import Testing
         }
     }
 
+    /// Fault: the answer named neither the batch nor its jobs, so that a client that had chosen no name could not do
+    /// anything about them.
+    @Test func anOutageInTheMiddleOfAListNamesTheBatch() async throws {
+        try await APIServer.run { (server) async throws in
+            // The second half follows when the test says so.
+            let script = """
+                import signal, socket
+                signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+                s = socket.create_connection(("127.0.0.1", \(server.port)))
+                job = b'{"source":"data:,a"}\\n'
+                s.sendall(b"POST /api/v1/batches?name=spring HTTP/1.1\\r\\nHost: localhost\\r\\n")
+                s.sendall(b"Connection: close\\r\\n")
+                s.sendall(b"Content-Type: application/x-ndjson\\r\\nContent-Length: %d\\r\\n\\r\\n" % (len(job) * 1000))
+                s.sendall(job * 500)
+                signal.sigwait([signal.SIGUSR1])
+                s.sendall(job * 500)
+                while data := s.recv(65536): print(data.decode(), end="", flush=True)
+                """
+            let client = try ProgramUnderTest(program: "/usr/bin/python3", arguments: ["-c", script])
+            let key = APIServer.keys.batch("spring")
+            try await server.redis.wait(forChangesOf: [key]) { (redis) async throws in
+                try await redis.send(["HGET", .string(key), "submitted"]).int == 500
+            }
+            await server.redis.crash()
+            client.send(SIGUSR1)
+            let answer = try APIServer.Answer(await client.ending().output)
+            #expect(answer.status == 503 && answer.field("Retry-After") == "1", "\(answer.body)")
+            let detail = try answer.detail()
+            #expect(detail.contains("Redis has acknowledged 500 jobs of the batch spring, which may have more"))
+            #expect(detail.contains("submit all jobs again under the same name: if the answer is 409"), "\(detail)")
+            // It had stored nothing. The server connects again after a pause.
+            try await server.redis.startAgain()
+            var again = try await server.submit([Self.job], "name=spring")
+            while again.status == 503 { again = try await server.submit([Self.job], "name=spring") }
+            #expect(again.status == 201, "\(again.body)")
+        }
+    }
+
+    @Test func aListBehindAnOutageIsNotSubmitted() async throws {
+        try await APIServer.run { (server) async throws in
+            #expect(try await server.submit([Self.job], "name=spring").status == 201)
+            await server.redis.crash()
+            let answer = try await server.submit([Self.job], "name=summer")
+            #expect(answer.status == 503 && answer.field("Retry-After") == "1", "\(answer.body)")
+            let detail = try answer.detail()
+            #expect(detail.hasPrefix("The queue's Redis is unreachable or busy ("), "\(detail)")
+            #expect(detail.hasSuffix(" Nothing was submitted; send the request again after the time of Retry-After."))
+        }
+    }
+
     @Test func aRedisThatIsAwayIsNoFaultOfTheClient() async throws {
         try await APIServer.run { (server) async throws in
             #expect(try await server.submit([Self.job], "name=spring").status == 201)

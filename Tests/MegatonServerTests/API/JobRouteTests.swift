@@ -125,6 +125,7 @@ import Testing
             #expect(answer.status == 404)
             #expect(try answer.detail().contains("1 job waits to be read, and it may be among them"))
             #expect(try await server.ask("jobs/a%20b").status == 400)
+            #expect(try await server.ask("jobs/a?batch=").status == 400)
         }
     }
 

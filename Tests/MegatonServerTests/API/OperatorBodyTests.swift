@@ -56,7 +56,8 @@ import Testing
         (#"{"urls":["a.jpg"]}"#, "urls has \"a.jpg\""), (#"{"hosts":["h",7]}"#, "hosts[1] is 7; allowed are texts"),
         (#"{"hosts":["https://h/"]}"#, "hosts has"), (#"{"prefixes":["h/a"]}"#, "prefixes has"),
         (#"{"renditions":[""]}"#, "renditions has"), (#"{"url":["https://h/a"]}"#, "did you mean \"urls\""),
-        (#"{"hosts":["h"],"dry_run":1}"#, "dry_run is 1"),
+        (#"{"hosts":["h"],"dry_run":1}"#, "dry_run is 1"), (#"{"hosts":["h"],"dry_run":null}"#, "dry_run is null"),
+        (#"{"hosts":["h"],"urls":null}"#, "urls is null"),
     ]) func anotherSelectionOfEntriesIsRefused(_ json: String, _ words: String) {
         let problem = Self.problem(of: json, as: PurgeChoice.self)
         #expect(problem?.contains(words) == true, "\(problem ?? "none")")

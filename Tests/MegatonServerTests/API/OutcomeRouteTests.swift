@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["from=-1", "from=0", "from=a", "from=1.2", "limit=0", "limit=1001", "wait=61", "form=1"])
+    @Test(arguments: ["from=", "from=-1", "from=0", "from=a", "from=1.2", "limit=0", "limit=1001", "wait=61", "form=1"])
     func anInvalidArgumentIsRefused(_ query: String) async throws {
         try await APIServer.run { (server) async throws in
             try await server.makeBatch("spring", outcomes: 1)
@@ -91,6 +91,19 @@ import Testing
             let answer = try APIServer.Answer(await poll.ending().output)
             #expect(answer.body.contains(#""id":"j1""#) && answer.field("Megaton-Next") == "3")
             #expect(begin.duration(to: .now) < .seconds(50))
+        }
+    }
+
+    /// Fault: clients that had given up kept their places until the end of the wait, a minute at most.
+    @Test(.timeLimit(.minutes(1))) func aLongPollEndsWithItsClient() async throws {
+        let polls = RequestLimit(1, of: "long polls")
+        try await APIServer.run(polls: polls) { (server) async throws in
+            try await server.makeBatch("spring", outcomes: 1, isFinished: false)
+            let poll = try server.start("batches/spring/outcomes?from=2&wait=60")
+            while polls.count == 0 { try await Task.sleep(for: .milliseconds(10)) }
+            poll.send(SIGKILL)
+            _ = await poll.ending()
+            while polls.count > 0 { try await Task.sleep(for: .milliseconds(10)) }
         }
     }
 
@@ -147,6 +160,27 @@ import Testing
             }
             client.send(SIGKILL)
             _ = await client.ending()
+        }
+    }
+
+    /// Fault: a thousand clients that read nothing kept as many pages of a megabyte and more in memory.
+    @Test func largeEventsWaitForAPlace() async throws {
+        let largePages = RequestLimit(1, of: "large pages of events")
+        try await APIServer.run(largePages: largePages) { (server) async throws in
+            try await server.makeBatch("spring", outcomes: 1)
+            for (id, count) in [("medium", 70_000), ("large", 900_000)] {
+                let line = #"{"id":"\#(id)","source":"data:,\#(String(repeating: "a", count: count))"}"#
+                _ = try await server.send(["RPUSH", .string(APIServer.keys.results("spring")), .string(line)])
+            }
+            var place: RequestLimit.Place? = try largePages.enter()
+            let stream = try server.start("batches/spring/events")
+            // The first page ends with it.
+            try await stream.waitForOutput { $0.contains(#""id":"medium""#) }
+            #expect(place != nil && !stream.output.contains(#""id":"large""#))
+            place = nil
+            let events = Self.events(try APIServer.Answer(await stream.ending().output).body)
+            #expect(events.filter { $0["event"] == "outcome" }.compactMap { $0["id"] } == ["2", "3", "4"])
+            #expect(events.last?["event"] == "end")
         }
     }
 

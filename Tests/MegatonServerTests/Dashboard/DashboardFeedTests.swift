@@ -60,6 +60,30 @@ import Testing
         }
     }
 
+    /// Fault: the charts of the last hour were empty when the first page opened.
+    @Test func theHistoryGrowsWithoutAPage() async {
+        let source = Source()
+        let feed = feed(.zero) { source.read() }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await feed.run(every: .milliseconds(1)) }
+            while await feed.history.points.count < 3 { await Task.yield() }
+            group.cancelAll()
+        }
+        #expect(await feed.history.points.map(\.time).prefix(3) == [1, 2, 3])
+    }
+
+    @Test func readingsForTheHistoryAreThoseOfAPage() async {
+        let source = Source()
+        let feed = feed(.seconds(60)) { source.read() }
+        #expect(await feed.sample().number == 1)
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await feed.run(every: .milliseconds(1)) }
+            for _ in 0..<20 { #expect(await feed.sample().number == 1) }
+            group.cancelAll()
+        }
+        #expect(source.count == 1)
+    }
+
     @Test func twoPagesShareAReading() async {
         let source = Source()
         let feed = feed(.seconds(60)) { source.read() }

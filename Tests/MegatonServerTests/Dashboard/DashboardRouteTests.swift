@@ -11,7 +11,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct DashboardRouteTests {
     @Test func theFilesMayLoadNothingFromElsewhere() throws {
         let paths = DashboardPage.files.map(\.path)
-        #expect(paths == ["/", "/dashboard.css", "/dashboard.js", "/elements.js", "/sections.js"])
+        #expect(paths == ["/", "/dashboard.css", "/dashboard.js", "/elements.js", "/sections.js", "/thumbnails.js"])
         for file in DashboardPage.files {
             let headers = DashboardPage.response(file).headers
             #expect(headers[.contentType] == file.type)
@@ -47,11 +47,27 @@ import Testing
         }
     }
 
+    @Test func theLastThumbnailsAreShown() async throws {
+        try await APIServer.run { (server) async throws in
+            let stored = [
+                #"{"id":"a","source":"s","width":40,"height":30,"thumbHash":"1QcSHQRnh493V4dIh4eXh1h4kJUI","time":7}"#,
+                #"{"id":"b","batch":"s","source":"s","width":0,"height":1,"thumbHash":"","time":8}"#, "no JSON",
+            ]
+            let key = RedisArgument.string(APIServer.keys.thumbnails)
+            for text in stored { _ = try await server.send(["RPUSH", key, .string(text)]) }
+            let snapshot = try #require(try await server.ask("dashboard").object()["snapshot"] as? [String: Any])
+            let thumbnails = try #require(snapshot["thumbnails"] as? [[String: Any]])
+            #expect(thumbnails.count == 1, "those of other programs are left out")
+            #expect(thumbnails.first?["id"] as? String == "a" && thumbnails.first?["width"] as? Int == 40)
+            #expect(thumbnails.first?["thumb_hash"] as? String == "1QcSHQRnh493V4dIh4eXh1h4kJUI")
+        }
+    }
+
     /// A key that another program has written hides one part, and not the whole page.
     @Test(arguments: [
         (APIServer.keys.rate, "hosts"), (APIServer.keys.dead, "dead jobs"),
         (APIServer.keys.ready(.normal), "ready jobs"), (APIServer.keys.batches, "batches"),
-        (APIServer.keys.stat, "counters of the cache"),
+        (APIServer.keys.stat, "counters of the cache"), (APIServer.keys.thumbnails, "last thumbnails"),
     ])
     func aDamagedPartIsNamed(_ key: String, _ part: String) async throws {
         try await APIServer.run { (server) async throws in

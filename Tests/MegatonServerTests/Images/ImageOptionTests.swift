@@ -20,10 +20,22 @@ import Testing
 
     private static let logo = Rendition.Watermark(.image("logo.png"), position: .center)
 
+    private static func shifted(
+        _ position: Rendition.Watermark.Position,
+        _ x: Double,
+        _ y: Double
+    ) -> Rendition.Watermark {
+        var watermark = Rendition.Watermark(.image("logo.png"), position: position)
+        (watermark.x, watermark.y) = (x, y)
+        return watermark
+    }
+
     static let accepted: [Accepted] = [
         // Size.
         Accepted("resize:fit") { $0.fit = .inside },
         Accepted("rs:fit:100:200:1:1") { ($0.width, $0.height, $0.fit, $0.enlarge) = (100, 200, .contain, true) },
+        Accepted("rs:auto") { $0.fit = .auto }, Accepted("rt:auto/h:0") { ($0.fit, $0.height) = (.inside, nil) },
+        Accepted("rt:auto/g:fp:0.25:1") { ($0.fit, $0.focus) = (.auto, .init(x: 0.25, y: 1)) },
         Accepted("rs:force") { $0.fit = .fill }, Accepted("rs:fill-down"), Accepted("rs::200") { $0.width = 200 },
         Accepted("rs:fit:::0:1:ce:0:0") { $0.fit = .contain },
         Accepted("size:10:20") { ($0.width, $0.height) = (10, 20) },
@@ -47,6 +59,9 @@ import Testing
         Accepted("g:ea:0.0") { $0.gravity = .east }, Accepted("g:we") { $0.gravity = .west },
         Accepted("g:noea") { $0.gravity = .northEast }, Accepted("g:nowe") { $0.gravity = .northWest },
         Accepted("g:soea") { $0.gravity = .southEast }, Accepted("g:sowe") { $0.gravity = .southWest },
+        Accepted("g:ce:0.25:-0.125") { $0.focus = .init(x: 0.75, y: 0.375) },
+        Accepted("g:no:-0.25:0") { $0.focus = .init(x: 0.25, y: 0) },
+        Accepted("g:ea:0:0.75") { $0.focus = .init(x: 1, y: 1) }, Accepted("g:soea::") { $0.gravity = .southEast },
         Accepted("g:sm/g:ce"), Accepted("g:sm") { $0.gravity = .attention },
         Accepted("g:fp:0.25:1") { $0.focus = .init(x: 0.25, y: 1) },
         // Without cropping, it has no effect in imgproxy either.
@@ -71,17 +86,20 @@ import Testing
         Accepted("background:255:136:0") { $0.background = Color(red: 255, green: 136, blue: 0) },
         Accepted("bg:ff8800") { $0.background = Color(red: 255, green: 136, blue: 0) },
         Accepted("bg:F80") { $0.background = Color(red: 255, green: 136, blue: 0) }, Accepted("bg:000/bg:"),
+        Accepted("bg:000/f:webp") { ($0.background, $0.format, $0.flatten) = (.black, .webp, true) },
+        Accepted("bg:000/bg:/f:png") { $0.format = .png },
         Accepted("blur:2.5") { $0.blur = 2.5 }, Accepted("bl:2/bl:0"),
         Accepted("sharpen:0.7") { $0.sharpen = 0.7 }, Accepted("sh:1/sh:0"), Accepted("pixelate:0/pix:1"),
         Accepted("watermark:1") { $0.watermark = logo },
-        Accepted("wm:0.5:soea:10:10:0.25") {
-            $0.watermark = .init(.image("logo.png"), position: .southEast, opacity: 0.5, scale: 0.25, margin: 10)
+        Accepted("wm:0.5:soea:10:5:0.25") {
+            $0.watermark = shifted(.southEast, 10, 5)
+            $0.watermark?.opacity = 0.5
+            $0.watermark?.scale = 0.25
         },
-        Accepted("wm:1:no:0:7") { $0.watermark = .init(.image("logo.png"), position: .north, margin: 7) },
-        Accepted("wm:1:we:7") { $0.watermark = .init(.image("logo.png"), position: .west, margin: 7) },
-        Accepted("wm:1:re:5:5:0/dpr:2") {
-            ($0.watermark, $0.dpr) = (.init(.image("logo.png"), position: .repeat, margin: 10), 2)
-        },
+        Accepted("wm:1:ce:-20.5:0.1") { $0.watermark = shifted(.center, -20, 0.1) },
+        Accepted("wm:1:no:0:7") { $0.watermark = shifted(.north, 0, 7) },
+        Accepted("wm:1:we:7") { $0.watermark = shifted(.west, 7, 0) },
+        Accepted("wm:1:re:5:0.5:0/dpr:2") { ($0.watermark, $0.dpr) = (shifted(.repeat, 10, 0.5), 2) },
         Accepted("wm:1:nowe/wm:0.5") {
             $0.watermark = .init(.image("logo.png"), position: .northWest, opacity: 0.5)
         },
@@ -115,7 +133,7 @@ import Testing
 
     /// Options, and words of the message.
     static let refused: [(String, String)] = [
-        ("rs:auto", "has the resizing type \"auto\"; allowed are fit, fill, fill-down, force"),
+        ("rs:best", "has the resizing type \"best\"; allowed are fit, fill, fill-down, force, auto"),
         ("rs:fit:a", "\"rs\" has the width \"a\"; allowed are whole numbers from 0 to 8192"),
         ("rs:fit:1:2:3:4:5:6:7:8", "has 9 arguments"), ("rs:fit:-1", "\"-1\""), ("w:8193", "\"8193\""),
         ("w:99999999999999999999999999", "allowed are whole numbers"), ("w:1.5", "\"1.5\""), ("w:", "the value \"\""),
@@ -129,8 +147,9 @@ import Testing
         ("ex:1:ce:1", "allowed is 0"),
         ("w:0/rt:fit/ex:1", "\"extend\" needs a width and a height"), ("exar:1", "allowed is 0"),
         ("w:0/rt:force", "force needs a width and a height"), ("g:obj:face", "allowed are ce, no"),
-        ("g:", "the type \"\""), ("g:no:10", "the offset \"10\"; allowed is 0"), ("g:no:0:0:0", "has 4 arguments"),
-        ("g:no:nan", "allowed is 0"), ("g:sm:1", "has 2 arguments"), ("g:fp", "has 1 arguments; allowed is 3"),
+        ("g:", "the type \"\""), ("g:no:10", "the offset \"10\"; allowed are 0"),
+        ("g:no:0:0.1", "from the middle"), ("g:ce:1:0", "between -1 and 1"), ("g:no:0:0:0", "has 4 arguments"),
+        ("g:no:nan", "the offset \"nan\""), ("g:sm:1", "has 2 arguments"), ("g:fp", "has 1 arguments; allowed is 3"),
         ("g:fp:2:0", "the x \"2\"; allowed are numbers from 0 to 1"), ("g:fp:0:nan", "the y \"nan\""),
         ("c:100:100", "\"c\" with the value \"100:100\" is not supported by Megaton"), ("t:1.5", "whole numbers"),
         ("t:256", "from 0 to 255"), ("t:1:ff0000", "the color of the top left pixel"), ("t:1::1", "allowed is 0"),
@@ -140,9 +159,9 @@ import Testing
         ("bg:1:2", "has 2 arguments"), ("bg:1:2:256", "the blue \"256\""), ("bg:ｆｆｆ", "hex digits"),
         ("bl:0.1", "are 0 and numbers from 0.3 to 100"), ("bl:-1", "from 0.3 to 100"), ("sh:11", "from 0.1 to 10"),
         ("pix:2", "are 0 and 1"), ("wm:2", "the opacity \"2\""), ("wm:1:ch", "the position \"ch\""),
-        ("wm:1:ce:1:1", "0:0 at this position"), ("wm:1:no:1:2", "0:y at this position"),
-        ("wm:1:ea:1:2", "x:0 at this position"), ("wm:1:soea:1:2", "two equal ones"),
-        ("wm:1:soea:0.1:0.1", "whole numbers"), ("wm:1:soea:-1:-1", "whole numbers"), ("wm:1::::2", "the scale \"2\""),
+        ("wm:1:ce:a", "the x offset \"a\""), ("wm:1:ce:1:8193", "numbers from -8192 to 8192"),
+        ("wm:1:re:-1", "between the copies"), ("wm:1:ce:5000/dpr:2", "watermark.x is 10000"),
+        ("wm:1::::2", "the scale \"2\""),
         ("wm:1::::0.001", "from 0.01 to 1"), ("wmt:aGk", "not supported by Megaton"), ("sm:0", "keep_copyright:1"),
         ("eth:1", "allowed is 0"), ("q:101", "from 0 to 100"), ("fq:webp", "pairs of format and quality"),
         ("fq:tiff:5", "the format \"tiff\""), ("fq:webp:0", "from 1 to 100"), ("mb:-1", "whole numbers"),

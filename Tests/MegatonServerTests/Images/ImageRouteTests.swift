@@ -26,19 +26,26 @@ import Testing
         private let requested = Mutex<[Rendition]>([])
         let result: Result<RenditionFreshness?, RenditionError>
         let data: Data
+        let lastModified: String?
 
         init(
             _ result: Result<RenditionFreshness?, RenditionError> = .success(ImageRouteTests.freshness),
-            data: Data = Data(ImageRouteTests.bytes.utf8)
+            data: Data = Data(ImageRouteTests.bytes.utf8),
+            lastModified: String? = nil
         ) {
-            (self.result, self.data) = (result, data)
+            (self.result, self.data, self.lastModified) = (result, data, lastModified)
         }
 
         var renditions: [Rendition] { requested.withLock { $0 } }
 
         func render(_ rendition: Rendition, _ url: URL) throws(RenditionError) -> RenderedImage {
             requested.withLock { $0.append(rendition) }
-            return RenderedImage(data: data, format: rendition.format, freshness: try result.get())
+            return RenderedImage(
+                data: data,
+                format: rendition.format,
+                freshness: try result.get(),
+                lastModified: lastModified
+            )
         }
     }
 
@@ -47,6 +54,7 @@ import Testing
         _ configuration: ImageServer.Configuration,
         _ renderer: Renderer = Renderer(),
         isReady: Bool = true,
+        metrics: ImageMetrics = ImageMetrics(),
         stallLimit: Duration = HTTPServer.stalledWriteLimit,
         while body: @escaping @Sendable (_ port: Int) async throws -> Void
     ) async throws {
@@ -55,6 +63,7 @@ import Testing
         router.add(middleware: APIErrorMiddleware<ServerContext>())
         let routes = ImageRoutes(
             configuration,
+            metrics: metrics,
             isReady: { isReady },
             now: { 1_000 },
             render: { (rendition, url) async throws(RenditionError) -> RenderedImage in
@@ -171,6 +180,48 @@ import Testing
             }
             let other = try await Self.ask(port, Self.unsigned, Self.header("If-None-Match: \"other\""))
             #expect(other.status == 200 && other.body == Self.bytes)
+        }
+    }
+
+    /// RFC 9110 section 13.
+    @Test func anotherVersionThanTheDemandedOneIsRefused() async throws {
+        try await serve(try Self.unsignedConfiguration()) { (port) async throws in
+            let tag = try #require(try await Self.ask(port, Self.unsigned).field("ETag"))
+            for value in [tag, "\"other\", \(tag)", "*"] {
+                let answer = try await Self.ask(port, Self.unsigned, Self.header("If-Match: \(value)"))
+                #expect(answer.status == 200, "\(value)")
+            }
+            for value in ["\"other\"", "W/\(tag)"] {
+                let answer = try await Self.ask(port, Self.unsigned, Self.header("If-Match: \(value)"))
+                #expect(answer.status == 412 && answer.field("ETag") == tag, "\(value)")
+            }
+            let both = Self.header("If-Match: \"other\"") + Self.header("If-None-Match: \(tag)")
+            #expect(try await Self.ask(port, Self.unsigned, both).status == 412, "If-Match is first")
+        }
+    }
+
+    @Test func theTimeOfTheOriginIsACondition() async throws {
+        let (before, time, after) = (
+            "Sun, 06 Nov 1994 08:49:36 GMT", "Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:38 GMT"
+        )
+        let renderer = Renderer(lastModified: time)
+        try await serve(try Self.unsignedConfiguration(), renderer) { (port) async throws in
+            let answer = try await Self.ask(port, Self.unsigned)
+            #expect(answer.field("Last-Modified") == time)
+            for (field, value, status) in [
+                ("If-Modified-Since", before, 200), ("If-Modified-Since", time, 304), ("If-Modified-Since", after, 304),
+                ("If-Modified-Since", "yesterday", 200), ("If-Unmodified-Since", before, 412),
+                ("If-Unmodified-Since", time, 200),
+            ] {
+                let answer = try await Self.ask(port, Self.unsigned, Self.header("\(field): \(value)"))
+                #expect(answer.status == status, "\(field): \(value)")
+            }
+            let both = Self.header("If-Modified-Since: \(after)") + Self.header("If-None-Match: \"other\"")
+            #expect(try await Self.ask(port, Self.unsigned, both).status == 200, "a tag counts more than a time")
+        }
+        let obsolete = Renderer(lastModified: "Sunday, 06-Nov-94 08:49:37 GMT")
+        try await serve(try Self.unsignedConfiguration(), obsolete) { (port) async throws in
+            #expect(try await Self.ask(port, Self.unsigned).field("Last-Modified") == nil)
         }
     }
 
@@ -304,6 +355,28 @@ import Testing
                 #expect(try answer.detail().contains(words))
             }
         }
+    }
+
+    /// Fault: a server counted nothing of its images but the requests.
+    @Test func bytesAndRefusalsCount() async throws {
+        let registry = PrometheusRegistry(ImageMetrics.descriptions)
+        var configuration = try Self.unsignedConfiguration()
+        // Ten requests at once, and no further one for long.
+        configuration.rate = ClientRate(rate: 0.01)
+        try await serve(configuration, metrics: ImageMetrics(registry)) { (port) async throws in
+            for _ in 0..<8 { #expect(try await Self.ask(port, Self.unsigned).status == 200) }
+            #expect(try await Self.ask(port, Self.unsigned, Self.header("Range: bytes=0-2")).status == 206)
+            #expect(try await Self.ask(port, Self.unsigned, ["--head"]).status == 200)
+            for _ in 0..<2 { #expect(try await Self.ask(port, Self.unsigned).status == 429) }
+        }
+        try await serve(try Self.unsignedConfiguration(), isReady: false, metrics: ImageMetrics(registry)) {
+            (port) async throws in
+            #expect(try await Self.ask(port, Self.unsigned).status == 503)
+        }
+        let text = PrometheusText.encode(registry.snapshot())
+        #expect(text.contains("\nmegaton_image_bytes_total 83\n"), "\(text)")
+        #expect(text.contains("\n" + #"megaton_image_refusals_total{reason="rate"} 2"# + "\n"), "\(text)")
+        #expect(text.contains("\n" + #"megaton_image_refusals_total{reason="start"} 1"# + "\n"), "\(text)")
     }
 
     @Test func tooManyRequestsAreRefusedEarly() async throws {

@@ -1,8 +1,8 @@
 /* The ceiling of libvips: threads that only make thumbnails, encode and write.
  *
- *   vips_loop THREADS QUALITY JOBS
+ *   vips_loop THREADS FORMAT QUALITY EFFORT JOBS
  *
- * A line of JOBS is a file, then pairs of box and output, all separated by tabs. Each different file is read
+ * FORMAT is jpeg, png, webp or avif; png ignores QUALITY, and all but avif ignore EFFORT. A line of JOBS is a file, then pairs of box and output, all separated by tabs. Each different file is read
  * once, and everything is in memory before the clock starts: the program answers "loaded" to the first line of
  * its standard input, and does the work after the second. */
 
@@ -23,7 +23,26 @@ static Job *jobs;
 static size_t count;
 static atomic_size_t next;
 static atomic_int failed;
+static const char *format;
 static int quality;
+static int effort;
+
+static int encode(VipsImage *image, void **encoded, size_t *length)
+{
+    if (!strcmp(format, "png"))
+        return vips_pngsave_buffer(image, encoded, length, "strip", TRUE, NULL);
+    if (!strcmp(format, "webp"))
+        return vips_webpsave_buffer(image, encoded, length, "Q", quality, "strip", TRUE, NULL);
+    if (!strcmp(format, "avif"))
+        return vips_heifsave_buffer(image, encoded, length, "compression", VIPS_FOREIGN_HEIF_COMPRESSION_AV1, "Q",
+                                    quality, "effort", effort, "strip", TRUE, NULL);
+    double white = 255;
+    VipsArrayDouble *background = vips_array_double_new(&white, 1);
+    int result = vips_jpegsave_buffer(image, encoded, length, "Q", quality, "background", background, "strip", TRUE,
+                                      NULL);
+    vips_area_unref(VIPS_AREA(background));
+    return result;
+}
 
 static int render(const Job *job, const char *box, const char *output)
 {
@@ -33,7 +52,7 @@ static int render(const Job *job, const char *box, const char *output)
     int size = atoi(box);
     if (vips_thumbnail_buffer(job->data, job->length, &image, size, "height", size, "size", VIPS_SIZE_DOWN, NULL))
         return -1;
-    int result = vips_jpegsave_buffer(image, &encoded, &length, "Q", quality, "strip", TRUE, NULL);
+    int result = encode(image, &encoded, &length);
     g_object_unref(image);
     if (result)
         return -1;
@@ -105,8 +124,8 @@ static void load(const char *path)
 int main(int argc, char **argv)
 {
     char line[16];
-    if (argc != 4) {
-        fprintf(stderr, "usage: vips_loop THREADS QUALITY JOBS\n");
+    if (argc != 6) {
+        fprintf(stderr, "usage: vips_loop THREADS FORMAT QUALITY EFFORT JOBS\n");
         return 64;
     }
     if (VIPS_INIT(argv[0]))
@@ -114,8 +133,10 @@ int main(int argc, char **argv)
     vips_concurrency_set(1);
     vips_cache_set_max(0);
     int threads = atoi(argv[1]);
-    quality = atoi(argv[2]);
-    load(argv[3]);
+    format = argv[2];
+    quality = atoi(argv[3]);
+    effort = atoi(argv[4]);
+    load(argv[5]);
     if (!fgets(line, sizeof line, stdin))
         return 74;
     puts("loaded");

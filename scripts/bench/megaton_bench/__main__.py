@@ -13,16 +13,20 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from .cases import CASES, OF_PACKAGES, PLANS, default_cases
 from .errors import BenchError, PeerFailed
-from .settings import CASES, FOUR_SIZES, SIZE, Settings
+from .settings import Settings
 
 #: Names for `--only`; listed here, because `--help` must work before the peers are installed.
 CONTESTANTS = (
-    "megaton", "megaton-vips", "celery", "celery-one-task", "dramatiq", "rq", "rq-simple", "img2dataset", "thumbor",
-    "vipsthumbnail", "bare-loop", "bare-engine",
+    "megaton", "megaton-vips", "celery", "celery-system", "celery-one-task", "dramatiq", "dramatiq-system", "rq",
+    "rq-simple", "img2dataset", "thumbor", "vipsthumbnail", "bare-loop", "bare-pyvips", "bare-pillow", "bare-opencv",
+    "bare-engine",
 )  # fmt: skip
-#: Bytes for the outputs of a round of all cases, about 10 KB each: twice as much as is used.
+#: Bytes for the outputs of a round of all cases but `to-png`, about 10 KB each: twice as much as is used.
 ROUND_ROOM = 1 << 30
+#: The same for `to-png` alone, whose outputs have 70 KB.
+PNG_ROOM = 1 << 30
 
 
 def arguments(values: list[str]) -> Settings:
@@ -54,14 +58,9 @@ def arguments(values: list[str]) -> Settings:
         parser.error("--rounds and --jobs must be at least 1")
     root = Path(__file__).resolve().parents[3]
     only = tuple(name for name in names if name in CONTESTANTS)
-    if options.photos and "shipped" in names:
-        parser.error("with --photos there is no case `shipped`: `photos` has your images as they are")
-    default = tuple(name for name in CASES if not (options.quick and name in ("shipped", "four")))
-    if options.photos:
-        default = tuple(name for name in default if name != "shipped")
-    if only and "megaton" not in only:
-        # Only Megaton has figures for these cases.
-        default = tuple(name for name in default if name not in ("again", "repeat"))
+    if options.photos and any(name in OF_PACKAGES for name in names):
+        parser.error(f"with --photos there is no case {' or '.join(OF_PACKAGES)}: `photos` has your images as they are")
+    default = default_cases(options.quick, bool(options.photos), not only or "megaton" in only)
     return Settings(
         program=(options.megaton or root / ".build/release/megaton").resolve(),
         build=root / ".build/bench",
@@ -78,7 +77,7 @@ def arguments(values: list[str]) -> Settings:
 
 def check_room(settings: Settings, home: Path) -> None:
     """Raises an error if there is no room for the outputs, which stay until the end."""
-    wanted = ROUND_ROOM * settings.rounds
+    wanted = (ROUND_ROOM + (PNG_ROOM if "to-png" in settings.cases else 0)) * settings.rounds
     if shutil.disk_usage(home).free < wanted:
         raise BenchError(
             f"outputs may need {wanted >> 30} GiB, more than {home.parent} has free; name another directory in TMPDIR"
@@ -99,12 +98,12 @@ def measure(settings: Settings, home: Path, report: dict[str, Any]) -> None:
     broker = RedisServer("broker", home / "broker", ["--maxmemory-policy", "noeviction"])
     cache = RedisServer("cache", home / "cache", ["--maxmemory", "4gb", "--maxmemory-policy", "allkeys-lru"])
     origin = Origin(pictures.root, home / "origin")
-    stage = Stage(settings, home, origin, broker, cache)
+    stage = Stage(settings, home, origin, broker, cache, machine.versions(settings.program, settings.newest))
     cases: dict[str, Any] = {}
     report |= {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": machine.machine(),
-        "versions": machine.versions(settings.program),
+        "versions": stage.versions,
         "pictures": pictures.summary(),
         "rounds": settings.rounds,
         "quick": settings.quick,
@@ -118,14 +117,18 @@ def measure(settings: Settings, home: Path, report: dict[str, Any]) -> None:
             if name == "repeat":
                 cases[name] = sharing.repeat(stage, pictures.kinds["web"], settings.rounds)
                 continue
-            kind = name if name in pictures.kinds else "photos"
+            plan = PLANS.get(name)
+            kind = plan.kind if plan else "photos"
             jobs = settings.jobs(name, len(pictures.kinds[kind]))
-            if name == "again":
+            if plan is None:
                 cases[name] = sharing.again(stage, pictures.kinds[kind], jobs, settings.rounds)
                 continue
-            sizes = FOUR_SIZES if name == "four" else (SIZE,)
-            case = Case(name, kind, pictures.kinds[kind], sizes, jobs)
-            rows = run_case(stage, case, contestants(stage, name), settings.rounds, judge)
+            chosen = contestants(stage, name)
+            if not chosen:
+                print(f"{name}: none of the chosen contestants can do it", file=sys.stderr)
+                continue
+            case = Case(name, kind, pictures.kinds[kind], plan.sizes, jobs, plan.encoding)
+            rows = run_case(stage, case, chosen, settings.rounds, judge)
             cases[name] = [row.summary() for row in rows]
     finally:
         for server in (origin, cache, broker):

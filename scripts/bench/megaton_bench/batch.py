@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from .cases import JPEG, Encoding
+
 
 @dataclass(frozen=True)
 class Photo:
@@ -14,6 +16,8 @@ class Photo:
     path: Path
     width: int
     height: int
+    #: True if it has transparent pixels.
+    alpha: bool = False
 
     def fitted(self, box: int) -> tuple[float, float]:
         """Its exact size within a square box, not enlarged and not rounded."""
@@ -32,15 +36,16 @@ class Job:
 
 @dataclass(frozen=True)
 class Batch:
-    """Jobs, the sizes of the outputs of each, and the directory for the outputs."""
+    """Jobs, the sizes of the outputs of each, the directory for the outputs, and their format."""
 
     jobs: tuple[Job, ...]
     sizes: tuple[int, ...]
     outputs: Path
+    encoding: Encoding = JPEG
 
     def output(self, job: Job, size: int) -> Path:
         """Path of a rendition, for contestants that accept a path."""
-        return self.outputs / f"{job.index:06d}-{size}.jpg"
+        return self.outputs / f"{job.index:06d}-{size}.{self.encoding.extension}"
 
     def all_outputs(self) -> Iterator[tuple[Job, int, Path]]:
         """All outputs in the order of their jobs."""
@@ -57,6 +62,7 @@ def make_batch(
     url: Callable[[Photo, str], str],
     prefix: str,
     distinct: int | None = None,
+    encoding: Encoding = JPEG,
 ) -> Batch:
     """A batch of `count` jobs over the photos in turn.
 
@@ -69,4 +75,4 @@ def make_batch(
         number = index % distinct if distinct else index
         photo = photos[number % len(photos)]
         jobs.append(Job(index, photo, url(photo, f"{prefix}{number}")))
-    return Batch(tuple(jobs), sizes, outputs)
+    return Batch(tuple(jobs), sizes, outputs, encoding)

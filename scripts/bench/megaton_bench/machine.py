@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 import re
@@ -10,10 +11,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from .errors import BenchError
+
 PYTHON_PACKAGES = (
     "celery", "rq", "dramatiq", "img2dataset", "thumbor", "pyvips", "pillow", "opencv-python-headless", "redis",
     "urllib3", "numpy", "ssimulacra2",
 )  # fmt: skip
+#: Packages of the environment with the newest libvips, where their versions may be others.
+NEWEST_PACKAGES = ("pyvips-binary", "pillow", "opencv-python-headless")
 DEBIAN_PACKAGES = ("libvips42", "libjpeg62-turbo", "libturbojpeg0", "libzimg2")
 
 
@@ -32,7 +37,7 @@ def machine() -> dict[str, object]:
     }
 
 
-def versions(program: Path) -> dict[str, str]:
+def versions(program: Path, newest: Path) -> dict[str, str]:
     """Versions of all programs and libraries that influence the figures."""
     found = {
         "megaton": _output([str(program), "--version"]),
@@ -43,6 +48,7 @@ def versions(program: Path) -> dict[str, str]:
     }
     for package in PYTHON_PACKAGES:
         found[package] = importlib.metadata.version(package)
+    found |= {f"{package} (newest)": version for package, version in _versions_in(newest).items()}
     for package in DEBIAN_PACKAGES:
         version = _output(["dpkg-query", "-W", "-f", "${Version}", package])
         if version and "no packages" not in version:
@@ -50,6 +56,18 @@ def versions(program: Path) -> dict[str, str]:
     commit = _output(["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"])
     if re.fullmatch(r"[0-9a-f]{7,40}", commit):
         found["commit"] = commit
+    return found
+
+
+def _versions_in(environment: Path) -> dict[str, str]:
+    """Versions of the packages of another environment."""
+    program = "import importlib.metadata, json, sys\n"
+    program += "print(json.dumps({name: importlib.metadata.version(name) for name in sys.argv[1:]}))"
+    output = _output([str(environment / "bin/python"), "-c", program, *NEWEST_PACKAGES])
+    try:
+        found: dict[str, str] = json.loads(output)
+    except ValueError as error:
+        raise BenchError(f"{environment} is not complete; remove it, and run the benchmark again: {output}") from error
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .batch import Photo
@@ -17,11 +17,12 @@ worker_processes 1;
 daemon off;
 pid {home}/nginx.pid;
 error_log {home}/error.log warn;
-events {{ worker_connections 1024; }}
+worker_rlimit_nofile 16384;
+events {{ worker_connections 4096; }}
 http {{
-    log_format short '$msec $status $request_uri';
+    log_format short '$msec $status $request_uri $host $request_time';
     access_log {home}/access.log short;
-    types {{ image/jpeg jpg jpeg; }}
+    types {{ image/jpeg jpg jpeg; image/png png; image/webp webp; image/gif gif; image/avif avif; }}
     sendfile on;
     tcp_nopush on;
     keepalive_requests 1000000;
@@ -32,21 +33,22 @@ http {{
     uwsgi_temp_path {home}/uwsgi;
     scgi_temp_path {home}/scgi;
     server {{
-        listen 127.0.0.1:{port};
+        {listen}
         expires 1h;
         # One file under as many URLs as there are jobs.
-        location ~ ^/[a-z0-9-]+/(photos|shipped|web)/(.+)$ {{ alias {root}/$1/$2; }}
+        location ~ ^/[a-z0-9-]+/([a-z0-9-]+)/(.+)$ {{ alias {root}/$1/$2; }}
     }}
 }}
 """
 
 
 class Origin:
-    """nginx with the images beneath `root`, in a directory for each set."""
+    """nginx with the images beneath `root`, in a directory for each set; it listens on addresses of loopback."""
 
-    def __init__(self, root: Path, home: Path) -> None:
+    def __init__(self, root: Path, home: Path, addresses: Sequence[str] = ("127.0.0.1",)) -> None:
         self.root = root
         self.home = home
+        self.addresses = addresses
         self.port = 0
         self._child: Child | None = None
 
@@ -61,7 +63,8 @@ class Origin:
             configuration = self.home / "nginx.conf"
             # Otherwise its workers run as the user nobody, which may not read a home directory.
             user = "user root;" if os.geteuid() == 0 else ""
-            configuration.write_text(CONFIGURATION.format(user=user, home=self.home, root=self.root, port=self.port))
+            listen = " ".join(f"listen {address}:{self.port};" for address in self.addresses)
+            configuration.write_text(CONFIGURATION.format(user=user, home=self.home, root=self.root, listen=listen))
             arguments = [program, "-p", str(self.home), "-e", str(self.home / "error.log"), "-c", str(configuration)]
             self._child = Child("nginx", arguments, self.home / "nginx.log")
             try:

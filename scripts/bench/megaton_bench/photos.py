@@ -7,20 +7,20 @@ their `usr/share/doc/*/copyright`; scripts/bench/README.md has a list.
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyvips
 
+from . import making
 from .batch import Photo
 from .errors import BenchError
-from .settings import PHOTO_MEGAPIXELS, PHOTO_QUALITY, PHOTO_SIZE, WEB_QUALITY, WEB_SIZE
+from .making import Recipe, Source
+from .settings import PHOTO_MEGAPIXELS, PHOTO_QUALITY, PHOTO_SIZE, TWO_K_QUALITY, TWO_K_SIZE, WEB_QUALITY, WEB_SIZE
 
 PACKAGES = (
     "lomiri-wallpapers-16.04",
@@ -32,11 +32,16 @@ PACKAGES = (
 #: Megapixels of files that are used unchanged: neither thumbnails, nor larger than images of common cameras.
 MEGAPIXELS = (1.0, 10.0)
 #: Settings of the files of a set; part of its name, so that other settings create another set.
-RECIPE = f"photos {PHOTO_SIZE} px {PHOTO_MEGAPIXELS} MP Q{PHOTO_QUALITY}, web {WEB_SIZE} px Q{WEB_QUALITY}, 4:2:0"
+RECIPE = (
+    f"photos {PHOTO_SIZE} px {PHOTO_MEGAPIXELS} MP Q{PHOTO_QUALITY}, 2k {TWO_K_SIZE} px Q{TWO_K_QUALITY}, "
+    f"web {WEB_SIZE} px Q{WEB_QUALITY}, 4:2:0, png and mixed 1, AVIF Q{making.AVIF_QUALITY} {making.SHARES}"
+)
+
+Set = list[tuple[Source, Recipe]]
 
 
 class Photos:
-    """Sets beneath one directory, by name: `photos`, `web`, and `shipped` if the packages are the source."""
+    """Sets beneath one directory, by name; `shipped` and `progressive` only if the packages are the source."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -64,93 +69,104 @@ def _is_progressive(path: Path) -> bool:
     return "jpeg-multiscan" in image.get_fields() and bool(image.get("jpeg-multiscan"))
 
 
-@dataclass(frozen=True)
-class Source:
-    """A JPEG file; width and height as shown."""
-
-    path: Path
-    width: int
-    height: int
-
-    @property
-    def megapixels(self) -> float:
-        return self.width * self.height / 1e6
-
-
 def prepare(build: Path, directory: Path | None, quick: bool) -> Photos:
     """Downloads packages and creates files if they are missing; `quick` uses every fifth image of a set."""
-    paths = _of_directory(directory) if directory else _of_packages(build)
-    found = [source for path in paths if (source := _opened(path))]
+    found = _sources(build, directory)
     usual = [source for source in found if MEGAPIXELS[0] <= source.megapixels <= MEGAPIXELS[1]]
-    if directory:
-        # Images of the user are measured unchanged.
-        sets = {"photos": (usual, _copy), "web": (usual, _web)}
-    else:
-        large = [source for source in found if source.megapixels >= PHOTO_MEGAPIXELS[0]]
-        sets = {"photos": (large, _photo), "shipped": (usual, _copy), "web": (large, _web)}
-    if not all(sources for sources, _ in sets.values()):
+    # Images of the user are measured unchanged.
+    large = usual if directory else [source for source in found if source.megapixels >= PHOTO_MEGAPIXELS[0]]
+    if not usual or not large:
         where = str(directory) if directory else "the wallpaper packages"
         raise BenchError(f"no JPEG of {MEGAPIXELS[0]:.0f} to {MEGAPIXELS[1]:.0f} megapixels in {where}")
     if quick:
-        # Every fifth by size, so that small and large ones have the same share as in the whole set.
-        sets = {
-            kind: (sorted(sources, key=lambda one: one.megapixels)[min(2, len(sources) // 2) :: 5], make)
-            for kind, (sources, make) in sets.items()
-        }
+        large, usual = _fifth(large), _fifth(usual)
+    return _prepared(build, _sets(large, usual, bool(directory)), RECIPE)
+
+
+def prepare_set(build: Path, directory: Path | None, name: str, side: int, quality: int) -> Photos:
+    """Creates one set under a name: all images of the source within a box of this side, as baseline JPEGs."""
+    large = [source for source in _sources(build, directory) if max(source.width, source.height) >= side]
+    if not large:
+        raise BenchError(f"no JPEG of at least {side} pixels in {directory or 'the wallpaper packages'}")
+    recipe = Recipe(lambda source: making.jpeg(source, side, quality))
+    return _prepared(build, {name: [(source, recipe) for source in large]}, f"{name} {side} px Q{quality}, 4:2:0")
+
+
+def _sources(build: Path, directory: Path | None) -> list[Source]:
+    """All JPEGs of a directory, or of the packages."""
+    paths = _of_directory(directory) if directory else _of_packages(build)
+    return [source for path in paths if (source := _jpeg(path))]
+
+
+def _prepared(build: Path, sets: dict[str, Set], recipe: str) -> Photos:
+    """The sets as files, which are created if they are missing."""
     # The name identifies content and settings, so that another choice of images does not find old files.
-    names = [f"{kind} {one.path} {one.path.stat().st_size}" for kind, (sources, _) in sets.items() for one in sources]
-    name = hashlib.sha256("\n".join([RECIPE, *names]).encode()).hexdigest()[:12]
+    names = [f"{kind} {one.path} {one.path.stat().st_size}" for kind, files in sets.items() for one, _ in files]
+    name = hashlib.sha256("\n".join([recipe, *names]).encode()).hexdigest()[:12]
     result = Photos(build / "pictures" / name)
-    for kind, (sources, make) in sets.items():
+    for kind, files in sets.items():
         (result.root / kind).mkdir(parents=True, exist_ok=True)
-        result.kinds[kind] = [_made(source, result.root / kind, index, make) for index, source in enumerate(sources)]
+        result.kinds[kind] = [
+            _made(source, how, result.root / kind, index) for index, (source, how) in enumerate(files)
+        ]
     return result
 
 
-def _made(source: Source, directory: Path, index: int, make: Callable[[Source], bytes]) -> Photo:
+def _sets(large: list[Source], usual: list[Source], own: bool) -> dict[str, Set]:
+    """The files of each set, and how they are created; `own` images are not scaled for `photos`."""
+
+    def all_by(recipe: Recipe, sources: list[Source] = large) -> Set:
+        return [(source, recipe) for source in sources]
+
+    sets = {
+        "photos": all_by(Recipe(making.copy if own else making.photo)),
+        "web": all_by(Recipe(making.web)),
+        "2k": all_by(Recipe(making.two_k)),
+        "png": making.pngs(large),
+        "webp": all_by(Recipe(making.webp, "webp")),
+        "mixed": making.mixed(large),
+    }
+    if not own:
+        copied = Recipe(making.copy)
+        sets["shipped"] = all_by(copied, usual)
+        sets["progressive"] = all_by(copied, [source for source in usual if _is_progressive(source.path)])
+    return sets
+
+
+def _fifth(sources: list[Source]) -> list[Source]:
+    """Every fifth by size, so that small and large ones have the same share as in the whole set."""
+    return sorted(sources, key=lambda one: one.megapixels)[min(2, len(sources) // 2) :: 5]
+
+
+def _made(source: Source, recipe: Recipe, directory: Path, index: int) -> Photo:
     """An image of a set; a file is complete or missing."""
-    path = directory / f"{index:03d}-{re.sub('[^A-Za-z0-9_-]+', '-', source.path.stem)[:40]}.jpg"
+    name = re.sub("[^A-Za-z0-9_-]+", "-", source.path.stem)[:40]
+    path = directory / f"{index:03d}-{name}.{recipe.extension}"
     if not path.exists():
         partial = path.with_suffix(".part")
-        partial.write_bytes(make(source))
+        partial.write_bytes(recipe.make(source))
         partial.rename(path)
     made = _opened(path)
     if not made:
-        raise BenchError(f"{path} is not a JPEG; remove it, and run the benchmark again")
-    return Photo(path, made.width, made.height)
+        raise BenchError(f"{path} is not an image; remove it, and run the benchmark again")
+    return Photo(path, made.width, made.height, alpha=recipe.make is making.png_with_alpha)
 
 
-def _copy(source: Source) -> bytes:
-    return source.path.read_bytes()
-
-
-def _photo(source: Source) -> bytes:
-    """The image as the user of a camera uploads it: within the limits of side and area, never enlarged."""
-    longer = max(source.width, source.height)
-    box = min(PHOTO_SIZE, int(longer * math.sqrt(PHOTO_MEGAPIXELS[1] / source.megapixels)))
-    return _scaled(source, box, PHOTO_QUALITY)
-
-
-def _web(source: Source) -> bytes:
-    """The image as a web site has it."""
-    return _scaled(source, WEB_SIZE, WEB_QUALITY)
-
-
-def _scaled(source: Source, box: int, quality: int) -> bytes:
-    """Within a square box, as a baseline JPEG of 4:2:0 in sRGB, without metadata and profile."""
-    profile = "icc-profile-data" in pyvips.Image.new_from_file(str(source.path)).get_fields()
-    colors = {"export_profile": "srgb"} if profile else {}
-    image = pyvips.Image.thumbnail(str(source.path), box, height=box, size="down", **colors)
-    return bytes(image.jpegsave_buffer(Q=quality, strip=True, subsample_mode="on"))
+def _jpeg(path: Path) -> Source | None:
+    """A JPEG; None if the file is none."""
+    try:
+        with open(path, "rb") as file:
+            is_jpeg = file.read(3) == b"\xff\xd8\xff"
+    except OSError:
+        return None
+    return _opened(path) if is_jpeg else None
 
 
 def _opened(path: Path) -> Source | None:
-    """A file with its width and height as shown; None if it is not a JPEG."""
+    """A file with its width and height as shown; None if it is not an image."""
     try:
-        if path.read_bytes()[:3] != b"\xff\xd8\xff":
-            return None
         image = pyvips.Image.new_from_file(str(path))
-    except (OSError, pyvips.Error):
+    except pyvips.Error:
         return None
     turned = "orientation" in image.get_fields() and image.get("orientation") >= 5
     return Source(path, image.height, image.width) if turned else Source(path, image.width, image.height)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-TITLES = {
-    "photos": "photos: JPEG photographs to 256 px, in images a second",
-    "shipped": "shipped: JPEG files as they come to 256 px, in images a second",
-    "web": "web: the same photographs at 800 px to 256 px, in images a second",
-    "four": "four: 1280, 640, 320 and 128 px of each photograph, in photographs a second",
-}
+from .cases import PLANS
+
+TITLES = {name: f"{name}: {plan.title}" for name, plan in PLANS.items()}
 HEADINGS = (
     "contestant", "images/s", "min – max", "of Megaton", "CPU ms/image", "peak MiB", "GETs/job", "PSNR dB",
-    "SSIMULACRA2", "KiB/output",
+    "SSIMULACRA2", "linear dB", "linear S2", "KiB/output",
 )  # fmt: skip
 
 
@@ -66,9 +64,8 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     """An aligned Markdown table of the contestants that did not fail."""
     cells = [HEADINGS] + [_cells(row) for row in rows if "failure" not in row]
     widths = [max(len(row[column]) for row in cells) for column in range(len(HEADINGS))]
-    lines = ["| " + " | ".join(_aligned(row, widths)) + " |" for row in cells]
-    rule = "|" + "|".join("-" * (w + 2) if not i else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
-    lines.insert(1, rule)
+    lines = ["| " + " | ".join(aligned(row, widths)) + " |" for row in cells]
+    lines.insert(1, rule(widths))
     if any(not row["whole_path"] for row in rows):
         lines += ["", "\\* local files: no fetching, no queue. A ceiling, not a competitor."]
     return lines
@@ -107,16 +104,23 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         f"{row['origin_gets'] / row['jobs']:.2f}" if row["whole_path"] else "–",
         f"{quality['psnr']:.1f}" if quality else "–",
         f"{quality['ssimulacra2']:.1f}" if quality else "–",
+        f"{quality['psnr_linear']:.1f}" if quality else "–",
+        f"{quality['ssimulacra2_linear']:.1f}" if quality else "–",
         f"{size / 1024:.1f}" if size is not None else "–",
     )
 
 
-def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
+def aligned(row: Sequence[str], widths: list[int]) -> list[str]:
     """Aligns the first column to the left, figures to the right."""
     return [
         cell.rjust(width) if index else cell.ljust(width)
         for index, (cell, width) in enumerate(zip(row, widths, strict=True))
     ]
+
+
+def rule(widths: list[int]) -> str:
+    """The line below the headings."""
+    return "|" + "|".join("-" * (w + 2) if not i else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
 
 
 def _span(values: list[int]) -> str:

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from .batch import Batch, Photo, make_batch
+from .cases import JPEG, Encoding
 from .errors import PeerFailed
 from .measuring import MemorySampler, cpu_seconds
 from .peers import BareEngine, Contestant, Stage
-from .quality import Judge, Quality, wrong_size
+from .quality import Judge, Quality, fault
 
 #: Warm-up jobs for each processor.
 WARM_JOBS = 12
@@ -90,6 +91,7 @@ class Case:
     photos: list[Photo]
     sizes: tuple[int, ...]
     jobs: int
+    encoding: Encoding = JPEG
 
 
 def run_case(stage: Stage, case: Case, contestants: list[type[Contestant]], rounds: int, judge: Judge) -> list[Row]:
@@ -150,10 +152,11 @@ def measure(stage: Stage, case: Case, contestant: Contestant, row: Row, judge: J
     cores = stage.settings.cores
     try:
         contestant.start(outputs)
-        warm = make_batch(case.photos, cores * WARM_JOBS, case.sizes, outputs / "warm", url, "warm")
+        encoding = case.encoding
+        warm = make_batch(case.photos, cores * WARM_JOBS, case.sizes, outputs / "warm", url, "warm", encoding=encoding)
         contestant.do(warm)
         count = max(1, round(case.jobs / contestant.divisor / len(case.photos))) * len(case.photos)
-        batch = make_batch(case.photos, count, case.sizes, outputs / "batch", url, "job")
+        batch = make_batch(case.photos, count, case.sizes, outputs / "batch", url, "job", encoding=encoding)
         result = timed(stage, contestant, batch)
         check(contestant, batch)
         contestant.verify(len(warm.jobs) + len(batch.jobs), case.sizes)
@@ -167,7 +170,7 @@ def measure(stage: Stage, case: Case, contestant: Contestant, row: Row, judge: J
 def alone(engine: BareEngine, case: Case) -> Measurement:
     """Measures an engine without jobs and outputs."""
     try:
-        rate, seconds = engine.rate(case.photos, case.sizes[0])
+        rate, seconds = engine.rate(case.photos, case.sizes[0], case.encoding)
     finally:
         engine.stop()
     jobs = max(1, round(rate * seconds))
@@ -194,7 +197,7 @@ def check(contestant: Contestant, batch: Batch) -> None:
     wrong = [
         reason
         for job, size, _ in batch.all_outputs()
-        if (reason := wrong_size(job.photo, contestant.output(batch, job, size), size))
+        if (reason := fault(job.photo, contestant.output(batch, job, size), size, batch.encoding))
     ]
     if wrong:
         raise PeerFailed(f"{len(wrong)} outputs are not as requested: {wrong[0]}")

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from .batch import Photo, make_batch
+from .cases import SIZE
 from .errors import PeerFailed
 from .peers import Megaton, Stage
 from .rounds import WARM_JOBS, Measurement, begin, check, timed
-from .settings import REPEAT_JOBS, REPEAT_URLS, SIZE
+from .settings import REPEAT_JOBS, REPEAT_URLS
 
 #: Workers add their counters to those of the cache every five seconds.
 COUNTERS_SECONDS = 6

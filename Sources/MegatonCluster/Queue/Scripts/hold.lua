@@ -10,7 +10,7 @@
 -- After `ok`, and after `damaged` if the batch cannot count: the job is in `holding`, in front of those of its host
 -- that have not had a turn yet; the attempt does not count, and its stalls are reset, as its worker has survived it.
 -- The host's next turn is after that time, whatever was known before: the caller has just asked. A job of a cancelled
--- batch is ready at once instead, so that a worker ends it.
+-- batch is ready at once instead, so that a worker ends it, and is not counted as held.
 
 local leaseKey, metaKey, statKey, batchKey, cancelledKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local wakeKey, isolatingKey, holdingKey, heldKey, paceKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
@@ -36,8 +36,8 @@ else
   hold(openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey), metaKey, {job}, 'a', t)
   redis.call('ZADD', heldKey, string.format('%.0f', t + tonumber(pause)), host)
   redis.call('HSET', paceKey, host, interval)
+  redis.call('HINCRBY', statKey, 'held', 1)
 end
-redis.call('HINCRBY', statKey, 'held', 1)
 if b ~= '' then
   for i = firstPair, #ARGV, 2 do
     local counted = redis.pcall('HINCRBY', batchKey, ARGV[i], ARGV[i + 1])

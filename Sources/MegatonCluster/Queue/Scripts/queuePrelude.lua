@@ -513,14 +513,21 @@ local function readOnce(key)
 end
 
 -- Keeps the outcome of the job that has an idempotency key, for as long as the key is remembered. A cancelled job gives
--- the key up.
+-- the key up. Of an outcome of more than 2 KiB only the error is kept: that of a failed job has the whole job.
 local function endOnce(key, id, status, outcome)
   if readOnce(key) ~= id then return end
   if status == 'cancelled' then
     redis.call('DEL', key)
-  else
-    redis.call('SET', key, id .. '\n' .. (#outcome <= 2048 and outcome or '-'), 'XX', 'KEEPTTL')
+    return
   end
+  if #outcome > 2048 then
+    local read, known = pcall(cjson.decode, outcome)
+    local failure = read and type(known) == 'table' and type(known.error) == 'table' and cjson.encode(known.error)
+    outcome = failure and '{"attempts":0,"error":' .. failure ..
+      ',"outputs":[],"seconds":0,"source":"","status":"failed"}' or '-'
+    if #outcome > 2048 then outcome = '-' end
+  end
+  redis.call('SET', key, id .. '\n' .. outcome, 'XX', 'KEEPTTL')
 end
 
 -- The outcome of a job whose idempotency key another job has: outputs or error of that one, if its outcome is known.

@@ -3,11 +3,11 @@
 --
 -- KEYS 1 results:<batch> · 2 batch:<batch> · 3 stat
 -- ARGV 1 number of the last outcome that the reader has, 0 for none · 2 its SHA-1 in hex, `` if unknown · 3 maximum
---      number of outcomes to return · 4 `1` to delete those that the reader has
--- Returns {state, number before that of the first outcome that follows, outcomes, oldest first}: 1 MiB and at most
---      32 more, as Redis serves no other client meanwhile. The state is 0 if they follow the reader's last one; 1 if
---      Redis has returned to an earlier state, so that the reader has to compare what follows with what it has; 2 if
---      outcomes between were deleted unread.
+--      number of outcomes to return · 4 `1` to delete those that the reader has · 5 number of bytes at which the reply
+--      ends, as Redis serves no other client meanwhile; its last outcome may exceed them
+-- Returns {state, number before that of the first outcome that follows, outcomes, oldest first}. The state is 0 if they
+--      follow the reader's last one; 1 if Redis has returned to an earlier state, so that the reader has to compare
+--      what follows with what it has; 2 if outcomes between were deleted unread.
 --      Or the error OTHERREADER, if another reader has received outcomes that this one has not; 2 if it only looks.
 --
 -- After 0, unless the reader only looks: the outcomes that it has are deleted, at most 10,000 at a time; `read` counts
@@ -16,6 +16,7 @@
 
 local resultsKey, batchKey, statKey = KEYS[1], KEYS[2], KEYS[3]
 local number, digest, limit, acknowledges = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local maximumBytes = tonumber(ARGV[5])
 
 local v = redis.call('HMGET', batchKey, 'read', 'mark', 'outcomes')
 local length, bytes, noted = storedOutcomes(batchKey, resultsKey)
@@ -50,11 +51,12 @@ elseif number > base and acknowledges == '1' then
   noteStored(statKey, batchKey, length - deleted, math.floor(bytes * (length - deleted) / length), noted)
 end
 local reply, size, first = {state, start}, 0, start - base
-while #reply - 2 < limit and size < 1048576 do
+while #reply - 2 < limit and size < maximumBytes do
   local next = first + #reply - 2
   local page = redis.call('LRANGE', resultsKey, next, next + math.min(32, limit - #reply + 2) - 1)
   if #page == 0 then break end
   for _, outcome in ipairs(page) do
+    if size >= maximumBytes then break end
     size = size + #outcome
     reply[#reply + 1] = outcome
   end

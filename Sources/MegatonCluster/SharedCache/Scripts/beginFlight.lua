@@ -3,9 +3,10 @@
 -- made.
 --
 -- KEYS 1 entry · 2 flight · 3 negative
--- ARGV 1 owner · 2 lease, ms · 3 token of the flight that the caller has waited for, or 0 · 4 `1` if the owner is
---      working on its own flight of this key, `0` if it knows of none · 5 maximum age of a remembered failure that is
---      returned, ms; -1 for any age · 6 checksum of a copy of the entry that the caller has, or empty
+-- ARGV 1 owner · 2 lease, ms · 3 token of the flight that the caller has waited for, or 0 · 4 `0` if the owner leads a
+--      flight of this key; otherwise the number of the oldest of its calls for this key whose reply it has not read ·
+--      5 maximum age of a remembered failure that is returned, ms; -1 for any age · 6 checksum of a copy of the entry
+--      that the caller has, or empty · 7 number of this call, above those of the owner's earlier calls
 -- Returns {`hit`, ms for which the entry is still fresh, m, chunk 0} · {`same`, ms, m}: a hit whose bytes are those of
 --      the copy · {`failed`, error, ms left, old…} · {`shared`, error, ms left, old…}: the failure of the flight that
 --      the caller has waited for, or of a later one, at any age ·
@@ -16,11 +17,13 @@
 -- An entry that the flight that the caller has waited for, or a later one, has stored is a hit for the caller, fresh or
 -- not. `allow-oom`, as a full cache can still be read; the key of a flight is small and expires with its lease. After
 -- `wait`: the flight is marked, so that its end is published. After `lead`: the owner holds the flight for the lease.
+-- A flight that this call has begun before, or of which no unread reply of the owner can be, is taken over: its reply
+-- was lost.
 -- Tokens only grow, even if the entry or the flight was evicted in between, unless Redis' clock steps back.
 
 local entryKey, flightKey, negativeKey = KEYS[1], KEYS[2], KEYS[3]
-local owner, leaseTime, awaited, ownsFlight = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local maximumAge, copied = tonumber(ARGV[5]), ARGV[6] or ''
+local owner, leaseTime, awaited, oldest = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local maximumAge, copied, number = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
 local t = redis.call('TIME')
 local us = t[1] * 1000000 + t[2]
@@ -55,14 +58,15 @@ if failed then
     return hasEntry and add(reply, -left) or reply
   end
 end
-local f = redis.call('HMGET', flightKey, 'o', 't')
-if f[1] and (f[1] ~= owner or ownsFlight == '1') then
+local f = redis.call('HMGET', flightKey, 'o', 't', 'n')
+local mayLead = f[1] == owner and (f[3] == number or (oldest > 0 and tonumber(f[3] or '0') < oldest))
+if f[1] and not mayLead then
   redis.call('HSET', flightKey, 'w', '1')
   local reply = {'wait', redis.call('PTTL', flightKey), f[2] or '0'}
   return tonumber(e[2] or '0') > us / 1000 and add(reply, -left) or reply
 end
 local last = math.max(stored, tonumber(f[2] or '0'))
 local token = string.format('%.0f', math.max(us, last + 1))
-redis.call('HSET', flightKey, 'o', owner, 't', token)
+redis.call('HSET', flightKey, 'o', owner, 't', token, 'n', number)
 redis.call('PEXPIRE', flightKey, leaseTime)
 return hasEntry and add({'lead', token}, -left) or {'lead', token}

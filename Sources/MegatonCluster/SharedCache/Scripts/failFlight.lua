@@ -12,6 +12,9 @@
 -- Returns `ok`, or `stale` if the owner no longer holds the flight.
 -- After: the JSON has the fields `at` (ms), `token` and `kind` (ARGV 8, or `w` for the waiters alone) in front. A
 -- deletion is published if there was an entry.
+--
+-- A remembered failure of the kind `b` was stored by a caller without a flight while this one was under way. It stays,
+-- and answers the waiters too, unless this failure has the same kind.
 
 local flightKey, negativeKey, entryKey = KEYS[1], KEYS[2], KEYS[3]
 local owner, token, ms, failure, channel = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
@@ -19,6 +22,10 @@ local message, deletesEntry, kind, deletions = ARGV[6], ARGV[7], ARGV[8], ARGV[9
 
 local f = redis.call('HMGET', flightKey, 'o', 't', 'w')
 if f[1] ~= owner or f[2] ~= token then return 'stale' end
+if ms ~= -1 and kind ~= 'b' and
+   string.find(redis.call('GET', negativeKey) or '', '^{"at":%d+,"token":%d+,"kind":"b"') then
+  ms = -1
+end
 if ms == 0 then
   redis.call('UNLINK', negativeKey)
   if f[3] then ms, kind = 10000, 'w' end

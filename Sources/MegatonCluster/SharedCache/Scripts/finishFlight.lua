@@ -4,15 +4,14 @@
 -- unknown, and its end is published in any case.
 --
 -- KEYS 1 entry · 2 flight · 3 temporary · 4 negative
--- ARGV 1 owner · 2 token · 3 keep: `0` nothing, `1` the chunks given here, `2` those in the temporary key, `3` those of
---      the existing entry · 4 ms until Redis deletes the entry · 5 ms for which it is fresh · 6 ms for which it may be
+-- ARGV 1 owner · 2 token · 3 keep: `0` nothing, `1` the chunks given here, `2` those in the temporary key
+--      · 4 ms until Redis deletes the entry · 5 ms for which it is fresh · 6 ms for which it may be
 --      served while it is revalidated, including the fresh ones · 7 m · 8 channel of the flight · 9 message
 --      · 10 channel of deletions · 11 number of chunks
---      · 12… the chunks, or for `3` the checksum that the entry's m must have
+--      · 12… the chunks
 -- Returns `ok`; or `stale`: a newer flight has begun, or has ended with an entry or a remembered failure, or the entry
 --      was superseded, and nothing has changed but the temporary key and the caller's own flight, if it still had one;
---      or `torn`: chunks of the temporary key are missing, or the entry whose chunks were to be kept is gone, so that
---      the flight has ended without an entry of its own.
+--      or `torn`: chunks of the temporary key are missing, so that the flight has ended without an entry of its own.
 -- After keeping nothing, the entry of an earlier flight is deleted too, and for ten seconds a mark lets the waiters
 -- lead in parallel instead of one after the other. The deletion is published, for near caches that hold a copy, if
 -- there was an entry; so is the replacement of an entry by a flight that `takeOverFlight` began.
@@ -20,7 +19,7 @@
 local entryKey, flightKey, temporaryKey, negativeKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, token, keep, lifetime, freshTime = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local staleTime, header, channel, message, deletions = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-local chunkCount, firstChunk, checksum = tonumber(ARGV[11]), 12, ARGV[12]
+local chunkCount, firstChunk = tonumber(ARGV[11]), 12
 
 local f = redis.call('HMGET', flightKey, 'o', 't', 'w', 'r')
 local stored = redis.call('HGET', entryKey, 't')
@@ -42,10 +41,8 @@ local hadEntry = 0
 if keep == '2' and redis.call('HLEN', temporaryKey) ~= chunkCount then
   redis.call('UNLINK', temporaryKey)
   answer = 'torn'
-elseif keep == '3' and not string.find(redis.call('HGET', entryKey, 'm') or '', checksum, 1, true) then
-  answer = 'torn'
 else
-  if keep ~= '3' then hadEntry = redis.call('UNLINK', entryKey) end
+  hadEntry = redis.call('UNLINK', entryKey)
   if keep == '2' then redis.call('RENAME', temporaryKey, entryKey) end
   if keep == '1' then
     for i = firstChunk, #ARGV do redis.call('HSET', entryKey, i - firstChunk, ARGV[i]) end

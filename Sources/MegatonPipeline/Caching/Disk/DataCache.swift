@@ -115,14 +115,15 @@ public final class DataCache: DataCaching {
     /// `sizeLimit` is not stored; it only removes the old entry.
     public func storeData(_ data: Data, for key: String) async {
         guard let name = Self.name(key) else { return }
-        await core.stage(data.count <= core.sizeLimit ? .store(data) : .remove, for: name)
+        guard data.count <= core.sizeLimit else { return core.stageRemoval(for: name) }
+        await core.stage(data, for: name)
     }
 
-    /// Returns when readers no longer see the entry. Waits as `storeData` does; a removal that is dropped then leaves
-    /// the entry.
+    /// Returns when readers of this object no longer see the entry, at once. Its file is deleted in the background. If
+    /// the disk hangs and very many removals wait for it, all entries are removed in their place.
     public func removeData(for key: String) async {
         guard let name = Self.name(key) else { return }
-        await core.stage(.remove, for: name)
+        core.stageRemoval(for: name)
     }
 
     /// Returns when readers of this object no longer see any earlier entry. The files, also those of other processes,
@@ -165,6 +166,14 @@ public final class DataCache: DataCaching {
     public var errorCounts: [String: Int] { core.faults.counts }
 
     private static func name(_ key: String) -> DataCacheFileName? { key.isEmpty ? nil : DataCacheFileName(key) }
+}
+
+extension DataCache: WaitingDataCaching {
+    package func storeDataAtOnce(_ data: Data, for key: String) async {
+        guard let name = Self.name(key) else { return }
+        guard data.count <= core.sizeLimit else { return core.stageRemoval(for: name) }
+        core.stageAtOnce(data, for: name)
+    }
 }
 
 extension String {

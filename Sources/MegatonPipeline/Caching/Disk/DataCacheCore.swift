@@ -45,7 +45,7 @@ final class DataCacheCore: Sendable {
             guard let name else { continue }
             switch queue.change(for: name) {
             case .store(let data): found[place] = data
-            case .remove: break
+            case .remove, .removeDamaged: break
             case nil: onDisk.append((place, name))
             }
         }
@@ -56,7 +56,7 @@ final class DataCacheCore: Sendable {
         for (file, reading) in zip(files, readings) {
             switch reading {
             case .found(let data, _): found[file.place] = data
-            case .damaged(let info): await drop(file.name, info)
+            case .damaged(let info): drop(file.name, info)
             case .missing: break
             }
         }
@@ -66,7 +66,7 @@ final class DataCacheCore: Sendable {
     func contains(_ name: DataCacheFileName) async -> Bool {
         switch queue.change(for: name) {
         case .store: return true
-        case .remove: return false
+        case .remove, .removeDamaged: return false
         // `run` throws only if the task is cancelled, which counts as a miss.
         case nil: return (try? await readers.run { self.folder.contains(name) }) ?? false
         }
@@ -90,27 +90,35 @@ final class DataCacheCore: Sendable {
         }
     }
 
-    /// Deletes a damaged file unless another one has replaced it. Runs on the writing thread, so that no write of this
-    /// object interferes.
-    private func drop(_ name: DataCacheFileName, _ info: DataCacheFolder.Info) async {
+    /// Deletes a damaged file unless another one has replaced it: on the writing thread, so that no write of this
+    /// object interferes, and later, as a read does not wait for writes.
+    private func drop(_ name: DataCacheFileName, _ info: DataCacheFolder.Info) {
         faults.note(DataCacheFault("read", folder.path(of: name), reason: "the file is damaged and is deleted"))
-        // If the task is cancelled, the next reader deletes the file.
-        try? await writer.run {
-            self.attempt { () throws(DataCacheFault) in try self.folder.remove(name, inode: info.inode) }
-            if !self.folder.contains(name) { self.index.withLock { $0.remove(name) } }
-        }
+        if queue.stageRemoval(for: name, damaged: info.inode) { startWriting() }
     }
 
     // MARK: - Changing
 
-    func stage(_ change: DataCacheStaging.Change, for name: DataCacheFileName) async {
-        switch await queue.stage(change, for: name) {
+    func stage(_ data: Data, for name: DataCacheFileName) async {
+        note(await queue.stage(.store(data), for: name), name)
+    }
+
+    func stageAtOnce(_ data: Data, for name: DataCacheFileName) {
+        note(queue.stageAtOnce(.store(data), for: name), name)
+    }
+
+    private func note(_ staged: DataCacheQueue.Staged, _ name: DataCacheFileName) {
+        switch staged {
         case .staged(let isFirst): if isFirst { startWriting() }
         case .dropped:
             faults.note(
-                DataCacheFault("stage", folder.path(of: name), reason: "the disk is too slow; the change is dropped")
+                DataCacheFault("stage", folder.path(of: name), reason: "the disk is too slow; the entry is dropped")
             )
         }
+    }
+
+    func stageRemoval(for name: DataCacheFileName) {
+        if queue.stageRemoval(for: name) { startWriting() }
     }
 
     func stageRemoveAll() {
@@ -130,6 +138,9 @@ final class DataCacheCore: Sendable {
         switch work {
         case .change(let name, .store(let data)): write(data, name)
         case .change(let name, .remove): remove(name)
+        case .change(let name, .removeDamaged(let inode)):
+            attempt { () throws(DataCacheFault) in try folder.remove(name, inode: inode) }
+            if !folder.contains(name) { index.withLock { $0.remove(name) } }
         case .removeAll:
             for folder in UInt8.min ... .max {
                 for name in scan(folder).keys { remove(name) }

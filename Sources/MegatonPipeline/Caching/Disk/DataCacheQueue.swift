@@ -61,6 +61,35 @@ final class DataCacheQueue: Sendable {
         }
     }
 
+    /// Stages a change if there is room now.
+    func stageAtOnce(_ change: DataCacheStaging.Change, for name: DataCacheFileName) -> Staged {
+        state.withLock { $0.stageAtOnce(change, name, limit: limit) }
+    }
+
+    /// Stages a removal, which readers see when this returns. It needs no room, as it holds no data; were it dropped,
+    /// readers would get an entry that its user has found to be unusable. A change of the same key that waits for room
+    /// is older, and is dropped.
+    ///
+    /// If the disk hangs and very many removals wait, everything is removed in their place.
+    ///
+    /// - Returns: whether no thread is writing, so that the caller must start the writer.
+    func stageRemoval(for name: DataCacheFileName) -> Bool {
+        let (isFirst, superseded) = state.withLock { $0.stageRemoval(name, limit: limit) }
+        for waiter in superseded { waiter.answer.resolve(.staged(isFirst: false)) }
+        return isFirst
+    }
+
+    /// Stages the removal of a damaged file, unless another change of its key is staged.
+    ///
+    /// - Returns: whether no thread is writing, so that the caller must start the writer.
+    func stageRemoval(for name: DataCacheFileName, damaged inode: UInt64) -> Bool {
+        state.withLock { state in
+            if state.staging.change(for: name) != nil { return false }
+            state.staging.stage(.removeDamaged(inode: inode), for: name)
+            return state.beginWriting()
+        }
+    }
+
     /// Hides everything staged or written so far.
     ///
     /// - Returns: whether no thread is writing, so that the caller must start the writer.
@@ -112,14 +141,33 @@ extension DataCacheQueue.State {
         _ name: DataCacheFileName,
         limit: Int
     ) -> (isFirst: Bool, DataCacheQueue.Waiter?) {
-        if forRoom.isEmpty, staging.hasRoom(for: change, name, limit: limit) {
-            staging.stage(change, for: name)
-            return (beginWriting(), nil)
-        }
+        if case .staged(let isFirst) = stageAtOnce(change, name, limit: limit) { return (isFirst, nil) }
         nextID += 1
         let waiter = DataCacheQueue.Waiter(id: nextID, name: name, change: change)
         forRoom.append(waiter)
         return (false, waiter)
+    }
+
+    fileprivate mutating func stageAtOnce(
+        _ change: DataCacheStaging.Change,
+        _ name: DataCacheFileName,
+        limit: Int
+    ) -> DataCacheQueue.Staged {
+        guard forRoom.isEmpty, staging.hasRoom(for: change, name, limit: limit) else { return .dropped }
+        staging.stage(change, for: name)
+        return .staged(isFirst: beginWriting())
+    }
+
+    /// - Returns: whether the caller must start the writer; and the waiters of the same key.
+    fileprivate mutating func stageRemoval(
+        _ name: DataCacheFileName,
+        limit: Int
+    ) -> (isFirst: Bool, superseded: [DataCacheQueue.Waiter]) {
+        let superseded = forRoom.filter { $0.name == name }
+        forRoom.removeAll { $0.name == name }
+        staging.stage(.remove, for: name)
+        if staging.hasTooMany(limit: limit) { staging.stageRemoveAll() }
+        return (beginWriting(), superseded)
     }
 
     fileprivate mutating func beginWriting() -> Bool {

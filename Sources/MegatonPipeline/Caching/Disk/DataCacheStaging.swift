@@ -9,12 +9,14 @@ struct DataCacheStaging: Sendable {
     enum Change: Sendable {
         case store(Data)
         case remove
+        /// Removes a damaged file, unless another one has replaced it.
+        case removeDamaged(inode: UInt64)
 
         /// Bytes, with an allowance for bookkeeping, so that removals count against the limit too.
         var cost: Int {
             switch self {
             case .store(let data): data.count + DataCacheStaging.overhead
-            case .remove: DataCacheStaging.overhead
+            case .remove, .removeDamaged: DataCacheStaging.overhead
             }
         }
     }
@@ -28,6 +30,8 @@ struct DataCacheStaging: Sendable {
     typealias Ticket = Int
 
     private static let overhead = 256
+    /// Number of changes that may wait at any limit.
+    static let minimumCount = 1024
 
     private var changes: [DataCacheFileName: (ticket: Ticket, change: Change)] = [:]
     /// The queue. A nil name removes everything, and occurs only at the front.
@@ -57,6 +61,9 @@ struct DataCacheStaging: Sendable {
         let replaced = changes[name]?.change.cost ?? 0
         return cost == replaced || cost - replaced + change.cost <= limit
     }
+
+    /// Whether more changes wait than the limit allows for removals, for which there always is room: the disk hangs.
+    func hasTooMany(limit: Int) -> Bool { changes.count > max(Self.minimumCount, 2 * (limit / Self.overhead)) }
 
     mutating func stage(_ change: Change, for name: DataCacheFileName) {
         cost += change.cost

@@ -70,12 +70,39 @@ public struct LayeredDataCache: DataCaching {
         gate.changeAll()
     }
 
-    /// Stores data found in a lower layer in those above, unless the key was changed since the lookup.
+    /// Stores data found in a lower layer in those above, unless the key was changed since the lookup. Does not wait
+    /// for a slow disk.
     private func promote(_ data: Data, for key: String, above layer: Int, _ ticket: PromotionLock.Ticket) async {
         await gate.promote(key, ticket) {
-            for upper in layers[..<layer] { await upper.storeData(data, for: key) }
+            for upper in layers[..<layer] { await upper.offer(data, for: key) }
         } undo: {
             for upper in layers[..<layer] { await upper.removeData(for: key) }
+        }
+    }
+}
+
+extension LayeredDataCache: WaitingDataCaching {
+    package func storeDataAtOnce(_ data: Data, for key: String) async {
+        await gate.changeIfFree(key) {
+            for layer in layers { await layer.offer(data, for: key) }
+        }
+    }
+}
+
+/// A cache whose `storeData` may wait, as its disk is slow.
+package protocol WaitingDataCaching: DataCaching {
+    /// Stores bytes as `storeData` does if that needs no wait; drops them otherwise, and an older entry stays.
+    func storeDataAtOnce(_ data: Data, for key: String) async
+}
+
+extension DataCaching {
+    /// Stores a copy of data that was just read from another cache: the reader does not wait for a slow disk, and can
+    /// read the data there again.
+    func offer(_ data: Data, for key: String) async {
+        if let cache = self as? any WaitingDataCaching {
+            await cache.storeDataAtOnce(data, for: key)
+        } else {
+            await storeData(data, for: key)
         }
     }
 }

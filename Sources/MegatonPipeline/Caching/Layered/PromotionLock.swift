@@ -47,18 +47,31 @@ final class PromotionLock: Sendable {
     /// Changes a key's entry. Promotions of data read earlier are either complete before the change or do not happen.
     func change(_ key: String, _ body: () async -> Void) async {
         await enter(key)
+        await changeEntered(key, body)
+        exit(key)
+    }
+
+    /// Changes a key's entry unless a change or a promotion of it is under way.
+    func changeIfFree(_ key: String, _ body: () async -> Void) async {
+        guard enterIfFree(key) else { return }
+        await changeEntered(key, body)
+        exit(key)
+    }
+
+    private func changeEntered(_ key: String, _ body: () async -> Void) async {
         state.withLock { $0.keys[key]?.version += 1 }
         await body()
         // A lookup that started during the change may have found the old entry.
         state.withLock { $0.keys[key]?.version += 1 }
-        exit(key)
     }
 
     func changeAll() { state.withLock { $0.epoch += 1 } }
 
     /// Runs the body if the key was not changed since the lookup, and undoes it if all entries were removed meanwhile.
+    /// Does nothing if a change or another promotion of the key is under way: after the one the data is outdated, and
+    /// the other stores it.
     func promote(_ key: String, _ ticket: Ticket, _ body: () async -> Void, undo: () async -> Void) async {
-        await enter(key)
+        guard enterIfFree(key) else { return }
         if isCurrent(key, ticket) {
             await body()
             if !isCurrent(key, ticket) { await undo() }
@@ -85,6 +98,16 @@ final class PromotionLock: Sendable {
             return turn
         }
         await turn?.value
+    }
+
+    /// - Returns: whether the caller may change the key; false if another one does.
+    private func enterIfFree(_ key: String) -> Bool {
+        state.withLock { state in
+            if state.keys[key]?.isHeld == true { return false }
+            state.keys[key, default: KeyState()].users += 1
+            state.keys[key]?.isHeld = true
+            return true
+        }
     }
 
     private func exit(_ key: String) {

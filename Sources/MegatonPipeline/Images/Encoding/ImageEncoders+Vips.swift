@@ -13,6 +13,7 @@ extension ImageEncoders {
         ///   - effort: Effort of the encoder, as `Rendition.effort`; nil is the format's default.
         ///   - lossless: WebP and JPEG XL without loss.
         ///   - background: Color behind transparent pixels, for formats without transparency.
+        ///   - maxBytes: Maximum size, for which the quality is lowered, as `Rendition.maxBytes`; nil for none.
         ///   - time: Time limit of the encoder.
         public init(
             format: Rendition.Format,
@@ -21,9 +22,12 @@ extension ImageEncoders {
             effort: Int? = nil,
             lossless: Bool = false,
             background: Color = .white,
+            maxBytes: Int? = nil,
             time: Duration = .seconds(30)
         ) {
-            rendition = Rendition(
+            var rendition = Rendition(
+                // In the message about an image that is too large.
+                name: format.rawValue,
                 format: format,
                 quality: quality,
                 background: background,
@@ -31,6 +35,8 @@ extension ImageEncoders {
                 effort: effort,
                 lossless: lossless
             )
+            rendition.maxBytes = maxBytes
+            self.rendition = rendition
             self.time = time
         }
 
@@ -50,7 +56,7 @@ extension ImageEncoders {
             try? encoded(image)  // Nuke's nil cannot carry a reason; `encoded(_:context:)` throws it.
         }
 
-        /// - Throws: `.encodingFailed`, `.renderTimedOut`.
+        /// - Throws: `.encodingFailed`, `.outputTooLarge` if no quality has at most `maxBytes`, `.renderTimedOut`.
         public func encoded(_ container: ImageContainer, context: ImageEncodingContext) throws -> Data? {
             try encoded(container.image)
         }

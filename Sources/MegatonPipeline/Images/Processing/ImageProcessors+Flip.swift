@@ -7,6 +7,8 @@ extension ImageProcessors {
             case horizontal
             /// Swaps top and bottom.
             case vertical
+            /// Swaps both, which rotates by 180 degrees.
+            case both
         }
 
         private let direction: Direction
@@ -28,7 +30,8 @@ extension ImageProcessors {
             _ bounds: ProcessingBounds
         ) throws(ImageError) -> PlatformImage {
             try image.changed(by: identifier, bounds) { pixels throws(VipsError) in
-                try pixels.flipped(vertically: direction == .vertical)
+                let sides = try direction == .vertical ? pixels : pixels.flipped(vertically: false)
+                return try direction == .horizontal ? sides : sides.flipped(vertically: true)
             }
         }
     }

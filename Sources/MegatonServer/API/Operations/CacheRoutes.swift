@@ -59,6 +59,12 @@ struct PurgeChoice: Decodable {
 
     init(from decoder: any Decoder) throws {
         let fields = try decoder.fields(CodingKeys.self, isChecked: false, allowed: Self.example)
+        // A null that counted as the default would delete what its client may only want to count.
+        for key in fields.allKeys {
+            if try fields.decodeNil(forKey: key) {
+                throw FieldProblem.error(at: decoder.codingPath + [key], "is null; leave it out, or give it a value")
+            }
+        }
         func texts(
             _ key: CodingKeys,
             _ allowed: String,

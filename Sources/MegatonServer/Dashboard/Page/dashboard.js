@@ -3,6 +3,7 @@
 import { $, clock, count, counted, date, element, notice, noticeCount, reconcile, removeNotices, say, sayState, table,
     write } from "./elements.js";
 import { showHistory, showSections } from "./sections.js";
+import { showThumbnails } from "./thumbnails.js";
 
 const api = "/api/v1/";
 const tokenKey = "megaton-token";
@@ -134,6 +135,7 @@ const handlers = {
         notice("unavailable", null);
         write($("connection"), "Live");
         showSections(snapshot);
+        showThumbnails(snapshot);
         showFailures(snapshot);
         write($("updated"), `State of ${clock(snapshot.time)}, by the clock of the server.`);
         const { pauses } = snapshot.queue;
@@ -238,7 +240,7 @@ async function connect() {
     state.delay = Math.min(state.delay * 2, longestDelay);
 }
 
-// Ends the connection. The server reads nothing more if no other page is open.
+// Ends the connection. The server reads the cluster more seldom if no other page is open.
 function stop() {
     clearTimeout(state.timer);
     const { stream } = state;

@@ -45,7 +45,7 @@ export function element(name, properties = {}, ...children) {
 
 // Characters that would reverse or hide the text that follows them; line breaks are spaces in HTML.
 const steering = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
-const visible = text => text.replace(steering, character =>
+export const visible = text => text.replace(steering, character =>
     `\\u{${character.codePointAt(0).toString(16).toUpperCase()}}`);
 
 // Sets a text only if it has changed, so that selections and screen readers are left alone.

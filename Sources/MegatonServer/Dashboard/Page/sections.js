@@ -39,7 +39,7 @@ function chart(figure, { title, lines }) {
     const parts = [];
     for (const [name, , color] of lines) {
         let part = [], last = 0;
-        // While no page was open the server did not look: there a line has a gap.
+        // While the server could not read the cluster, a line has a gap.
         const close = () => { if (part.length) parts.push([color, part]); part = []; };
         for (const point of points) {
             if (point[name] == null || point.time - last > 30) close();

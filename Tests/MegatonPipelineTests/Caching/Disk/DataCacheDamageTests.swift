@@ -64,10 +64,12 @@ import Testing
         for length in 0..<whole.count {
             try whole.prefix(length).write(to: file)
             #expect(await cache.cachedData(for: "a") == nil, "\(length) bytes")
+            await cache.flush()
             #expect(!FileManager.default.fileExists(atPath: file.path(percentEncoded: false)), "\(length) bytes")
         }
         try (whole + Data([0])).write(to: file)
         #expect(await cache.cachedData(for: "a") == nil)
+        await cache.flush()
         try whole.write(to: file)
         #expect(await cache.cachedData(for: "a") == .filled(7, count: 50))
         #expect(fixture.log.recorded.count == 1, "said once, counted each time")
@@ -85,12 +87,33 @@ import Testing
             damaged[index] ^= 1 << UInt8(index % 8)
             try damaged.write(to: file)
             #expect(await cache.cachedData(for: "a") == nil, "byte \(index)")
+            await cache.flush()
             #expect(!FileManager.default.fileExists(atPath: file.path(percentEncoded: false)), "byte \(index)")
         }
         // Some file systems leave zeros if a file's length was stored and its bytes were not.
         try Data(count: whole.count).write(to: file)
         #expect(await cache.cachedData(for: "a") == nil)
+        await cache.flush()
         #expect(await cache.totalCount == 0)
+    }
+
+    /// Fault: the reader waited until the writes that were staged before were on the disk, however slow it was.
+    @Test func aReaderOfADamagedFileDoesNotWaitForTheDisk() async throws {
+        let cache = try fixture.cache()
+        await cache.sweep()
+        for key in ["a", "b"] { await cache.storeData(.filled(1), for: key) }
+        await cache.flush()
+        for key in ["a", "b"] { try Data("damaged".utf8).write(to: file(key, of: cache)) }
+        fixture.hold()
+        await cache.storeData(.filled(2), for: "slow")
+        for _ in 0..<2 { #expect(await cache.cachedData(for: ["a", "b"]) == [nil, nil]) }
+        #expect(await !cache.containsData(for: "a"))
+        #expect(cache.errorCounts.values.reduce(0, +) == 2, "the second time it is known")
+        await cache.storeData(.filled(3), for: "b")
+        fixture.release()
+        await cache.flush()
+        #expect(await cache.cachedData(for: ["a", "b", "slow"]) == [nil, .filled(3), .filled(2)])
+        #expect(fixture.files.count == 2)
     }
 
     @Test func aFileUnderAnotherNameIsAMiss() async throws {
@@ -121,6 +144,7 @@ import Testing
             let expected: Data? = key < 10 && key != 3 && key != 4 ? .filled(key) : nil
             #expect(await next.cachedData(for: "\(key)") == expected, "\(key)")
         }
+        await next.flush()
         #expect(await next.totalCount == 8)
         fixture.release()
         await killed.flush()

@@ -217,6 +217,81 @@ import Testing
         #expect(await cache.cachedData(for: ["1", "2", "3"]) == [.filled(1, count: 1900), nil, nil])
     }
 
+    /// Fault: a removal waited for room, and was dropped: a damaged image was served again and again.
+    @Test func aRemovalNeedsNoRoom() async throws {
+        let cache = try fixture.cache { $0.stagingLimit = 2000 }
+        await fixture.clock.waitForSleepers(1)
+        for key in ["a", "b"] {
+            await cache.storeData(abc, for: key)
+            await cache.flush()
+        }
+        fixture.hold()
+        await cache.storeData(.filled(1, count: 1900), for: "1")
+        let older = Task { await cache.storeData(.filled(2, count: 1900), for: "a") }  // Awaited below.
+        await fixture.clock.waitForSleepers(2)
+        await cache.removeData(for: "a")
+        #expect(await cache.cachedData(for: ["a", "b"]) == [nil, abc])
+        await older.value
+        let cancelled = Task { await cache.removeData(for: "b") }  // Awaited below.
+        cancelled.cancel()
+        await cancelled.value
+        #expect(await cache.cachedData(for: "b") == nil)
+        fixture.release()
+        await cache.flush()
+        #expect(await cache.cachedData(for: ["1", "a", "b"]) == [.filled(1, count: 1900), nil, nil])
+        #expect(cache.errorCounts.isEmpty)
+    }
+
+    /// Fault: each hit in a cache behind a slow disk waited for ten seconds, until its copy was dropped.
+    @Test func aCopyOfDataThatWasReadDoesNotWait() async throws {
+        let disk = try fixture.cache { $0.stagingLimit = 2000 }
+        await fixture.clock.waitForSleepers(1)
+        fixture.hold()
+        await disk.storeData(.filled(1, count: 1900), for: "1")
+        let key = CacheKey(.rendition, ["a"])
+        let entry = CachedData(data: .filled(2, count: 1900), metadata: .init(lifetime: 3600))
+        let shared = SharedFlights()
+        shared.entries[key] = entry
+        // Its copies would be in the disk cache alone, or in one of its layers.
+        for near in [disk, LayeredDataCache([disk])] as [any DataCaching] {
+            let flights = LayeredSingleFlight(near, over: shared)
+            #expect(await flights.lookUp([key])[0]?.data == entry.data)
+            #expect(await flights.begin([key]).first?.entry?.data == entry.data)
+        }
+        #expect(shared.looks == 4)
+        let lower = MemoryDataCache()
+        await lower.storeData(abc, for: "abc")
+        let filler = Task { await disk.storeData(.filled(3, count: 1900), for: "abc") }  // Awaited below.
+        await fixture.clock.waitForSleepers(2)
+        #expect(await LayeredDataCache([disk, lower]).cachedData(for: "abc") == abc)
+        #expect(disk.errorCounts.values.reduce(0, +) == 5 && fixture.log.recorded.count == 1)
+        fixture.release()
+        await filler.value
+        await disk.flush()
+        let flights = LayeredSingleFlight(disk, over: shared)
+        for _ in 0..<2 { #expect(await flights.lookUp([key])[0]?.data == entry.data) }
+        #expect(shared.looks == 5, "the disk is fast again, and has a copy")
+    }
+
+    /// The memory of a process whose disk hangs is bounded.
+    @Test func veryManyRemovalsBecomeOneOfAll() async throws {
+        let cache = try fixture.cache { $0.stagingLimit = 2000 }
+        await cache.storeData(abc, for: "a")
+        await cache.flush()
+        fixture.hold()
+        await cache.storeData(abc, for: "1")
+        // The entry before them may be among those that wait.
+        for key in 1..<DataCacheStaging.minimumCount { await cache.removeData(for: "none \(key)") }
+        #expect(await cache.cachedData(for: "a") == abc)
+        for key in ["none of all", "nor this"] { await cache.removeData(for: key) }
+        #expect(await cache.cachedData(for: "a") == nil)
+        await cache.storeData(other, for: "b")
+        fixture.release()
+        await cache.flush()
+        #expect(await cache.cachedData(for: ["a", "b"]) == [nil, other])
+        #expect(await cache.totalCount == 1)
+    }
+
     @Test func somethingLargerThanTheStagingAreaPassesAlone() async throws {
         let cache = try fixture.cache { $0.stagingLimit = 10 }
         for key in 0..<3 { await cache.storeData(.filled(key, count: 1000), for: "\(key)") }

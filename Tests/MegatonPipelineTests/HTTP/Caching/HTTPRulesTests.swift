@@ -289,6 +289,20 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
         #expect(prolonged.metadata.age == 35 && prolonged.metadata.width == 1)
     }
 
+    @Test func timeUntilTheStorageIsTakenOffTheLifetime() throws {
+        let headers = ["cache-control": "max-age=60, stale-while-revalidate=30, stale-if-error=90", "age": "5"]
+        let response = try #require(CachedData.Metadata(headers: headers))
+        let fresh = response.elapsed(15)
+        #expect(fresh.lifetime == 40 && fresh.age == 20 && fresh.staleWhileRevalidate == 30)
+        let stale = response.elapsed(75)
+        #expect(stale.lifetime == 0 && stale.age == 80 && stale.staleWhileRevalidate == 10 && stale.staleIfError == 70)
+        #expect(response.elapsed(1000).staleIfError == 0)
+        #expect(response.elapsed(0) == response && response.elapsed(-5) == response, "a clock may be set back")
+        var stored = response
+        stored.stored = 1000
+        #expect(stored.elapsed(15).age == 5, "its age follows from that time")
+    }
+
     @Test func aRevalidatedEntryHasTheNewHeaders() throws {
         let first = [
             "cache-control": "max-age=60, stale-if-error=9", "etag": "\"1\"", "content-type": "image/png",

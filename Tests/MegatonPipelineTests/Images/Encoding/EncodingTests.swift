@@ -95,6 +95,7 @@ import Testing
             .init(format: .webp, progressive: true), .init(format: .jpeg, effort: 1), .init(format: .webp, effort: 7),
             .init(format: .png, effort: 10), .init(format: .gif, effort: 0), .init(format: .jxl, effort: 2),
             .init(format: .jpeg, lossless: true), .init(format: .avif, lossless: true),
+            .init(format: .png, maxBytes: 5000), .init(format: .jpeg, maxBytes: 0),
         ]
         for encoder in bad {
             #expect(encoder.validationError != nil && encoder.encode(picture) == nil)
@@ -106,11 +107,27 @@ import Testing
         for encoder in good { #expect(encoder.validationError == nil && encoder.encode(picture) != nil) }
     }
 
+    @Test func anImageWithAMaximumSizeHasALowerQuality() throws {
+        let picture = try TestPicture.gradient(200, 150)
+        let sizes = try [100, 20].map { quality in
+            try #require(ImageEncoders.Vips(format: .jpeg, quality: quality).encode(picture)).count
+        }
+        #expect(sizes[1] < sizes[0])
+        let limit = (sizes[0] + sizes[1]) / 2
+        let encoder = ImageEncoders.Vips(format: .jpeg, quality: 100, maxBytes: limit)
+        #expect(try #require(encoder.encode(picture)).count <= limit)
+        #expect {
+            try ImageEncoders.Vips(format: .jpeg, maxBytes: 10).encoded(picture)
+        } throws: { error in
+            (error as? ImageError).map { $0.code == .outputTooLarge && $0.message.hasPrefix("jpeg has ") } ?? false
+        }
+    }
+
     /// Every option that changes a byte changes the identifier.
     @Test func anIdentifierHoldsEverythingThatChangesAByte() {
         let encoders = [
             ImageEncoders.Vips(format: .jpeg), .init(format: .jpeg, quality: 81),
-            .init(format: .jpeg, progressive: true),
+            .init(format: .jpeg, progressive: true), .init(format: .jpeg, maxBytes: 5000),
             .init(format: .jpeg, background: .black), .init(format: .png), .init(format: .png, progressive: true),
             .init(format: .png, effort: 9), .init(format: .webp), .init(format: .webp, lossless: true),
             .init(format: .webp, effort: 2), .init(format: .avif), .init(format: .gif), .init(format: .jxl),

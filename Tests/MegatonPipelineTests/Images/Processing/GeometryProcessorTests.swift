@@ -217,6 +217,9 @@ import Testing
         let ends = try ProcessorFixture.run(Flip(.vertical), image)
         #expect(ends.pixel(0, 0) == [0, 3, 0])
         #expect(try ProcessorFixture.run(Flip(.vertical), ends).pixels() == image.pixels())
+        let both = try ProcessorFixture.run(Flip(.both), image)
+        #expect(both.pixel(0, 0) == [6, 3, 0])
+        #expect(try both.pixels() == ProcessorFixture.run(Flip(.vertical), sides).pixels())
         for bands in 1...4 {
             let other = try ProcessorFixture.scene(5, 1, bands: bands)
             #expect(try ProcessorFixture.run(Flip(.horizontal), other).pixel(0, 0) == other.pixel(4, 0))

@@ -21,7 +21,7 @@ import Testing
             .crop(size: PixelSize(width: 1, height: 0)), .crop(size: pixels, focus: .init(x: 0.1, y: 0.2)),
             .crop(size: pixels, focus: .init(x: 0.2, y: 0.1)), .pad(size: pixels), .pad(size: pixels, gravity: .west),
             .pad(size: pixels, background: red), .rotate(degrees: 90), .rotate(degrees: 91),
-            .rotate(degrees: 91, background: red), .flip(.horizontal), .flip(.vertical), .sharpen(),
+            .rotate(degrees: 91, background: red), .flip(.horizontal), .flip(.vertical), .flip(.both), .sharpen(),
             .trim(), .trim(tolerance: 0), .grayscale(), .sharpen(sigma: 1), .sharpen(flat: 1), .sharpen(jagged: 1),
             .flatten(), .flatten(background: red),
             .watermark(mark), .watermark(mark, id: "a"), .watermark(mark, id: "a", gravity: .west),

@@ -56,6 +56,24 @@ import Testing
         #expect(abs(Int(values[2]) - 128) <= 1 && gray.pixel(3, 0)[1] == 100)
     }
 
+    /// `bg` of imgproxy, which had no effect in these formats.
+    @Test(arguments: [Rendition.Format.png, .webp]) func flatteningFillsTransparentPixels(_ format: Rendition.Format)
+        throws
+    {
+        let data = TestImage.png(width: 20, height: 10) { x, _ in x < 10 ? (255, 0, 0, 0) : (0, 0, 255, 255) }
+        var rendition = Rendition(width: 20, height: 20, fit: .contain, format: format)
+        (rendition.lossless, rendition.background) = (format == .webp, Color(red: 200, green: 40, blue: 90))
+        rendition.padding = Rendition.Padding(2)
+        let transparent = try PixelReader(EffectFixture.render(rendition, data).data)
+        #expect(transparent.bands == 4 && transparent.pixel(0, 0)[3] == 0 && transparent.pixel(5, 12)[3] == 0)
+        rendition.flatten = true
+        let filled = try PixelReader(EffectFixture.render(rendition, data).data)
+        #expect(filled.bands == 3 && filled.width == 24 && filled.height == 24)
+        // The padding, a bar and a transparent pixel.
+        for (x, y) in [(0, 0), (12, 4), (5, 12)] { #expect(near(filled.pixel(x, y), [200, 40, 90]), "\(x) \(y)") }
+        #expect(near(filled.pixel(18, 12), [0, 0, 255]))
+    }
+
     // MARK: - Padding
 
     @Test func paddingIsOutsideOfTheSize() throws {

@@ -77,6 +77,30 @@ import Testing
         }
     }
 
+    /// The shift of imgproxy: inwards from an edge, to the right and down from the middle.
+    @Test func aShiftMovesAnImageFromItsPlace() throws {
+        for (position, x, y, left, top) in [
+            (.northWest, 7, 3, 7, 3), (.northEast, 7, 3, 173, 3), (.southWest, 7, 3, 7, 87),
+            (.southEast, 0.1, 0.25, 160, 65), (.center, 7, -3, 97, 42), (.north, -10, 4, 80, 4),
+            (.east, 0.05, 8, 170, 53), (.west, 500, 0, 199, 45), (.south, 0, 500, 90, -9),
+        ] as [(Rendition.Watermark.Position, Double, Double, Int, Int)] {
+            let box = changed(try reader(Self.mark(position) { ($0.x, $0.y) = (x, y) }))
+            let (right, bottom) = (min(200, left + 20), min(100, top + 10))
+            let size = PixelSize(width: right - max(0, left), height: bottom - max(0, top))
+            #expect(box == PixelBox(left: max(0, left), top: max(0, top), size: size), "\(position) \(x) \(y)")
+        }
+        let beside = changed(try reader(Self.mark(.southEast) { ($0.margin, $0.x) = (5, 10) }))
+        #expect(beside == PixelBox(left: 165, top: 85, size: PixelSize(width: 20, height: 10)), "beside the margin")
+    }
+
+    @Test func copiesHaveSpacesOfTheirOwnInBothDirections() throws {
+        let reader = try reader(Self.mark(.repeat) { ($0.x, $0.y) = (20, 0.1) })
+        for (x, y) in [(0, 0), (10, 5), (29, 14), (30, 10), (50, 25), (69, 34), (5, 5), (15, 17)] {
+            let isRed = (10..<30).contains(x % 40) && (5..<15).contains(y % 20)
+            #expect(near(reader.pixel(x, y), isRed ? [255, 0, 0, 255] : [0, 0, 200, 255]), "\(x) \(y)")
+        }
+    }
+
     @Test func aMarkIsAboveThePadding() throws {
         let rendition = EffectFixture.png(200, 100) { rendition in
             (rendition.padding, rendition.watermark) = (.init(10), Self.mark(.southEast))
@@ -150,6 +174,9 @@ import Testing
         #expect(one.identity == other.identity)
         other.watermark?.content = .image("copy.png")
         #expect(one.identity == other.identity, "the same bytes under another name")
+        #expect(one.identity.last == "watermark=north,1.0,natural,0,sha256:a", "keys from before there was a shift")
+        one.watermark?.y = 2
+        #expect(one.identity.last == "watermark=north,1.0,natural,0,0.0:2.0,sha256:a")
         other.watermark?.overlay = WatermarkPixels(
             digest: "b",
             size: PixelSize(width: 1, height: 1),

@@ -51,6 +51,28 @@ import Testing
         #expect(crop?.place == .at(left: 0, top: top))
     }
 
+    /// `auto` of imgproxy; a square counts as wide.
+    @Test(arguments: [
+        (400, 200, 100, 50, Rendition.Fit.cover), (200, 400, 50, 100, .cover), (400, 200, 50, 100, .inside),
+        (200, 400, 100, 50, .inside), (300, 300, 100, 50, .cover), (300, 300, 50, 100, .inside),
+        (300, 200, 80, 80, .cover), (200, 300, 80, 80, .inside),
+    ])
+    func autoCoversASizeOfItsOrientation(_ width: Int, _ height: Int, _ x: Int, _ y: Int, _ fit: Rendition.Fit) {
+        func plan(_ fit: Rendition.Fit, _ change: (inout Rendition) -> Void = { _ in }) -> RenderPlan.Step {
+            var rendition = Rendition(width: x, height: y, fit: fit)
+            change(&rendition)
+            return step(width, height, rendition)
+        }
+        let (auto, expected) = (plan(.auto), plan(fit))
+        #expect(auto.output == expected.output && auto.scaled == expected.scaled && auto.crop == expected.crop)
+        // The orientation is that of the rotated source.
+        let turned = plan(.auto) { $0.rotate = .quarter }.output
+        let upright = step(height, width, Rendition(width: x, height: y, fit: .auto)).output
+        #expect(turned == upright)
+        let toTheLeft = plan(.auto) { $0.gravity = .west }.crop
+        #expect(toTheLeft?.size == auto.crop?.size)
+    }
+
     @Test func pixelsDecideOfAttentionAndEntropy() {
         func place(_ gravity: Rendition.Gravity) -> RenderPlan.Crop.Place? {
             step(400, 200, Rendition(width: 100, height: 100, fit: .cover, gravity: gravity)).crop?.place

@@ -128,7 +128,7 @@ import Testing
         func names(_ type: JSONSchema.Kind) -> [String] {
             properties.filter { $0.value.type?.all == [type] }.keys.sorted()
         }
-        #expect(names(.boolean) == ["animated", "enlarge", "grayscale", "lossless", "progressive"])
+        #expect(names(.boolean) == ["animated", "enlarge", "flatten", "grayscale", "lossless", "progressive"])
         #expect(names(.integer) == ["effort", "height", "maxBytes", "quality", "width"])
         #expect(names(.number) == ["blur", "dpr"] && names(.object) == ["focus", "watermark"])
         #expect(properties["trim"]?.type?.all == [.integer, .boolean])
@@ -151,11 +151,12 @@ import Testing
         #"{"width":5,"format":"jpg","progressive":true}"#, #"{"width":5,"format":"png","effort":9}"#,
         #"{"width":5,"height":5,"fit":"cover","focus":{"x":0,"y":1}}"#, #"{"width":5,"dpr":4,"background":"0aF000"}"#,
         #"{"width":5,"height":5,"fit":"cover","gravity":"smart"}"#, #"{"width":5,"failOn":"none"}"#,
+        ##"{"width":5,"background":"#0aF"}"##, #"{"width":5,"background":"fff"}"#,
         #"{"width":5,"chroma":"420"}"#, #"{"width":5,"chroma":444}"#, #"{"width":5,"chroma":"4:2:0"}"#,
         #"{"width":5,"trim":true,"rotate":90,"flip":"both","blur":0.3,"sharpen":false,"grayscale":true}"#,
         #"{"width":5,"trim":0,"rotate":"180","sharpen":2.5,"padding":[1,2,3,4],"maxBytes":5000}"#,
         #"{"width":5,"padding":4,"watermark":{"text":"© Me","opacity":0.5,"scale":0.2,"margin":4}}"#,
-        #"{"width":5,"watermark":{"image":"logo.png","position":"centre"}}"#,
+        #"{"width":5,"watermark":{"image":"logo.png","position":"centre","x":0.5,"y":-3}}"#,
     ])
     func theSchemaAcceptsRenditions(_ json: String) throws {
         let data = Data(json.utf8)
@@ -173,6 +174,7 @@ import Testing
     @Test(arguments: [
         "{}", "5", "[]", #"{"widht":9}"#, #"{"width":"9"}"#, #"{"width":9.5}"#, #"{"width":0}"#, #"{"width":9000}"#,
         #"{"width":5,"quality":101}"#, #"{"width":5,"name":"../x"}"#, #"{"width":5,"background":"red"}"#,
+        #"{"width":5,"background":"ffff"}"#,
         #"{"width":5,"enlarge":"yes"}"#, #"{"width":5,"format":"tiff"}"#, #"{"width":5,"dpr":0.5}"#,
         #"{"width":5,"gravity":"middle"}"#, #"{"width":5,"height":5,"fit":"cover","focus":{"x":2,"y":0}}"#,
         #"{"width":5,"height":5,"fit":"cover","focus":{"x":1}}"#, #"{"width":5,"height":5,"fit":"cover","focus":3}"#,
@@ -182,6 +184,7 @@ import Testing
         #"{"width":5,"padding":[1,2,3]}"#, #"{"width":5,"padding":[1,2,3,-4]}"#, #"{"width":5,"padding":"3"}"#,
         #"{"width":5,"watermark":{}}"#, #"{"width":5,"watermark":"me"}"#, #"{"width":5,"maxBytes":0}"#,
         #"{"width":5,"watermark":{"image":"../a"}}"#, #"{"width":5,"watermark":{"text":"a","margin":0.5}}"#,
+        #"{"width":5,"watermark":{"text":"a","x":9000}}"#,
     ])
     func theSchemaRefusesOtherFieldsAndValues(_ json: String) throws {
         let data = Data(json.utf8)

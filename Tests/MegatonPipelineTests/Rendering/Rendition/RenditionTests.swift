@@ -109,8 +109,10 @@ import Testing
         (#""watermark":{"text":"a","opacity":1.1}"#, "watermark.opacity"),
         (#""watermark":{"text":"a","scale":0}"#, "watermark.scale"),
         (#""watermark":{"text":"a","margin":-1}"#, "watermark.margin"),
+        (#""watermark":{"text":"a","x":8193}"#, "watermark.x"), (#""watermark":{"text":"a","y":"1"}"#, "watermark.y"),
+        (#""watermark":{"text":"a","position":"repeat","y":-1}"#, "between the copies"),
         (#""watermark":{"text":"a","position":"attention"}"#, "repeat"),
-        (#""maxBytes":0"#, "maxBytes"), (#""format":"png","maxBytes":9"#, "jpeg and webp and avif and jxl"),
+        (#""maxBytes":0"#, "maxBytes"), (#""format":"png","maxBytes":9"#, "jpeg, webp, avif and jxl"),
         (#""format":"webp","lossless":true,"maxBytes":9"#, "lossless"),
     ])
     func refusesOptionsThatCannotWork(_ fields: String, _ word: String) {
@@ -125,10 +127,17 @@ import Testing
         #""trim":false"#, #""rotate":270"#, #""padding":4093"#, #""padding":[0,0,0,0]"#, #""maxBytes":1"#,
         #""watermark":{"text":"© <Me> & you","scale":null,"opacity":0}"#,
         #""watermark":{"image":"logo.png","position":"repeat","scale":1,"margin":8192}"#,
+        #""watermark":{"image":"logo.png","x":-8192,"y":0.5}"#,
         #""chroma":"420""#, #""quality":90,"chroma":"4:4:4""#, #""format":"avif","chroma":"444""#,
     ])
     func takesOptionsAtTheirEdges(_ fields: String) throws {
         #expect(try decode("{\"width\":5,\(fields)}").validationError == nil)
+    }
+
+    private static func shifted(_ x: Double, _ y: Double) -> Rendition.Watermark {
+        var watermark = Rendition.Watermark(.text("a"))
+        (watermark.x, watermark.y) = (x, y)
+        return watermark
     }
 
     @Test func identityHoldsEveryOption() {
@@ -142,10 +151,12 @@ import Testing
             { $0.qualityProfile = .fast }, { $0.qualityProfile = .faithful },
             { $0.trim = 0 }, { $0.trim = 10 }, { $0.rotate = .quarter }, { $0.rotate = .half }, { $0.flip = .both },
             { $0.flip = .vertical }, { $0.blur = 1 }, { $0.blur = 1.5 }, { $0.sharpen = 1 }, { $0.grayscale = true },
+            { $0.flatten = true },
             { $0.padding = .init(1) }, { $0.padding = .init(top: 1, right: 1, bottom: 1, left: 2) },
             { $0.watermark = .init(.text("a")) }, { $0.watermark = .init(.image("a")) },
             { $0.watermark = .init(.text("a"), position: .north) }, { $0.watermark = .init(.text("a"), opacity: 0.5) },
             { $0.watermark = .init(.text("a"), scale: 0.5) }, { $0.watermark = .init(.text("a"), margin: 1) },
+            { $0.watermark = Self.shifted(1, 0) }, { $0.watermark = Self.shifted(0, 1) },
             { $0.maxBytes = 1 }, { $0.maxBytes = 2 },
             { ($0.format, $0.chroma) = (.avif, .s420) }, { ($0.format, $0.chroma) = (.avif, .s444) },
         ]

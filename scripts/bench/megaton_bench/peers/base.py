@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from ..batch import Batch, Job
 from ..errors import PeerFailed
@@ -16,10 +18,12 @@ from ..measuring import cpu_seconds
 from ..origin import Origin
 from ..processes import Child
 from ..redis_server import RedisServer
-from ..settings import QUALITY, Settings
+from ..settings import Settings
 
 #: Seconds without any new output after which a contestant has failed.
 STALL_SECONDS = 60
+END_OF_JPEG = b"\xff\xd9"
+END_OF_PNG = b"IEND\xaeB`\x82"
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,8 @@ class Stage:
     origin: Origin
     broker: RedisServer
     cache: RedisServer
+    #: Versions for the report, also those that processes of the contestants reported.
+    versions: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -125,15 +131,37 @@ class Contestant(ABC):
 
 
 def is_whole(path: Path) -> bool:
-    """True if the file ends with the end-of-image marker of a JPEG."""
+    """True if the file is a complete JPEG, PNG, WebP or AVIF, by its last bytes or the lengths in it."""
     try:
         with open(path, "rb") as file:
-            if file.seek(0, 2) < 4:
+            length = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            head = file.read(12)
+            if length < 16:
                 return False
-            file.seek(-2, 2)
-            return file.read(2) == b"\xff\xd9"
+            if head[4:8] == b"ftyp":
+                return _ends_with_box(file, length)
+            if head[:4] == b"RIFF":
+                return length >= int.from_bytes(head[4:8], "little") + 8
+            end = END_OF_PNG if head[:4] == b"\x89PNG" else END_OF_JPEG
+            file.seek(-len(end), os.SEEK_END)
+            return file.read() == end
     except OSError:
         return False
+
+
+def _ends_with_box(file: BinaryIO, length: int) -> bool:
+    """True if a file of ISO boxes ends exactly behind one, and has one with data."""
+    position, has_data = 0, False
+    while position < length:
+        file.seek(position)
+        head = file.read(8)
+        size = int.from_bytes(head[:4], "big")
+        if len(head) < 8 or size < 8:
+            return False
+        has_data = has_data or head[4:] == b"mdat"
+        position += size
+    return has_data and position == length
 
 
 def script(name: str) -> str:
@@ -154,10 +182,14 @@ def python_environment() -> dict[str, str]:
 
 
 def write_jobs(path: Path, batch: Batch) -> Path:
-    """The batch as a JSON file for producers: a list of url and [path, size] for each job."""
+    """The batch as a JSON file for producers: url, alpha, and a list of [path, size] for each job."""
     jobs = [
-        {"url": job.url, "outputs": [[str(batch.output(job, size)), size] for size in batch.sizes]}
+        {
+            "url": job.url,
+            "alpha": job.photo.alpha,
+            "outputs": [[str(batch.output(job, size)), size] for size in batch.sizes],
+        }
         for job in batch.jobs
     ]
-    path.write_text(json.dumps({"quality": QUALITY, "jobs": jobs}))
+    path.write_text(json.dumps({"encoding": batch.encoding.fields, "jobs": jobs}))
     return path

@@ -29,11 +29,11 @@ def _begin(**_: Any) -> None:
 
 
 @app.task(name="thumbnail", ignore_result=True)  # type: ignore[misc]
-def task(url: str, outputs: list[list[Any]], quality: int) -> None:
-    thumbnail.thumbnail(url, outputs, quality)
+def task(url: str, outputs: list[list[Any]], encoding: list[Any]) -> None:
+    thumbnail.thumbnail(url, outputs, encoding)
 
 
-def submit(tasks: list[tuple[str, list[list[Any]], int]]) -> None:
+def submit(tasks: list[tuple[str, list[list[Any]], list[Any]]]) -> None:
     """Sends all tasks by one connection."""
     with app.producer_pool.acquire(block=True) as producer:
         for arguments in tasks:

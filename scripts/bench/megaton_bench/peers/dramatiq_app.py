@@ -14,10 +14,10 @@ dramatiq.set_broker(broker)
 
 
 @dramatiq.actor(max_retries=0)
-def task(url: str, outputs: list[list[Any]], quality: int) -> None:
-    thumbnail.thumbnail(url, outputs, quality)
+def task(url: str, outputs: list[list[Any]], encoding: list[Any]) -> None:
+    thumbnail.thumbnail(url, outputs, encoding)
 
 
-def submit(tasks: list[tuple[str, list[list[Any]], int]]) -> None:
+def submit(tasks: list[tuple[str, list[list[Any]], list[Any]]]) -> None:
     for arguments in tasks:
         task.send(*arguments)

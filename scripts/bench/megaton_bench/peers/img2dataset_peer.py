@@ -8,7 +8,6 @@ from pathlib import Path
 
 from ..batch import Batch, Job
 from ..errors import PeerFailed
-from ..settings import QUALITY
 from .base import STALL_SECONDS, Contestant, Mark, python_environment, script
 
 
@@ -40,8 +39,8 @@ class Img2dataset(Contestant):
             "image_size": batch.sizes[0],
             "resize_mode": "keep_ratio_largest",
             "resize_only_if_bigger": True,
-            "encode_format": "jpg",
-            "encode_quality": QUALITY,
+            "encode_format": batch.encoding.extension,
+            "encode_quality": batch.encoding.quality,
             "extract_exif": False,
             "compute_hash": None,
         }
@@ -63,7 +62,7 @@ class Img2dataset(Contestant):
         per_shard = self._shard(batch)
         digits = math.ceil(math.log10(per_shard))
         shard, key = divmod(position, per_shard)
-        return batch.outputs / f"{shard:05d}" / f"{10**digits * shard + key:0{digits + 5}d}.jpg"
+        return batch.outputs / f"{shard:05d}" / f"{10**digits * shard + key:0{digits + 5}d}.{batch.encoding.extension}"
 
     def _shard(self, batch: Batch) -> int:
         """A shard for each process, so that threads are idle as rarely as possible."""

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ..batch import Batch
 from ..errors import PeerFailed
-from ..settings import QUALITY
 from .base import Contestant, Mark, Stage
 
 
@@ -36,11 +35,11 @@ class Megaton(Contestant):
         self._batches += 1
         path = self.home / f"{self.name}-{self._batches}.jsonl"
         with open(path, "w") as file:
+            encoding = batch.encoding
+            options = {"format": encoding.format, "quality": encoding.quality, "effort": encoding.effort}
+            options = {name: value for name, value in options.items() if value is not None}
+            renditions = [{"name": str(size), "width": size, "height": size, **options} for size in batch.sizes]
             for job in batch.jobs:
-                renditions = [
-                    {"name": str(size), "width": size, "height": size, "format": "jpeg", "quality": QUALITY}
-                    for size in batch.sizes
-                ]
                 output = f"file://{batch.outputs}/{job.index:06d}-{{name}}.{{ext}}"
                 file.write(json.dumps({"source": job.url, "renditions": renditions, "output": output}) + "\n")
         ledger = str(path.with_suffix(".ledger"))

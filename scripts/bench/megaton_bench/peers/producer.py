@@ -15,7 +15,7 @@ from typing import Any
 def main(module: str, split: bool) -> None:
     """Each job is one task, or with `split` one task for each of its outputs."""
     submit = importlib.import_module(f"{__package__}.{module}").submit
-    tasks: list[tuple[str, list[list[Any]], int]] = []
+    tasks: list[tuple[str, list[list[Any]], list[Any]]] = []
     for line in sys.stdin:
         command, _, path = line.strip().partition(" ")
         if command == "load":
@@ -24,7 +24,7 @@ def main(module: str, split: bool) -> None:
             tasks = []
             for job in batch["jobs"]:
                 parts = [[output] for output in job["outputs"]] if split else [job["outputs"]]
-                tasks += [(job["url"], part, batch["quality"]) for part in parts]
+                tasks += [(job["url"], part, batch["encoding"]) for part in parts]
             print("loaded", flush=True)
         elif command == "go":
             submit(tasks)

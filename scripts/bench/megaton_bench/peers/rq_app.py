@@ -15,7 +15,7 @@ def _queue() -> Queue:
     return Queue("bench", connection=redis.Redis.from_url(thumbnail.broker_url()))
 
 
-def submit(tasks: list[tuple[str, list[list[Any]], int]]) -> None:
+def submit(tasks: list[tuple[str, list[list[Any]], list[Any]]]) -> None:
     """Enqueues all tasks in one pipeline, without stored results."""
     queue = _queue()
     queue.enqueue_many([Queue.prepare_data(thumbnail.thumbnail, args=arguments, result_ttl=0) for arguments in tasks])

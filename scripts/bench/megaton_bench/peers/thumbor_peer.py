@@ -6,16 +6,17 @@ import sys
 from pathlib import Path
 
 from ..batch import Batch
+from ..cases import AVIF, JPEG
 from ..processes import free_port, listens, wait_until
-from ..settings import QUALITY
 from .base import Contestant, Mark, python_environment, script, write_jobs
 
 CONFIGURATION = f"""
 ALLOW_UNSAFE_URL = True
-QUALITY = {QUALITY}
+QUALITY = {JPEG.quality}
 PROGRESSIVE_JPEG = False
 RESPECT_ORIENTATION = True
 AUTO_WEBP = False
+AVIF_SPEED = {9 - (AVIF.effort or 0)}
 LOADER = 'thumbor.loaders.http_loader'
 STORAGE = 'thumbor.storages.no_storage'
 RESULT_STORAGE = None

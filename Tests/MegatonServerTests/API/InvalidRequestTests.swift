@@ -1,0 +1,28 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonServer
+
+/// Bytes that are no request of HTTP.
+@Suite(.timeLimit(.minutes(2))) struct InvalidRequestTests {
+    /// Fault: the answer was the framework's own, without a body.
+    @Test(arguments: [
+        "NO HTTP\\r\\n\\r\\n", "GET /api/v1/batches HTTP/1.1\\r\\nHost localhost\\r\\n\\r\\n",
+        // The second request on a connection.
+        "GET /api/v1/batches/%%FF HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\nNO HTTP\\r\\n\\r\\n",
+    ]) func theAnswerIsAProblemDocument(_ bytes: String) async throws {
+        try await APIServer.run { (server) async throws in
+            // Ends when the other side has closed.
+            let script = "exec 3<>/dev/tcp/127.0.0.1/\(server.port); printf '\(bytes)' >&3; cat <&3"
+            let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
+            let output = await client.ending().output
+            let last = try #require(output.components(separatedBy: "HTTP/1.1 ").last)
+            let answer = try APIServer.Answer("HTTP/1.1 " + last)
+            #expect(answer.status == 400 && answer.field("Connection") == "close", "\(output)")
+            #expect(answer.field("Content-Length") == "\(answer.body.utf8.count)")
+            #expect(answer.field("Cache-Control") == "no-store")
+            #expect(try answer.detail().hasPrefix("The request is not valid HTTP"), "\(output)")
+        }
+    }
+}
