@@ -180,7 +180,10 @@ package final class HostRateLimiter: FetchLimiting {
                     + "\(failures) consecutive failures; the next probe is in \(Self.seconds(wait)) s.\(reason)",
                 retryAfter: wait
             )
-            error.hostTurn = HostTurn(host: host, wait: wait, interval: interval, isGivenUp: isGivenUp)
+            // The jobs come back when the patience ends, if that is before the next probe.
+            let left = limits.patience(ofHostThatAnswered: hasAnswered).inSeconds - down
+            let turn = isGivenUp ? wait : min(wait, max(0, left) + 0.001)
+            error.hostTurn = HostTurn(host: host, wait: turn, interval: interval, isGivenUp: isGivenUp)
             throw error
         default:
             await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
@@ -265,8 +268,13 @@ package final class HostRateLimiter: FetchLimiting {
         }
     }
 
-    package func release(_ permit: FetchPermit, outcome: OriginOutcome, cause: ImagePipeline.Error?) async {
-        guard permit.token != nil else { return }
+    @discardableResult
+    package func release(
+        _ permit: FetchPermit,
+        outcome: OriginOutcome,
+        cause: ImagePipeline.Error?
+    ) async -> HostTurn? {
+        guard permit.token != nil else { return nil }
         let now = ContinuousClock.now
         let (use, isCached, others) = state.withLock { state -> (Use?, Bool, [FetchPermit]) in
             let use = state.inUse.removeValue(forKey: permit)
@@ -276,15 +284,30 @@ package final class HostRateLimiter: FetchLimiting {
             guard limits.rate == nil, state.isRunning, let use, use.isHealthy else { return (use, false, []) }
             return (use, state.cache.store(permit, granted: use.granted, at: now), [])
         }
-        if isCached { return hasIdle.signal() }
+        if isCached {
+            hasIdle.signal()
+            return nil
+        }
         if !others.isEmpty { await release(others, outcome: nil) }
-        await release(
+        let reply = await release(
             [permit],
             outcome: outcome,
             cause: cause,
             took: use.map { $0.started.duration(to: now) } ?? .zero,
             path: use?.path ?? 0
         )
+        return reply.flatMap { turn(of: permit.host, $0) }
+    }
+
+    /// - Parameter reply: that of the script `releasePermit`.
+    /// - Returns: nil if the host is not given up.
+    private func turn(of host: String, _ reply: RedisValue) -> HostTurn? {
+        let fields = reply.array ?? []
+        guard fields.count > 3, let down = fields[1].int, let hasAnswered = fields[2].int, let wait = fields[3].int
+        else { return nil }
+        let patience = limits.patience(ofHostThatAnswered: hasAnswered != 0)
+        guard Double(down) / 1000 > patience.inSeconds else { return nil }
+        return HostTurn(host: host, wait: Double(wait) / 1000, interval: 0, isGivenUp: true)
     }
 
     /// Outcome of unused permits: their responses came a while ago, and other processes may have newer results of the
@@ -292,7 +315,7 @@ package final class HostRateLimiter: FetchLimiting {
     private static let earlier: RedisArgument = "earlier"
 
     private func release(unused: [PermitCache.Release]) async {
-        if await !report(unused.map { call(for: $0) }) { retryLater(unused) }
+        if await report(unused.map { call(for: $0) }) == nil { retryLater(unused) }
     }
 
     /// Keeps permits for another release a moment later. Until they are released or expire, they occupy slots of their
@@ -307,13 +330,15 @@ package final class HostRateLimiter: FetchLimiting {
     }
 
     /// - Parameter outcome: nil for unused permits.
+    /// - Returns: the first reply of the script; nil if Redis did not answer.
+    @discardableResult
     private func release(
         _ permits: [FetchPermit],
         outcome: OriginOutcome?,
         cause: ImagePipeline.Error? = nil,
         took: Duration = .zero,
         path: Int = 0
-    ) async {
+    ) async -> RedisValue? {
         let (word, pause): (RedisArgument, Duration) =
             switch outcome {
             case nil: (Self.earlier, .zero)
@@ -326,30 +351,31 @@ package final class HostRateLimiter: FetchLimiting {
             }
         let failure = cause.map { HostFailure($0) }
         let calls = permits.map { call(for: $0, word, pause: pause, took: took, path: path, failure: failure) }
-        if await report(calls) { return }
+        if let replies = await report(calls) { return replies.first }
         let expiry = ContinuousClock.now + Self.permitLifetime
         // A permit without a token occupies no slot.
         retryLater(
             permits.filter { $0.token?.isEmpty == false }.map { PermitCache.Release(permit: $0, expiry: expiry) }
         )
+        return nil
     }
 
     /// Releases permits in one round trip.
     ///
-    /// - Returns: whether Redis acknowledged all of them.
-    private func report(_ releases: [(keys: [String], arguments: [RedisArgument])]) async -> Bool {
+    /// - Returns: the replies; nil if Redis did not acknowledge all of them.
+    private func report(_ releases: [(keys: [String], arguments: [RedisArgument])]) async -> [RedisValue]? {
         // The image of the request is waiting.
-        if isAway { return false }
+        if isAway { return nil }
         do {
             let replies = try await redis.run(HostScripts.releasePermit, calls: releases)
             for case .error(let text) in replies { throw RedisError(reply: text) }
-            return true
+            return replies
         } catch {
             logger.debug(
                 "permits could not be released; they are released later or expire",
                 metadata: [LogKey.error: "\(error)"]
             )
-            return false
+            return nil
         }
     }
 
@@ -456,36 +482,4 @@ package final class HostRateLimiter: FetchLimiting {
         let text = url.path(percentEncoded: true) + "?" + (url.query(percentEncoded: true) ?? "")
         return Int(Checksum.sha256(Data(text.utf8)).prefix(12), radix: 16).map { $0 + 1 } ?? 1
     }
-}
-
-/// Limits of the requests that the whole cluster sends to one origin host.
-public struct HostLimits: Sendable, Equatable {
-    /// Maximum number of concurrent requests, 1 or more.
-    public var concurrency = 64
-    /// Maximum number of concurrent requests to a host before its first answer, 1 or more. As many failures then open
-    /// its circuit breaker, if these are fewer than `failureThreshold`.
-    public var firstConcurrency = 4
-    /// Maximum number of requests per second; nil sets no limit.
-    public var rate: Double?
-    /// Number of requests that may be sent at once after an idle time, if there is a rate; at most one second's worth.
-    public var burst = 8
-    /// Consecutive failures (no connection, no response in time, 5xx) that open the circuit breaker of the host.
-    public var failureThreshold = 10
-    /// Time for which the circuit stays open at first; doubled each time a probe fails.
-    public var openInterval: Duration = .seconds(5)
-    /// Time after the circuit opened from which the jobs of the host fail as `unreachable` instead of waiting for it.
-    /// A sixth of it holds for a host that has never answered: lists from the web have many that are gone for good, and
-    /// few that are about to come back.
-    public var patience: Duration = .seconds(60)
-    /// Maximum time between two probes.
-    public var maximumOpenInterval: Duration = .seconds(300)
-
-    /// Creates the default limits.
-    public init() {}
-
-    func failureThreshold(ofHostThatAnswered hasAnswered: Bool) -> Int {
-        hasAnswered ? failureThreshold : min(failureThreshold, max(1, firstConcurrency))
-    }
-
-    func patience(ofHostThatAnswered hasAnswered: Bool) -> Duration { hasAnswered ? patience : patience / 6 }
 }

@@ -318,8 +318,10 @@ struct JobHandler: Sendable {
                 + "\(longest) s."
             message = FieldProblem.sentence(message) + JobRunner.naming(optionNames, in: reason)
         }
-        if error.hostTurn?.isGivenUp == true {
-            message += " Its jobs no longer wait for it; --retry-failed or dead requeue starts them again."
+        if let turn = error.hostTurn, turn.isGivenUp {
+            message =
+                FieldProblem.sentence(message) + " Jobs of host \(turn.host) no longer wait for it; --retry-failed or "
+                + "dead requeue starts them again."
         }
         return message
     }

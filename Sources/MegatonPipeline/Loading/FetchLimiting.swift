@@ -10,7 +10,9 @@ package protocol FetchLimiting: Sendable {
     /// Releases a permit and reports the outcome of the request.
     ///
     /// - Parameter cause: the error of the request, if it has failed.
-    func release(_ permit: FetchPermit, outcome: OriginOutcome, cause: ImageError?) async
+    /// - Returns: the turn of its host, if the host is given up because of this failure and those before.
+    @discardableResult
+    func release(_ permit: FetchPermit, outcome: OriginOutcome, cause: ImageError?) async -> HostTurn?
 }
 
 extension FetchLimiting {
@@ -39,9 +41,10 @@ package enum OriginOutcome: Sendable, Equatable {
     case answered
     /// 429 or 503: the host asks for a pause, of this many seconds if it says so (RFC 9110 section 10.2.3, RFC 6585).
     case throttled(seconds: Double?)
-    /// An unusable or incomplete response, or another 5xx.
+    /// Another 5xx.
     case failed
-    /// No connection, no valid TLS, or no complete response in time.
+    /// No connection, no valid TLS, or no complete response: not in time, or none that can be used. A host that has
+    /// only such ends has never answered.
     case absent
     /// Nothing is known: the request was cancelled, or never sent.
     case none
@@ -53,7 +56,7 @@ extension OriginOutcome {
         switch (error.code, error.status) {
         // Regardless of the status.
         case (.unreachable, _), (.tls, _), (.timedOut, _), (.connectTimedOut, _), (.tooSlow, _): self = .absent
-        case (.incompleteBody, _), (.badResponse, _): self = .failed
+        case (.incompleteBody, _), (.badResponse, _): self = .absent
         // Caused by the loader, not by the host.
         case (.dataLoadingFailed, _), (.cancelled, _): self = .none
         case (_, 429), (_, 503): self = .throttled(seconds: error.retryAfter)
@@ -72,5 +75,5 @@ package struct UnlimitedFetches: FetchLimiting {
         FetchPermit(host: url.host() ?? "", token: nil)
     }
 
-    package func release(_ permit: FetchPermit, outcome: OriginOutcome, cause: ImageError?) async {}
+    package func release(_ permit: FetchPermit, outcome: OriginOutcome, cause: ImageError?) async -> HostTurn? { nil }
 }

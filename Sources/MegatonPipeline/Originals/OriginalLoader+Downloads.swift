@@ -75,12 +75,13 @@ extension OriginalLoader {
             }
         }
         if !isRefused(outcome, load) { load.metrics.update { $0.originFetches += 1 } }
-        if case .failed(let error, _) = outcome {
-            await configuration.fetchLimiter.release(permit, outcome: OriginOutcome(error), cause: error)
-        } else {
+        guard case .failed(var error, let kept) = outcome else {
             await configuration.fetchLimiter.release(permit, outcome: .answered)
+            return outcome
         }
-        return outcome
+        // A failure that is the last one of its host says so: the next attempt would be refused.
+        error.hostTurn = await configuration.fetchLimiter.release(permit, outcome: OriginOutcome(error), cause: error)
+        return .failed(error, kept: kept)
     }
 
     private static func facts(of outcome: ResumableDownload.Outcome, from url: URL) -> SpanFacts {

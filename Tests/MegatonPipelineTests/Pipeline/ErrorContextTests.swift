@@ -142,10 +142,10 @@ import Testing
         #expect(Excerpt.of(Data("GIF89a\0\u{1}".utf8)) == "47 49 46 38 39 61 00 01")
     }
 
-    /// A truncated body counts as a failure of the host, although its status was 200.
+    /// A truncated body counts as no answer of the host, although its status was 200.
     @Test func aTruncatedBodyIsAFailureOfTheHost() {
         var error = ImagePipeline.Error(.incompleteBody, "…", status: 200)
-        #expect(OriginOutcome(error) == .failed)
+        #expect(OriginOutcome(error) == .absent)
         error.code = .dataTooLarge
         #expect(OriginOutcome(error) == .answered)
     }

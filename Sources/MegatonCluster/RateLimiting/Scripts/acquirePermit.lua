@@ -7,8 +7,8 @@
 --      · 9 requests at a time, and failures that open the circuit, before the first answer
 -- Returns {`go`, `1` if the host has answered, is healthy, and fewer than half of its slots are taken} · {`wait`, ms
 --      until the host takes the next request, µs from one request to the next, ms for which the host still asks for no
---      requests} · {`open`, ms until the next probe, µs from one request to the next, ms since the circuit opened, `1`
---      if the host has ever answered, the reason of the last failure or ``}.
+--      requests} · {`open`, ms until the next probe, µs from one request to the next, ms for which the host has
+--      failed (`releasePermit`), `1` if it has ever answered, the reason of the last failure or ``}.
 -- After `go`: the token is in `fetching`, and the rate has counted it. A refusal changes nothing: the queue holds the
 -- jobs of the host, and gives them their turns. Both note that jobs of another shard wait (`releasePermit`). Once its
 -- open time is over, a host with an open circuit gets one request at a time: the probe.

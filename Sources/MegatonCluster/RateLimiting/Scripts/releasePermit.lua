@@ -7,7 +7,9 @@
 --      that open the circuit · 6 ms for which it is open at first · 7 maximum ms for which it is open · 8 µs that the
 --      request took, 0 if unknown · 9 requested path as a number above 0; 0 if unknown · 10 concurrency · 11 failures
 --      that open the circuit before the first answer · 12 the reason of a failure (`HostFailure`), or ``
--- Returns 1, or 0 if the permit had expired; its outcome counts all the same.
+-- Returns {1, or 0 if the permit had expired: its outcome counts all the same, ms for which the host has failed, 0 if
+-- the outcome is no failure or its circuit is closed, `1` if the host has ever answered, ms until the next probe}. The
+-- time of a host that has never answered begins with its first failure, that of another one when its circuit opened.
 -- Jobs that wait for the host have their next turn at once if nothing but the slot was missing: the turn was only
 -- estimated. A token wakes a worker for it, which may be the caller's, as its last claim may have found nothing.
 -- If jobs of other shards wait, those of this shard leave every other such turn to them, which come at their estimated
@@ -29,15 +31,20 @@ local us, ms = now()
 local state = readHost(rateKey, host)
 local known = redis.call('ZREM', fetchingKey, token)
 local before = limited(state, failureThreshold, first)
-if outcome ~= 'absent' and outcome ~= 'none' then state.heard = 1 end
+local isFirst = state.heard == 0 and outcome ~= 'absent' and outcome ~= 'none'
+if isFirst then state.heard = 1 end
 -- The first answer raises the threshold: a circuit that is open because of the lower one stays open.
-if state.since > 0 then state.failures = state.failures + limited(state, failureThreshold, first) - before end
+if isFirst and state.failures >= before then
+  state.failures = state.failures + limited(state, failureThreshold, first) - before
+elseif isFirst then
+  state.since = 0
+end
 if outcome == 'answered' then
   state.failures, state.open, state.since = 0, 0, 0
   state.factor = math.min(1, state.factor + 0.05)
   if duration > 0 then state.mean = state.mean + (duration - state.mean) / 8 end
 elseif outcome == 'earlier' then
-  if state.open == 0 then state.failures = 0 end
+  if state.open == 0 then state.failures, state.since = 0, 0 end
 elseif outcome == 'throttled' then
   if state.path ~= requestedPath and state.counts > ms then
     state.failures, state.open, state.since = 0, 0, 0
@@ -53,12 +60,13 @@ elseif outcome == 'throttled' then
 elseif (outcome == 'failed' or outcome == 'absent') and state.open <= ms then
   state.failures = math.min(state.failures + 1, 1000)
   local over = state.failures - limited(state, failureThreshold, first)
+  if state.since == 0 and (over >= 0 or state.heard == 0) then state.since = ms end
   if over >= 0 then
-    if state.since == 0 then state.since = ms end
     state.open = ms + math.min(maximumOpenInterval, openInterval * 2 ^ math.min(over, 20))
   end
 end
-if (outcome == 'failed' or outcome == 'absent') and reason ~= '' then state.last = reason end
+local isFailure = outcome == 'failed' or outcome == 'absent'
+if isFailure and reason ~= '' then state.last = reason end
 local isFree = known == 1 and state.open <= ms and state.blocked <= ms and state.tat <= us
 local yields = isFree and state.others == 1
 if isFree then state.others = yields and 2 or math.max(state.others - 2, 0) end
@@ -71,4 +79,5 @@ elseif isFree and redis.call('ZADD', heldKey, 'XX', 'LT', 'CH', ms, host) == 1 t
   redis.call('LPUSH', wakeKey, '1')
   redis.call('LTRIM', wakeKey, 0, 255)
 end
-return known
+local down = isFailure and state.since > 0 and ms - state.since or 0
+return {known, down, state.heard, math.max(0, state.open - ms)}
