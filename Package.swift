@@ -49,14 +49,20 @@ let package = Package(
         // that SwiftPM refuses; libvips needs glib's paths.
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
         .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(name: "CDeflate", providers: [.apt(["libdeflate-dev"])]),
         .systemLibrary(name: "CTurboJPEG", providers: [.apt(["libturbojpeg0-dev"])]),
         .systemLibrary(name: "CVips", pkgConfig: "vips", providers: [.apt(["libvips-dev"])]),
         .systemLibrary(name: "CWebP", providers: [.apt(["libwebp-dev"])]),
         .systemLibrary(name: "CXXHash", providers: [.apt(["libxxhash-dev"])]),
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CZimg", providers: [.apt(["libzimg-dev"])]),
-        // Messages and damage of one image, which libvips and libjpeg do not report, and a lock for Orc.
-        .target(name: "CDecoders", dependencies: ["CVips"], linkerSettings: [.linkedLibrary("jpeg")]),
+        // Messages and damage of one image, which libvips and libjpeg do not report, planes of PNGs, and a lock for
+        // Orc.
+        .target(
+            name: "CDecoders",
+            dependencies: ["CVips"],
+            linkerSettings: [.linkedLibrary("jpeg"), .linkedLibrary("png")]
+        ),
 
         // Values, errors, text and concurrency; no I/O, except to name threads.
         .target(
@@ -70,7 +76,7 @@ let package = Package(
         // Bytes and renditions in, bytes out; knows no network, cache or task.
         .target(
             name: "MegatonRendering",
-            dependencies: ["CDecoders", "CTurboJPEG", "CVips", "CWebP", "CZimg", "MegatonCore"],
+            dependencies: ["CDecoders", "CDeflate", "CTurboJPEG", "CVips", "CWebP", "CZimg", "MegatonCore"],
             swiftSettings: settings
         ),
         // Requests in, bytes out; knows no image and no cache store.

@@ -22,12 +22,13 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
 
     /// Raise this when the same fields no longer mean the same image, e.g. after a change of engine or of defaults.
     /// Version 2: WebP is written without the EXIF of its source. Version 3: JPEG thumbnails are rendered from planes.
-    static let version = "3"
+    /// Version 4: so are others, and columns that were wrong with AVX-512 are right. Originals have stayed the same.
+    private static func version(of kind: Kind) -> String { kind == .rendition ? "4" : "3" }
 
     package init(_ kind: Kind, _ fields: [String]) {
         self.kind = kind
         var hash = SHA256()
-        for field in [Self.version, kind.rawValue] + fields {
+        for field in [Self.version(of: kind), kind.rawValue] + fields {
             withUnsafeBytes(of: UInt64(field.utf8.count).littleEndian) { hash.update(bufferPointer: $0) }
             var field = field
             field.withUTF8 { hash.update(bufferPointer: UnsafeRawBufferPointer($0)) }

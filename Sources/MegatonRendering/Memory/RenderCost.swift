@@ -44,6 +44,13 @@ extension RenderPlan {
         return samples / (shrink * shrink) + (probe.isProgressive ? samples * 2 : 0)
     }
 
+    /// Bytes of the decoded planes of a pass that needs pixels, and of the pixels at its base. The samples of PNG and
+    /// WebP images are in memory twice: as rows or pixels, and as planes.
+    private func planarPixels(of pass: Pass, _ page: Double) -> Double {
+        let decoded = probe.type == .jpeg ? planes(of: pass, page) : 2 * page * Double(probe.bands)
+        return decoded + Double(pass.base.width) * Double(pass.base.height) * 8
+    }
+
     /// Bytes for each pixel of the encoder's input.
     private static func encodingFactor(_ rendition: Rendition) -> Double {
         switch rendition.format {
@@ -72,6 +79,7 @@ extension RenderPlan {
         let decoding = max(
             samples * decodingFactor,
             pass.usesPlanes ? planes(of: pass, page) * levels : 0,
+            hasPlanarPixels(pass) ? planarPixels(of: pass, page) : 0,
             Double(probe.heif?.bytes ?? 0)
         )
         let base = Double(pass.base.width) * Double(pass.base.height)

@@ -64,6 +64,18 @@ struct PlaneGeometry: Hashable {
         size = PixelSize(width: across.count, height: down.count)
     }
 
+    /// Scales a whole plane of an upright image.
+    ///
+    /// - Parameters:
+    ///   - source: Samples of the plane.
+    ///   - covered: Samples that the image covers: half a sample less than the plane has, if a chroma plane of half
+    ///     width belongs to an image of odd width.
+    init(_ source: PixelSize, covered: (width: Double, height: Double), to size: PixelSize) {
+        self.source = source
+        self.size = size
+        part = Part(left: 0, top: 0, width: covered.width, height: covered.height)
+    }
+
     /// One of the two directions, as stored.
     private struct Axis {
         /// Samples of the source plane.

@@ -22,7 +22,9 @@ package struct EngineForecast: Sendable, Codable, Equatable {
         if let obstacle = RenderPlan(probe, [rendition]).steps.first?.reasonPlanesUnsupported(probe) {
             self = Self.withoutPlanes(obstacle, choice)
         } else if let beginning, let type = AssetType(beginning), type != .jpeg {
-            self = Self.withoutPlanes("the source is of type \(type), not JPEG", choice)
+            let isScaled = choice == .auto && (type == .png || type == .webp)
+            let help = isScaled ? "; its samples are scaled as planes if it is still and of usual colors" : ""
+            self = Self.withoutPlanes("the source is of type \(type), not JPEG\(help)", choice)
         } else if beginning == nil {
             self.init(nil, "planes if the source is a JPEG of usual sampling in sRGB or gray, else libvips")
         } else if probe.planes == nil || beginning.flatMap(Self.probe) == nil {

@@ -1,13 +1,18 @@
 internal import Foundation
 
-/// Dispatches each pass of a plan to the planes engine or to libvips.
+/// Dispatches each pass of a plan to the planes engine or to libvips, and lets planes decode for libvips if they can.
 struct RoutingEngine: RenderEngine {
     private let vips = VipsEngine()
-    private let planes = PlanarJPEGEngine()
+    private let planes: PlanarJPEGEngine
+    private let pixels: PlanarPixels
     /// Whether passes that the planes engine cannot render are refused instead of left to libvips.
     private let isStrict: Bool
 
-    init(isStrict: Bool) { self.isStrict = isStrict }
+    init(isStrict: Bool) {
+        self.isStrict = isStrict
+        planes = PlanarJPEGEngine()
+        pixels = PlanarPixels(codecs: planes.codecs, graphs: planes.graphs)
+    }
 
     /// Parses the headers of common JPEGs without libvips, which is slow at headers compared to a thumbnail's total
     /// time; most of it goes to EXIF fields.
@@ -26,11 +31,17 @@ struct RoutingEngine: RenderEngine {
     ) throws(ImageError) -> [EncodedImage] {
         guard pass.usesPlanes else {
             if isStrict { throw refusal(pass, plan) }
+            // libjpeg shows missing scans as gray, without a warning.
+            if plan.hasPlanarPixels(pass), missingScans(pass, plan, data) == nil,
+                let base = pixels.base(of: pass, plan, from: data)
+            {
+                // The decoders cannot be interrupted and may have used up the time limit.
+                if deadline.isExpired, let error = deadline.error { throw error }
+                if let images = try vips.render(pass, of: plan, from: base, deadline: deadline) { return images }
+            }
             return try vips.render(pass, of: plan, from: data, deadline: deadline)
         }
-        // Scans that the pass does not need are not judged.
-        let isCut = plan.hasNeededScans(pass, in: data)
-        let gap = isCut ? nil : JPEGDamage(ofScansIn: data, plan.probe)
+        let gap = missingScans(pass, plan, data)
         if gap == nil, let images = try planes.render(pass, of: plan, from: data, deadline: deadline) { return images }
         // The plane decoder cannot be interrupted and may have used up the time limit.
         if deadline.isExpired, let error = deadline.error { throw error }
@@ -54,6 +65,12 @@ struct RoutingEngine: RenderEngine {
         deadline: RenderDeadline
     ) throws(ImageError) -> PlatformImage {
         try vips.image(plan, data, deadline: deadline)
+    }
+
+    /// Missing scans of a JPEG, if the pass needs them.
+    private func missingScans(_ pass: RenderPlan.Pass, _ plan: RenderPlan, _ data: Data) -> JPEGDamage? {
+        if plan.probe.type != .jpeg || plan.hasNeededScans(pass, in: data) { return nil }
+        return JPEGDamage(ofScansIn: data, plan.probe)
     }
 
     private func refusal(_ pass: RenderPlan.Pass, _ plan: RenderPlan) -> ImageError {

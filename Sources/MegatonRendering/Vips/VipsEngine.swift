@@ -38,6 +38,31 @@ package struct VipsEngine: RenderEngine {
         try rendering(pass, plan, data, damage: nil, deadline)
     }
 
+    /// Makes the steps of a pass from its base, which another decoder has made.
+    ///
+    /// - Returns: nil if libvips fails; a render from the source finds the reason.
+    /// - Throws: `.renderTimedOut`, `.cancelled`, and errors whose cause is not the data.
+    func render(
+        _ pass: RenderPlan.Pass,
+        of plan: RenderPlan,
+        from base: PixelBuffer,
+        deadline: RenderDeadline
+    ) throws(ImageError) -> [EncodedImage]? {
+        try VipsRuntime.start()
+        let stop = VipsImage.Stop(deadline)
+        do throws(VipsError) {
+            return try VipsMessages.collecting { () throws(VipsError) in
+                let image = try base.image()
+                return try withExtendedLifetime(stop) { () throws(VipsError) in
+                    try render(pass, plan, base: image, stop)
+                }
+            }
+        } catch {
+            if let ended = deadline.error ?? error.cause { throw ended }
+            return nil
+        }
+    }
+
     /// - Parameter damage: Damage of a JPEG, if it has been found already.
     func rendering(
         _ pass: RenderPlan.Pass,
@@ -100,9 +125,19 @@ package struct VipsEngine: RenderEngine {
         _ source: DecodingAttempt.Source,
         _ limit: VipsImage.Stop
     ) throws(VipsError) -> [EncodedImage] {
-        let sampler = PixelSampler()
         let opened = try source.open(Self.loadOptions(plan, pass))
         let (first, plan, pass) = try trimmed(opened, pass, plan, limit)
+        return try render(pass, plan, base: first, limit)
+    }
+
+    /// - Parameter first: the upright source at the base of the pass.
+    private func render(
+        _ pass: RenderPlan.Pass,
+        _ plan: RenderPlan,
+        base first: VipsImage,
+        _ limit: VipsImage.Stop
+    ) throws(VipsError) -> [EncodedImage] {
+        let sampler = PixelSampler()
         var base = first
         if pass.steps.count > 1 {
             // Without the profile: colors are sRGB already and must not be converted again.
@@ -224,6 +259,20 @@ package struct VipsEngine: RenderEngine {
             return scale != 1 ? "scale=\(1 / scale)" : ""
         default: return ""
         }
+    }
+}
+
+extension PixelBuffer {
+    /// A copy as an image of libvips.
+    fileprivate func image() throws(VipsError) -> VipsImage {
+        let result: Result<VipsImage, VipsError> = bytes.withUnsafeBytes { bytes in
+            do throws(VipsError) {
+                return .success(try VipsImage.fromMemory(bytes, size, bands: bands))
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
     }
 }
 

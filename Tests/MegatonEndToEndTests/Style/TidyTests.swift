@@ -46,7 +46,9 @@ import Testing
 
     @Test func cModulesAreImportedWhereTheyAreWrapped() throws {
         let homes = [
-            "CVips": ["MegatonRendering/Vips/"], "CDecoders": ["MegatonRendering/Vips/"],
+            "CVips": ["MegatonRendering/Vips/"],
+            "CDecoders": ["MegatonRendering/Vips/", "MegatonRendering/Planes/"],
+            "CDeflate": ["MegatonRendering/Planes/"],
             "CTurboJPEG": ["MegatonRendering/Planes/"], "CWebP": ["MegatonRendering/Planes/"],
             "CZimg": ["MegatonRendering/Planes/"], "CZlib": ["MegatonCommandLine/Inputs/"],
             // The parser of addresses is libcurl's own, so that both read the same address.

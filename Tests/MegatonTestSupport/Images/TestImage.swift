@@ -45,13 +45,13 @@ public enum TestImage {
             + chunk("IEND", Data())
     }
 
-    private static func chunk(_ name: String, _ data: Data) -> Data {
+    public static func chunk(_ name: String, _ data: Data) -> Data {
         let body = Data(name.utf8) + data
         return bigEndian(UInt32(data.count)) + body + bigEndian(crc(body))
     }
 
     /// Stored blocks (RFC 1951 section 3.2.4) within zlib's frame (RFC 1950).
-    private static func zlib(_ raw: Data) -> Data {
+    public static func zlib(_ raw: Data) -> Data {
         var out = Data([0x78, 0x01])
         var offset = 0
         repeat {
@@ -78,5 +78,5 @@ public enum TestImage {
         ~data.reduce(UInt32.max) { crcTable[Int(($0 ^ UInt32($1)) & 255)] ^ ($0 >> 8) }
     }
 
-    private static func bigEndian(_ value: UInt32) -> Data { withUnsafeBytes(of: value.bigEndian) { Data($0) } }
+    static func bigEndian(_ value: UInt32) -> Data { withUnsafeBytes(of: value.bigEndian) { Data($0) } }
 }

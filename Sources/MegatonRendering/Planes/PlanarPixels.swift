@@ -1,0 +1,193 @@
+internal import CDecoders
+internal import CWebP
+internal import Foundation
+
+/// Decodes JPEGs, PNGs and WebP images to planes and scales each of them with zimg, so that libvips gets the pixels of
+/// a pass at its base. libvips would decode PNGs with zlib, which is slower than libdeflate, and convert all decoded
+/// pixels to RGB before it scales them.
+///
+/// Damage, and all that is unusual, is left to libvips.
+struct PlanarPixels: Sendable {
+    let codecs: TurboJPEGCodecs
+    let graphs: ZimgGraphs
+
+    /// The base of a pass. The caller has found out that no needed scan of a JPEG is missing.
+    ///
+    /// The decoders cannot be interrupted; the limits of pixels and scans bound their time.
+    ///
+    /// - Returns: nil if the source is damaged or of a kind that is left to libvips, or if there is no memory.
+    func base(of pass: RenderPlan.Pass, _ plan: RenderPlan, from data: Data) -> PixelBuffer? {
+        guard plan.hasPlanarPixels(pass) else { return nil }
+        let decoded: Decoded? =
+            switch plan.probe.type {
+            case .jpeg: decodeJPEG(data, plan, pass)
+            case .png: data.withUnsafeBytes { Self.decodePNG($0, plan.probe) }
+            case .webp: data.withUnsafeBytes { Self.decodeWebP($0, plan, pass) }
+            default: nil
+            }
+        guard let decoded else { return nil }
+        let orientation = EXIFOrientation(plan.probe.orientation)
+        var scaled: [Plane] = []
+        for (index, plane) in decoded.planes.enumerated() {
+            let (across, down) = index == 0 ? (1, 1) : (decoded.sampling.horizontal, decoded.sampling.vertical)
+            let covered = (width: decoded.width / Double(across), height: decoded.height / Double(down))
+            // Decoded blocks have samples beyond the edge of the image.
+            let source = PixelSize(
+                width: min(plane.width, max(1, Int(covered.width.rounded()))),
+                height: min(plane.height, max(1, Int(covered.height.rounded())))
+            )
+            let geometry = PlaneGeometry(source, covered: covered, to: orientation.turned(pass.base))
+            guard let result = graphs.graph(geometry)?.scale(plane)?.turned(orientation) else { return nil }
+            scaled.append(result)
+        }
+        return switch decoded.colors {
+        case .channels: PixelBuffer(joining: scaled)
+        case .full where scaled.count == 1: PixelBuffer(joining: scaled)
+        case .full: PixelBuffer(converting: scaled, .full)
+        case .video: PixelBuffer(converting: scaled, .video)
+        }
+    }
+
+    private struct Decoded {
+        /// All channels, of the same size, or luma and two chroma planes that may have half its size.
+        let planes: [Plane]
+        let colors: Colors
+        let sampling: ChromaSampling
+        /// Samples of the first plane that belong to the image, in a row and in a column: fractions if a decoder has
+        /// shrunk it.
+        let width: Double
+        let height: Double
+
+        init(_ image: PlanarImage) {
+            (planes, colors, sampling) = (image.planes, .full, image.sampling)
+            (width, height) = (image.width, image.height)
+        }
+
+        init(_ planes: [Plane], _ colors: Colors, _ probe: ImageProbe, _ sampling: ChromaSampling = .s444) {
+            (self.planes, self.colors, self.sampling) = (planes, colors, sampling)
+            (width, height) = (Double(probe.width), Double(probe.height))
+        }
+    }
+
+    private enum Colors {
+        /// Gray or RGB, with or without alpha, which colors are multiplied by.
+        case channels
+        /// Y, Cb and Cr, or Y alone, in the full range of JPEG.
+        case full
+        /// Y, Cb and Cr in the range of WebP.
+        case video
+    }
+
+    private func decodeJPEG(_ data: Data, _ plan: RenderPlan, _ pass: RenderPlan.Pass) -> Decoded? {
+        let needed = plan.neededScans(pass, of: data) ?? data
+        let image = codecs.withCodec { codec in
+            needed.withUnsafeBytes { codec.decode($0, plan.probe, shrink: plan.shrink(pass)) }
+        }
+        return image.map { Decoded($0) }
+    }
+
+    private static func decodePNG(_ bytes: UnsafeRawBufferPointer, _ probe: ImageProbe) -> Decoded? {
+        guard let chunks = PNGChunks(bytes), chunks.size == PixelSize(width: probe.width, height: probe.height),
+            chunks.rowsLength <= RenderPlan.planarPixelLimit + probe.height, let planes = planes(probe, probe.bands),
+            let memory = malloc(chunks.rowsLength)
+        else { return nil }
+        defer { free(memory) }
+        let rows = UnsafeMutableRawBufferPointer(start: memory, count: chunks.rowsLength)
+        guard chunks.inflate(bytes, into: rows) else { return nil }
+        let pointers: [UnsafeMutablePointer<UInt8>?] = planes.map(\.bytes)
+        let code = chunks.beginning.withUnsafeBufferPointer { beginning in
+            guard let start = beginning.baseAddress else { return Int32(-1) }
+            return megaton_png_planes(
+                start,
+                beginning.count,
+                memory.assumingMemoryBound(to: UInt8.self),
+                rows.count,
+                Int32(probe.width),
+                Int32(probe.height),
+                Int32(probe.bands),
+                probe.hasAlpha ? 1 : 0,
+                pointers,
+                planes[0].stride
+            )
+        }
+        return code == 0 ? Decoded(planes, .channels, probe) : nil
+    }
+
+    private static func decodeWebP(
+        _ bytes: UnsafeRawBufferPointer,
+        _ plan: RenderPlan,
+        _ pass: RenderPlan.Pass
+    ) -> Decoded? {
+        let probe = plan.probe
+        // libwebp itself leaves out the filter of block edges for images that it scales below three quarters, and so
+        // does libvips, which lets it scale (`WebPIoInitFromOptions`).
+        let skipsFilter = pass.qualityProfile != .faithful && plan.scale(pass) > 4.0 / 3
+        guard let start = bytes.assumingMemoryBound(to: UInt8.self).baseAddress,
+            WebPChunks(bytes)?.hasPlainColors == true
+        else { return nil }
+        let (width, height) = (Int32(probe.width), Int32(probe.height))
+        if !probe.hasAlpha, let luma = Plane(width: probe.width, height: probe.height),
+            let blue = Plane(width: (probe.width + 1) / 2, height: (probe.height + 1) / 2),
+            let red = Plane(width: blue.width, height: blue.height)
+        {
+            let code = megaton_webp_decode_planes(
+                start,
+                bytes.count,
+                width,
+                height,
+                skipsFilter ? 1 : 0,
+                luma.bytes,
+                Int32(luma.stride),
+                blue.bytes,
+                red.bytes,
+                Int32(blue.stride)
+            )
+            if code == 0 { return Decoded([luma, blue, red], .video, probe, .s420) }
+        }
+        let rowLength = probe.width * probe.bands
+        guard let planes = planes(probe, probe.bands), let memory = malloc(rowLength * probe.height) else { return nil }
+        defer { free(memory) }
+        let pixels = memory.assumingMemoryBound(to: UInt8.self)
+        guard megaton_webp_decode_pixels(start, bytes.count, width, height, Int32(probe.bands), pixels) == 0 else {
+            return nil
+        }
+        let pointers: [UnsafeMutablePointer<UInt8>?] = planes.map(\.bytes)
+        for row in 0..<probe.height {
+            megaton_split_row(pixels + row * rowLength, width, Int32(probe.bands), pointers, row * planes[0].stride)
+        }
+        return Decoded(planes, .channels, probe)
+    }
+
+    private static func planes(_ probe: ImageProbe, _ count: Int) -> [Plane]? {
+        var planes: [Plane] = []
+        for _ in 0..<count {
+            guard let plane = Plane(width: probe.width, height: probe.height) else { return nil }
+            planes.append(plane)
+        }
+        return planes
+    }
+}
+
+/// The parts of a WebP file that say how its colors are meant (WebP Container Specification, RFC 9649 section 2).
+private struct WebPChunks {
+    /// Whether colors need no conversion: there is no profile, or it is sRGB.
+    private(set) var hasPlainColors = true
+
+    /// - Returns: nil if this is no WebP file, or if a chunk is cut off.
+    init?(_ bytes: UnsafeRawBufferPointer) {
+        guard bytes.count >= 12, bytes.starts(with: "RIFF".utf8), bytes[8..<12].elementsEqual("WEBP".utf8) else {
+            return nil
+        }
+        var index = 12
+        // Each step advances by at least eight bytes; `HeaderBounds` limits their number.
+        while index + 8 <= bytes.count {
+            let length = Int(UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index + 4, as: UInt32.self)))
+            let start = index + 8
+            guard start + length <= bytes.count else { return nil }
+            if bytes[index..<(index + 4)].elementsEqual("ICCP".utf8) {
+                hasPlainColors = ICCProfile([UInt8](bytes[start..<(start + length)]))?.isSRGB ?? false
+            }
+            index = start + length + length % 2
+        }
+    }
+}
