@@ -96,7 +96,10 @@ extension RenderPlan {
             // The scaled planes, and a rotated copy of them.
             let scaled: Double = !pass.usesPlanes ? 0 : probe.orientation == 1 ? 3 : 6
             let effects = steps[index].effectFactor * Double(pass.frames)
-            return area * (Self.encodingFactor(steps[index].rendition) + scaled + effects)
+            let bytes = area * (Self.encodingFactor(steps[index].rendition) + scaled + effects)
+            // Rows of a PNG as stored, as read again, and compressed.
+            let isPNG = steps[index].rendition.format == .png && !steps[index].rendition.progressive
+            return isPNG ? bytes + min(area * 12, Double(3 * PNGCompression.limit)) : bytes
         }
         return decoding + held + (encoding.max() ?? 0)
     }

@@ -37,7 +37,7 @@ extension Rendition {
         /// Whether EXIF can be written; libvips does not write it for JPEG XL (observed in 8.14.1).
         var hasMetadata: Bool { self != .gif && self != .jxl }
 
-        /// The range of `effort` in the encoder's own numbers, from fast to small: zlib's level for PNG, libwebp's
+        /// The range of `effort`, from fast to small: libdeflate's levels for PNG (`PNGCompression`), libwebp's
         /// method, the inverse of libaom's speed for AVIF, the palette search for GIF, libjxl's effort. JPEG has none.
         var efforts: ClosedRange<Int>? {
             switch self {

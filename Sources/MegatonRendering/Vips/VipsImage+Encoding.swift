@@ -21,11 +21,17 @@ extension VipsImage {
         let image = try tapped().keeping(kept)
         let handler = megaton_vips_set_stop(image.pointer, stop.pointer)
         defer { megaton_vips_clear_stop(image.pointer, handler) }
-        let arguments =
+        let samples = width * height * bands * bytesPerSample
+        let isCompressedAgain = rendition.format == .png && !rendition.progressive && samples <= PNGCompression.limit
+        var arguments =
             RenditionOption.encoding.compactMap { $0.encoding?.argument(rendition) }
             + (rendition.format == .avif ? ["compression=av1"] : [])
             // Renamed to "keep" in libvips 8.15; "strip" still works there.
             + (kept.isEmpty ? ["strip=true"] : [])
+        if isCompressedAgain {
+            arguments.removeAll { $0.hasPrefix("compression=") }
+            arguments += PNGCompression.arguments
+        }
         var bytes: UnsafeMutableRawPointer?
         var length = 0
         let result = megaton_vips_save(
@@ -36,9 +42,12 @@ extension VipsImage {
             &length
         )
         guard result == 0, let bytes else { throw VipsError() }
-        return withExtendedLifetime(image) {
+        let data = withExtendedLifetime(image) {
             Data(bytesNoCopy: bytes, count: length, deallocator: .custom { bytes, _ in g_free(bytes) })
         }
+        guard isCompressedAgain else { return data }
+        // Without memory for it, the rows stay as they are.
+        return PNGCompression.compressed(data, effort: rendition.effort ?? rendition.format.defaultEffort) ?? data
     }
 }
 

@@ -37,8 +37,8 @@ def machine() -> dict[str, object]:
     }
 
 
-def versions(program: Path, newest: Path) -> dict[str, str]:
-    """Versions of all programs and libraries that influence the figures."""
+def versions(program: Path, newest: Path | None = None) -> dict[str, str]:
+    """Versions of all programs and libraries that influence the figures; `newest` is the environment of the queues."""
     found = {
         "megaton": _output([str(program), "--version"]),
         "redis-server": _match(r"v=(\S+)", _output(["redis-server", "--version"])),
@@ -48,7 +48,8 @@ def versions(program: Path, newest: Path) -> dict[str, str]:
     }
     for package in PYTHON_PACKAGES:
         found[package] = importlib.metadata.version(package)
-    found |= {f"{package} (newest)": version for package, version in _versions_in(newest).items()}
+    if newest:
+        found |= {f"{package} (newest)": version for package, version in _versions_in(newest).items()}
     for package in DEBIAN_PACKAGES:
         version = _output(["dpkg-query", "-W", "-f", "${Version}", package])
         if version and "no packages" not in version:

@@ -17,7 +17,7 @@ from ..errors import PeerFailed
 from ..measuring import MemorySampler
 from ..peers.base import python_environment, script
 from ..processes import Child
-from ..settings import QUALITY, SIZE
+from ..cases import JPEG, SIZE
 from .hosts import LABELS, Line, World
 from .names import Names
 from .origin import Load, WorldOrigin, loads
@@ -243,7 +243,7 @@ class Megaton(Program):
         settings = self.stage.settings
         arguments = [str(settings.program), "run", str(self.stage.list), "--output", f"tar:{self.output}"]
         arguments += ["--url-column", "url", "--id-column", "id", "--report", "--allow-private"]
-        arguments += ["--size", str(SIZE), "--quality", str(QUALITY)]
+        arguments += ["--size", str(SIZE), "--quality", str(JPEG.quality)]
         arguments += ["--host-concurrency", str(settings.host_concurrency)]
         arguments += ["--host-rate", f"{settings.host_rate:g}"] if settings.host_rate else []
         return [*arguments, "--quiet", *settings.options]
@@ -315,7 +315,7 @@ class Img2dataset(Program):
             "resize_mode": "keep_ratio_largest",
             "resize_only_if_bigger": True,
             "encode_format": "jpg",
-            "encode_quality": QUALITY,
+            "encode_quality": JPEG.quality,
             "timeout": PEER_TIMEOUT,
             "retries": 0,
             "extract_exif": False,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyvips
 
-from ..settings import SIZE
+from ..cases import SIZE
 from .hosts import DAMAGED, LABELS, WHOLE, World
 
 
