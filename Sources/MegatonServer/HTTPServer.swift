@@ -132,7 +132,7 @@ package struct HTTPServer: Service {
         let server = GracefulServer(
             address: configuration.address,
             drainLimit: configuration.drainLimit,
-            logger: quiet
+            logger: logger.forFramework
         )
         try await server.serve(application) { (port) async throws in
             let address = configuration.address.with(port: port)
@@ -173,13 +173,6 @@ package struct HTTPServer: Service {
         if !isFirst { logger.notice("Redis answers") }
     }
 
-    /// The framework reports each start and stop at `info`.
-    private var quiet: Logger {
-        var logger = logger
-        if logger.logLevel == .info { logger.logLevel = .notice }
-        return logger
-    }
-
     /// HTTP/1.1 with the limits of each connection.
     static func connections(stalledWriteLimit: Duration = Self.stalledWriteLimit) -> HTTPServerBuilder {
         .http1(
@@ -207,10 +200,10 @@ package struct HTTPServer: Service {
             server: Self.connections(),
             configuration: ApplicationConfiguration(
                 address: .hostname(address.host, port: address.port),
-                availableConnectionsDelegate: .maximum(connections, logger: quiet)
+                availableConnectionsDelegate: .maximum(connections, logger: logger.forFramework)
             ),
             onServerRunning: { didStart($0.localAddress?.port ?? address.port) },
-            logger: quiet
+            logger: logger.forFramework
         )
     }
 }

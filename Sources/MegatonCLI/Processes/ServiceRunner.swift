@@ -1,6 +1,7 @@
 import Logging
 import MegatonCluster
 import MegatonCommandLine
+import MegatonCore
 import MegatonServer
 import ServiceLifecycle
 
@@ -93,7 +94,8 @@ struct ServiceRunner {
                 successTerminationBehavior: .gracefullyShutdownGroup
             )
         ]
-        let group = ServiceGroup(configuration: ServiceGroupConfiguration(services: services, logger: logger))
+        let configuration = ServiceGroupConfiguration(services: services, logger: logger.forFramework)
+        let group = ServiceGroup(configuration: configuration)
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try await group.run() }
             tasks.addTask {

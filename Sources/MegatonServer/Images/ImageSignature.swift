@@ -6,9 +6,12 @@ internal import Foundation
 ///
 /// Several pairs of key and salt are for rotation: a signature by any of them is valid.
 package struct ImageSignature: Sendable {
-    private struct Pair: Sendable {
+    private struct Pair: Sendable, CustomReflectable {
         let key: SymmetricKey
         let salt: [UInt8]
+
+        /// A description of a server must not reveal the salt.
+        var customMirror: Mirror { Mirror(self, children: []) }
     }
 
     /// Bytes of a whole signature.
