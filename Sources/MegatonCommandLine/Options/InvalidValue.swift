@@ -43,19 +43,23 @@ struct InvalidValue: Equatable {
 
     /// The arguments with a text in the place of the value; nil if it is not among them in a usual form.
     private func replaced(in arguments: [String], by text: String) -> [String]? {
-        var result = arguments
+        var (result, isFound) = (arguments, false)
         for index in arguments.indices {
             let argument = arguments[index]
+            var new: String?
             if argument == "\(name)=\(value)" {
-                result[index] = "\(name)=\(text)"
+                new = "\(name)=\(text)"
             } else if index > 0, arguments[index - 1] == name, argument == value {
-                result[index] = text
+                new = text
             } else if !name.hasPrefix("--"), argument == name + value {
-                result[index] = name + text
+                new = name + text
             } else if name.hasPrefix("<"), argument == value {
-                result[index] = text
+                new = text
             }
+            guard let new else { continue }
+            // The value may be the text itself.
+            (result[index], isFound) = (new, true)
         }
-        return result == arguments ? nil : result
+        return isFound ? result : nil
     }
 }
