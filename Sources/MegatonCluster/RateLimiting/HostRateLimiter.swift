@@ -176,7 +176,7 @@ package final class HostRateLimiter: FetchLimiting {
             let reason = HostFailure(word: fields.dropFirst(5).first?.string).map { " The last failure: \($0)." } ?? ""
             var error = ImagePipeline.Error(
                 isGivenUp ? .unreachable : .throttled,
-                "The circuit breaker of host \(host) has been open for \(Self.seconds(down)) s, after at least "
+                "Host \(host) has failed for \(Self.seconds(down)) s, and its circuit breaker is open after at least "
                     + "\(failures) consecutive failures; the next probe is in \(Self.seconds(wait)) s.\(reason)",
                 retryAfter: wait
             )

@@ -55,8 +55,9 @@ extension OriginOutcome {
     package init(_ error: ImageError) {
         switch (error.code, error.status) {
         // Regardless of the status.
-        case (.unreachable, _), (.tls, _), (.timedOut, _), (.connectTimedOut, _), (.tooSlow, _): self = .absent
-        case (.incompleteBody, _), (.badResponse, _): self = .absent
+        case (.unreachable, _), (.tls, _), (.timedOut, _), (.connectTimedOut, _), (.tooSlow, _),
+            (.incompleteBody, _), (.badResponse, _):
+            self = .absent
         // Caused by the loader, not by the host.
         case (.dataLoadingFailed, _), (.cancelled, _): self = .none
         case (_, 429), (_, 503): self = .throttled(seconds: error.retryAfter)

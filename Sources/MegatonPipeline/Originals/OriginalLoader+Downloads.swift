@@ -79,7 +79,7 @@ extension OriginalLoader {
             await configuration.fetchLimiter.release(permit, outcome: .answered)
             return outcome
         }
-        // A failure that is the last one of its host says so: the next attempt would be refused.
+        // If the host is given up with this failure, the error says so: a retry would be refused.
         error.hostTurn = await configuration.fetchLimiter.release(permit, outcome: OriginOutcome(error), cause: error)
         return .failed(error, kept: kept)
     }

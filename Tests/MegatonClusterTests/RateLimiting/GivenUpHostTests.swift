@@ -72,6 +72,17 @@ import Testing
         }
     }
 
+    /// The state of a host stays until it is needed for another one: a failure of yesterday is no part of today's.
+    @Test func aFailureOfLongAgoIsAnotherOutage() async throws {
+        try await run { (limiter, fixture) async throws in
+            #expect(try await end(limiter, .absent) == nil)
+            try await wait(.seconds(400), fixture)
+            #expect(try await end(limiter, .absent) == nil)
+            try await wait(.seconds(11), fixture)
+            #expect(try await end(limiter, .absent)?.isGivenUp == true)
+        }
+    }
+
     /// A host that answers with failures has the whole patience, from the time at which its circuit opened.
     @Test(arguments: [(OriginOutcome.failed, 1), (.answered, 3), (.throttled(seconds: 0), 2)])
     func aHostThatHasAnsweredHasMoreTime(_ first: OriginOutcome, _ failuresUntilItOpens: Int) async throws {

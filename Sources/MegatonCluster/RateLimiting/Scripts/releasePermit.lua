@@ -36,9 +36,9 @@ if isFirst then state.heard = 1 end
 -- The first answer raises the threshold: a circuit that is open because of the lower one stays open.
 if isFirst and state.failures >= before then
   state.failures = state.failures + limited(state, failureThreshold, first) - before
-elseif isFirst then
-  state.since = 0
 end
+-- The time of a host that has answered begins when its circuit opens. Workers of earlier versions leave it.
+if state.heard == 1 and state.failures < limited(state, failureThreshold, first) then state.since = 0 end
 if outcome == 'answered' then
   state.failures, state.open, state.since = 0, 0, 0
   state.factor = math.min(1, state.factor + 0.05)
@@ -58,6 +58,10 @@ elseif outcome == 'throttled' then
   end
   state.path, state.counts = requestedPath, ms + math.max(pause, 60000)
 elseif (outcome == 'failed' or outcome == 'absent') and state.open <= ms then
+  -- A row of failures without an open circuit that began long ago was another outage.
+  if state.heard == 0 and state.failures < before and ms - state.since > maximumOpenInterval then
+    state.failures, state.since = 0, 0
+  end
   state.failures = math.min(state.failures + 1, 1000)
   local over = state.failures - limited(state, failureThreshold, first)
   if state.since == 0 and (over >= 0 or state.heard == 0) then state.since = ms end
