@@ -97,9 +97,9 @@ extension RenderPlan {
             let scaled: Double = !pass.usesPlanes ? 0 : probe.orientation == 1 ? 3 : 6
             let effects = steps[index].effectFactor * Double(pass.frames)
             let bytes = area * (Self.encodingFactor(steps[index].rendition) + scaled + effects)
-            // Rows of a PNG as stored, as read again, and compressed.
+            // Rows of a PNG as libvips has stored them, as blocks, as read again, and compressed.
             let isPNG = steps[index].rendition.format == .png && !steps[index].rendition.progressive
-            return isPNG ? bytes + min(area * 12, Double(3 * PNGCompression.limit)) : bytes
+            return isPNG ? bytes + min(area * 16, Double(4 * PNGCompression.limit)) : bytes
         }
         return decoding + held + (encoding.max() ?? 0)
     }

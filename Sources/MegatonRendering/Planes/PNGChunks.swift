@@ -55,8 +55,11 @@ struct PNGChunks {
         if parts.count == 1 {
             return Self.inflate(UnsafeRawBufferPointer(rebasing: bytes[parts[0]]), into: room)
         }
+        // Compressed rows are hardly longer than rows, unless they have empty blocks.
+        let length = parts.reduce(0) { $0 + $1.count }
+        guard length <= rowsLength + rowsLength / 8 + (64 << 10) else { return false }
         var joined: [UInt8] = []
-        joined.reserveCapacity(parts.reduce(0) { $0 + $1.count })
+        joined.reserveCapacity(length)
         for part in parts { joined += bytes[part] }
         return joined.withUnsafeBytes { Self.inflate($0, into: room) }
     }
@@ -65,11 +68,12 @@ struct PNGChunks {
 
     private mutating func readChunks(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var index = Self.signature.count
-        // Each step advances by at least twelve bytes; `HeaderBounds` limits their number.
+        var (count, hasProfile, endOfRows) = (0, false, 0)
         while index + 12 <= bytes.count {
             let length = Self.number(bytes, index)
             let end = index + 12 + length
-            guard end <= bytes.count else { return false }
+            count += 1
+            guard end <= bytes.count, count <= HeaderBounds.parts else { return false }
             let name = String(decoding: bytes[(index + 4)..<(index + 8)], as: UTF8.self)
             switch name {
             case "IHDR":
@@ -78,12 +82,17 @@ struct PNGChunks {
             case "PLTE", "tRNS":
                 guard parts.isEmpty, keep(bytes, index..<end) else { return false }
             case "iCCP":
+                // libpng takes the first of several; each costs an inflation.
+                guard parts.isEmpty, !hasProfile else { return false }
+                hasProfile = true
                 hasPlainColors = Self.isSRGB(UnsafeRawBufferPointer(rebasing: bytes[(index + 8)..<(end - 4)]))
             case "IDAT":
-                guard Self.isWhole(bytes, index..<end) else { return false }
+                guard endOfRows == 0 || endOfRows == index, Self.isWhole(bytes, index..<end) else { return false }
+                endOfRows = end
                 if length > 0 { parts.append((index + 8)..<(end - 4)) }
             case "IEND": return true
-            default: break
+            // A chunk whose name begins in upper case is critical (section 5.4).
+            default: if bytes[index + 4] & 0x20 == 0 { return false }
             }
             index = end
         }

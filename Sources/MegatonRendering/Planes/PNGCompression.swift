@@ -71,7 +71,7 @@ enum PNGCompression {
         guard let tables = libdeflate_alloc_decompressor() else { return nil }
         defer { libdeflate_free_decompressor(tables) }
         var isWhole = false
-        // Stored bytes are no more than their blocks.
+        // Stored blocks are longer than their content.
         let rows = [UInt8](unsafeUninitializedCapacity: stored.count) { room, count in
             isWhole =
                 libdeflate_zlib_decompress(tables, stored, stored.count, room.baseAddress, room.count, &count)

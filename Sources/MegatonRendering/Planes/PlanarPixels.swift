@@ -143,6 +143,8 @@ struct PlanarPixels: Sendable {
                 Int32(blue.stride)
             )
             if code == 0 { return Decoded([luma, blue, red], .video, probe, .s420) }
+            // Another kind of image; all other codes are about damage.
+            guard code == -1 else { return nil }
         }
         let rowLength = probe.width * probe.bands
         guard let planes = planes(probe, probe.bands), let memory = malloc(rowLength * probe.height) else { return nil }
@@ -185,7 +187,8 @@ private struct WebPChunks {
             let start = index + 8
             guard start + length <= bytes.count else { return nil }
             if bytes[index..<(index + 4)].elementsEqual("ICCP".utf8) {
-                hasPlainColors = ICCProfile([UInt8](bytes[start..<(start + length)]))?.isSRGB ?? false
+                let profile = ICCProfile([UInt8](bytes[start..<(start + length)]))
+                hasPlainColors = hasPlainColors && (profile?.isSRGB ?? false)
             }
             index = start + length + length % 2
         }

@@ -7,7 +7,8 @@ extension Rendition {
     public enum FailOn: String, WordChoice {
         /// Renders as much as can be decoded; missing parts are gray, black or transparent.
         case nothing = "none"
-        /// Data that ends before the image does, so that an incomplete image is not taken for a whole one.
+        /// Data that ends before the image does, so that an incomplete image is not taken for a whole one. A small
+        /// rendition of a progressive JPEG needs its first scans only, and does not see the end of the others.
         case truncated
         /// Also invalid data: wrong codes or checksums.
         case error

@@ -32,14 +32,14 @@ struct RoutingEngine: RenderEngine {
         guard pass.usesPlanes else {
             if isStrict { throw refusal(pass, plan) }
             // libjpeg shows missing scans as gray, without a warning.
-            if plan.hasPlanarPixels(pass), missingScans(pass, plan, data) == nil,
-                let base = pixels.base(of: pass, plan, from: data)
-            {
+            let gap = plan.hasPlanarPixels(pass) ? missingScans(pass, plan, data) : nil
+            if deadline.isExpired, let error = deadline.error { throw error }
+            if gap == nil, let base = pixels.base(of: pass, plan, from: data) {
                 // The decoders cannot be interrupted and may have used up the time limit.
                 if deadline.isExpired, let error = deadline.error { throw error }
                 if let images = try vips.render(pass, of: plan, from: base, deadline: deadline) { return images }
             }
-            return try vips.render(pass, of: plan, from: data, deadline: deadline)
+            return try vips.rendering(pass, plan, data, damage: gap, deadline)
         }
         let gap = missingScans(pass, plan, data)
         if gap == nil, let images = try planes.render(pass, of: plan, from: data, deadline: deadline) { return images }

@@ -53,8 +53,13 @@ package struct VipsEngine: RenderEngine {
         do throws(VipsError) {
             return try VipsMessages.collecting { () throws(VipsError) in
                 let image = try base.image()
-                return try withExtendedLifetime(stop) { () throws(VipsError) in
+                let images = try withExtendedLifetime(stop) { () throws(VipsError) in
                     try render(pass, plan, base: image, stop)
+                }
+                return images.map { image in
+                    var image = image
+                    image.notes = plan.probe.notes
+                    return image
                 }
             }
         } catch {

@@ -46,8 +46,11 @@ extension VipsImage {
             Data(bytesNoCopy: bytes, count: length, deallocator: .custom { bytes, _ in g_free(bytes) })
         }
         guard isCompressedAgain else { return data }
-        // Without memory for it, the rows stay as they are.
-        return PNGCompression.compressed(data, effort: rendition.effort ?? rendition.format.defaultEffort) ?? data
+        let effort = rendition.effort ?? rendition.format.defaultEffort
+        guard let compressed = PNGCompression.compressed(data, effort: effort) else {
+            throw VipsError("there is no memory to compress its rows")
+        }
+        return compressed
     }
 }
 

@@ -94,6 +94,20 @@ import Testing
         #expect(try base(Self.waves(png), .png) != nil)
     }
 
+    /// Fault: each of many profiles was inflated, and the last one counted, where libpng takes the first.
+    @Test func chunksThatLibpngRefusesAreLeftToIt() throws {
+        var png = TestPNG(2, width: 90, height: 70)
+        let probe = try RoutingEngine(isStrict: false).probe(Self.waves(png), type: .png)
+        let profile = (name: "iCCP", content: Data("name\0\0".utf8) + TestImage.zlib(Data(repeating: 7, count: 300)))
+        let text = (name: "tEXt", content: Data("a\0b".utf8))
+        png.chunks = Array(repeating: text, count: 20)
+        #expect(base(Self.waves(png), probe) != nil)
+        for chunks in [[profile, profile], [("ABCD", Data())], Array(repeating: text, count: HeaderBounds.parts)] {
+            png.chunks = chunks
+            #expect(base(Self.waves(png), probe) == nil)
+        }
+    }
+
     @Test func unusualPNGsAreLeftToLibvips() throws {
         var deep = TestPNG(2, depth: 16, width: 90, height: 70)
         #expect(try base(Self.waves(deep), .png) == nil)
