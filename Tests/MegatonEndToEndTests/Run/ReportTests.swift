@@ -216,9 +216,10 @@ import Testing
         #expect(report.items.map { $0.thumbHash != nil } == [true, true, true, false])
         let page = home.directory.path + "/report.html"
         try ReportPage.data(report, ledger: "l.jsonl").write(to: URL(fileURLWithPath: page))
-        let color = "c.getContext('2d').getImageData(8, 8, 1, 1).data.join()"
-        let red = "[...document.querySelectorAll('canvas')].filter(c => \(color) === '254,0,1,255').length === 2"
-        #expect(try await problems(of: page, home, until: "document.readyState === 'complete' && \(red)") == [])
+        let pixel = "c.getContext('2d').getImageData(8, 8, 1, 1).data"
+        let isRed = "(d => d[0] > 200 && d[1] < 60 && d[2] < 60)(\(pixel))"
+        let red = "[...document.querySelectorAll('canvas')].filter(c => \(isRed)).length === 2"
+        #expect(try await problems(of: page, home, until: red) == [])
         #expect(try await document(of: page, home).contains("no file beside the page"))
     }
 
