@@ -3,15 +3,15 @@
 import argparse
 import json
 import os
-import shutil
 import sys
 import tempfile
 import time
 
+from megaton_pace.ending import clean_up, verdict
 from megaton_pace.network import Network
 from megaton_pace.processes import free_port, listen_for_signals
 from megaton_pace.redis import RedisFault, Server
-from megaton_pace.result import Broken, Result, table
+from megaton_pace.result import Broken, Result
 from megaton_pace.stage import Stage
 
 # A lease and 5 seconds.
@@ -181,22 +181,6 @@ def run(options):
     except KeyboardInterrupt:
         is_ended = True
     finally:
-        # A second Ctrl-C must not leave machines behind; their end takes at most 20 s.
-        listen_for_signals(False)
-        try:
-            if stage:
-                stage.end()
-        except Broken as fault:
-            result.broken(str(fault))
-        if network:
-            network.remove()
-        if options.keep and result.is_broken:
-            result.note(f"kept: {directory}")
-        else:
-            shutil.rmtree(directory, ignore_errors=True)
-    result.seconds = time.monotonic() - start
-    if is_ended:
-        print("ended; all processes and machines were removed", file=sys.stderr)
-        return 130
-    print("\n" + "\n".join(table([result])))
-    return 1 if result.is_broken else 0
+        started = [part for part in (stage and stage.end, network and network.remove) if part]
+        clean_up(result, directory, options.keep, *started)
+    return verdict(result, start, is_ended, "all processes and machines were removed")

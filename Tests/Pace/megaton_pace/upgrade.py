@@ -3,16 +3,16 @@
 import argparse
 import json
 import os
-import shutil
 import signal
 import sys
 import tempfile
 import time
 
 from megaton_pace.batch import Batch
+from megaton_pace.ending import clean_up, verdict
 from megaton_pace.processes import listen_for_signals
 from megaton_pace.redis import RedisFault
-from megaton_pace.result import Broken, Result, table
+from megaton_pace.result import Broken, Result
 from megaton_pace.stage import Stage
 
 QUEUE = "megaton:{default}:"
@@ -267,20 +267,5 @@ def run(options):
     except KeyboardInterrupt:
         is_ended = True
     finally:
-        # A second Ctrl-C must not leave processes behind; their end takes at most 20 s.
-        signal.alarm(0)
-        listen_for_signals(False)
-        try:
-            stage.end()
-        except Broken as fault:
-            result.broken(str(fault))
-        if options.keep and result.is_broken:
-            result.note(f"kept: {directory}")
-        else:
-            shutil.rmtree(directory, ignore_errors=True)
-    result.seconds = time.monotonic() - start
-    if is_ended:
-        print("ended; all processes were ended", file=sys.stderr)
-        return 130
-    print("\n" + "\n".join(table([result])))
-    return 1 if result.is_broken else 0
+        clean_up(result, directory, options.keep, stage.end)
+    return verdict(result, start, is_ended)
