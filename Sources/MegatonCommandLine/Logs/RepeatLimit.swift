@@ -1,5 +1,6 @@
 import Foundation
 package import Logging
+import MegatonCore
 import Synchronization
 
 /// Passes on a message at most ``burst`` times in ``interval``; then it counts the others, and says their number with
@@ -7,31 +8,14 @@ import Synchronization
 ///
 /// Lines about a job (`job.id`), and about a change by the holder of a token (`token`), are no repetitions: each says
 /// something else.
-package struct RepeatLimit<Base: LogHandler>: LogHandler {
-    private var base: Base
+package struct RepeatLimit: LogFilter {
+    package var base: any LogHandler
     private let state: RepeatCounts
 
     /// - Parameter state: shared by the loggers of a process.
-    package init(_ base: Base, sharing state: RepeatCounts) {
+    package init(_ base: any LogHandler, sharing state: RepeatCounts) {
         self.base = base
         self.state = state
-    }
-
-    package var logLevel: Logger.Level {
-        get { base.logLevel }
-        set { base.logLevel = newValue }
-    }
-    package var metadata: Logger.Metadata {
-        get { base.metadata }
-        set { base.metadata = newValue }
-    }
-    package var metadataProvider: Logger.MetadataProvider? {
-        get { base.metadataProvider }
-        set { base.metadataProvider = newValue }
-    }
-    package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { base[metadataKey: key] }
-        set { base[metadataKey: key] = newValue }
     }
 
     package func log(event: LogEvent) {

@@ -2,30 +2,10 @@ package import Logging
 
 /// Drops what other packages log below `notice`: frameworks report each start and stop at `info`, and describe their
 /// services at `debug`, with all that these hold. Lines of Megaton's modules pass at the level of the logger.
-package struct PackageLog: LogHandler {
-    private var base: any LogHandler
+package struct PackageLog: LogFilter {
+    package var base: any LogHandler
 
     package init(_ base: any LogHandler) { self.base = base }
-
-    package var logLevel: Logger.Level {
-        get { base.logLevel }
-        set { base.logLevel = newValue }
-    }
-
-    package var metadata: Logger.Metadata {
-        get { base.metadata }
-        set { base.metadata = newValue }
-    }
-
-    package var metadataProvider: Logger.MetadataProvider? {
-        get { base.metadataProvider }
-        set { base.metadataProvider = newValue }
-    }
-
-    package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { base[metadataKey: key] }
-        set { base[metadataKey: key] = newValue }
-    }
 
     package func log(event: LogEvent) {
         if event.level >= .notice || event.source.hasPrefix("Megaton") { base.log(event: event) }
