@@ -23,11 +23,16 @@ extension InFlightLock {
             return false
         }
         let fetched = entry.metadata.fetched ?? Date().timeIntervalSince1970
+        let lookup = leading.withLock { $0.beginLookup([key]) }
+        // Not before the new lead is registered.
+        defer { leading.withLock { $0.endLookup(lookup) } }
         do {
             let reply = try await cache.nodes[key].redis.run(
                 FlightScripts.takeOverFlight,
                 keys: [CacheKeys.entry(key), CacheKeys.flight(key)],
-                arguments: [.string(owner), .int(lease.wholeMilliseconds), .string("\(fetched)")]
+                arguments: [
+                    .string(owner), .int(lease.wholeMilliseconds), .string("\(fetched)"), .int(lookup.number),
+                ]
             )
             guard let fields = reply.array, fields.count == 3, let token = fields[1].int else {
                 statistics?.add("stale_writes_refused", 1)

@@ -59,6 +59,30 @@ import Testing
         }
     }
 
+    /// While the reply to a takeover is on its way, a lookup of the same process must not lead too. After it has been
+    /// lost, one may.
+    @Test func aLookupBesideATakeoverWaits() async throws {
+        try await withPeers { (one, _, client) async throws in
+            _ = try lead(await one.lock.begin([key]).first)
+            let taken = try await client.run(
+                FlightScripts.takeOverFlight,
+                keys: [CacheKeys.entry(key), CacheKeys.flight(key)],
+                arguments: ["two", "60000", "200", "7"]
+            )
+            #expect(taken.array?.first?.string == "lead")
+            func lookUp(oldest: RedisArgument, number: RedisArgument) async throws -> String? {
+                let reply = try await client.run(
+                    FlightScripts.beginFlight,
+                    keys: [CacheKeys.entry(key), CacheKeys.flight(key), CacheKeys.negative(key)],
+                    arguments: ["two", "60000", "0", oldest, "-1", "", number]
+                )
+                return reply.array?.first?.string
+            }
+            #expect(try await lookUp(oldest: "7", number: "8") == "wait")
+            #expect(try await lookUp(oldest: "9", number: "9") == "lead")
+        }
+    }
+
     /// The flight of a job that began with older bytes is taken over, and its waiters get the newer ones.
     @Test func aFlightThatBeganEarlierIsRefused() async throws {
         try await withPeers { one, two, client in
