@@ -21,6 +21,7 @@ package final class RenditionService: Sendable {
     private let limiter: HostRateLimiter
     private let limiters: HostLimiters
     private let watchdog: RenderWatchdog
+    private let onHungRender: @Sendable () -> Void
     /// Nil if this process renders.
     private let jobs: RenditionJobs?
     private let statistics = StatisticsRecorder()
@@ -38,6 +39,8 @@ package final class RenditionService: Sendable {
     private static let statisticsInterval: Duration = .seconds(1)
     /// Pause before the queue is connected again.
     private static let retryInterval: Duration = .seconds(1)
+    /// After a render has hung: time for the answer to its request.
+    private static let answerTime: Duration = .seconds(1)
 
     /// Nothing is sent yet: a server starts also while Redis is away.
     ///
@@ -45,7 +48,8 @@ package final class RenditionService: Sendable {
     ///   - configuration: that of a worker, of which the parts about jobs and outputs have no effect. With
     ///     `asksWorkers`, the options that are part of a rendition's key must be those of the workers.
     ///   - asksWorkers: whether the workers of the queue make what the cache does not have.
-    ///   - onHungRender: called when a codec hangs: the process must end, as a thread cannot be stopped from outside.
+    ///   - onHungRender: called after a codec has hung and its request was answered: the process must end, as a thread
+    ///     cannot be stopped from outside.
     /// - Throws: ``ClusterError`` if the configuration is invalid; `ImagePipeline.Error` if libvips cannot be used.
     package init(
         _ configuration: Worker.Configuration,
@@ -82,12 +86,8 @@ package final class RenditionService: Sendable {
             statistics: statistics,
             logger: logger
         )
-        watchdog = RenderWatchdog(
-            longestRender: { [pipeline] in pipeline.longestRunningRender },
-            timeLimit: configuration.renderLimits.time,
-            logger: logger,
-            onHungRender: onHungRender
-        )
+        watchdog = RenderWatchdog(pipeline: pipeline, timeLimit: configuration.renderLimits.time, logger: logger)
+        self.onHungRender = onHungRender
     }
 
     /// Whether the queue has been connected, so that the limits of hosts are known. Later outages do not change this:
@@ -232,13 +232,19 @@ package final class RenditionService: Sendable {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.followShards() }
             group.addTask { await self.limiter.run() }
-            group.addTask { await self.watchdog.run() }
+            group.addTask { await self.endIfRenderHangs() }
             group.addTask { await self.flushStatistics() }
             if let lock { group.addTask { await lock.run() } }
             if let jobs { group.addTask { await jobs.run() } }
         }
         first.close()
         lock?.cache.close()
+    }
+
+    private func endIfRenderHangs() async {
+        guard await watchdog.run() else { return }
+        do { try await Task.sleep(for: Self.answerTime) } catch { return }  // The server ends already.
+        onHungRender()
     }
 
     /// Waits for originals that are being stored although their requests were answered; called before ``run()`` is

@@ -168,13 +168,13 @@ extension Worker {
         let reason =
             isQuarantined
             ? "Worker processes died \(max(job.deaths, ActiveJob.deathLimit)) times while they processed this image, "
-                + "so jobs with this source are not run for \(hours) hours."
+                + "so this queue does not run jobs with this source for \(hours) hours."
             : "\(job.stalls) \(job.stalls == 1 ? "worker" : "workers") died or stopped responding while running this "
                 + "job, so it is not run again."
         return ImagePipeline.Error(
             .renderFailed,
-            "\(reason) Check the image, then run the job again with megaton dead requeue or megaton run "
-                + "--retry-failed.",
+            "\(reason) Check the image and the memory of the workers, then run the job again: after a run with "
+                + "megaton run --retry-failed, otherwise with megaton dead requeue.",
             isRetryable: false
         )
     }

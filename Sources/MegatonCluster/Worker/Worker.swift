@@ -25,6 +25,7 @@ public final class Worker: Sendable {
     let files: ThreadPool
     private let isolated: SuspectIsolation?
     private let watchdog: RenderWatchdog
+    private let onHungRender: @Sendable () -> Void
     private let parts: WorkerShard.Parts
     /// The shards of the queue: only the first one until the worker has started.
     private let shards: ShardList
@@ -35,9 +36,15 @@ public final class Worker: Sendable {
     private let drainStart = Mutex<ContinuousClock.Instant?>(nil)
     /// The reason for which the worker ended by itself.
     let refusal = Mutex<RedisError?>(nil)
+    /// Whether the process has to end as soon as the worker has.
+    private let hasHungRender = Atomic(false)
+    private let hasEndedProcess = Atomic(false)
     private let logger: Logger
 
     private static let fileThreads = 2
+    /// After a render has hung: time for the settlement of its job, and then twice for the end of the others.
+    private static let settlementTime: Duration = .seconds(2)
+    private static let releaseTime: Duration = .seconds(5)
     /// The counts that a killed worker takes with it. An idle worker sends none.
     private static let statisticsInterval: Duration = .seconds(1)
 
@@ -45,7 +52,8 @@ public final class Worker: Sendable {
     ///   - name: unique name; `host:pid:random` if nil.
     ///   - group: event loops of the connections.
     ///   - leaseGroup: one event loop that nothing else uses; if nil, the worker makes one and ends it with itself.
-    ///   - onHungRender: called when a codec hangs: the process must end, as a thread cannot be stopped from outside.
+    ///   - onHungRender: called after a codec has hung and the worker has stopped: the process must end, as a thread
+    ///     cannot be stopped from outside. Called at most once.
     /// - Throws: ``ClusterError`` if the configuration is invalid; `ImagePipeline.Error` if libvips cannot be used.
     public init(
         _ configuration: Configuration,
@@ -86,12 +94,8 @@ public final class Worker: Sendable {
             statistics: statistics,
             logger: logger
         )
-        watchdog = RenderWatchdog(
-            longestRender: { [pipeline] in pipeline.longestRunningRender },
-            timeLimit: configuration.renderLimits.time,
-            logger: logger,
-            onHungRender: onHungRender
-        )
+        watchdog = RenderWatchdog(pipeline: pipeline, timeLimit: configuration.renderLimits.time, logger: logger)
+        self.onHungRender = onHungRender
         files = ThreadPool(name: "megaton-output", count: Self.fileThreads)
         let shards = ShardList()
         self.shards = shards
@@ -242,7 +246,7 @@ public final class Worker: Sendable {
                 let check = ShardCheck(queue: self.shards.queue, logger: self.logger, isSpread: true)
                 self.end(because: await check.run(), signal)
             }
-            group.addTask { await self.watchdog.run() }
+            group.addTask { await self.endIfRenderHangs(signal) }
             group.addTask { await self.flushStatistics() }
             if let lock { group.addTask { await lock.run() } }
             if let isolated {
@@ -272,6 +276,29 @@ public final class Worker: Sendable {
         }
         await signOff()
         logger.info("worker stopped")
+        if hasHungRender.load(ordering: .acquiring) { endProcess() }
+    }
+
+    /// Ends the worker after a render has hung: its job is settled as failed, then the others are released, and the
+    /// process ends when the worker has signed off, or if its jobs do not stop.
+    private func endIfRenderHangs(_ signal: ShutdownSignal) async {
+        guard await watchdog.run() else { return }
+        hasHungRender.store(true, ordering: .releasing)
+        do {
+            // Not before: a worker whose drain timeout is over would release the job instead.
+            try await Task.sleep(for: Self.settlementTime)
+            signal.raise(to: .drain)
+            try await Task.sleep(for: Self.releaseTime)
+            signal.raise(to: .abort)
+            try await Task.sleep(for: Self.releaseTime)
+        } catch {
+            return  // The jobs have ended, and the worker signs off.
+        }
+        endProcess()
+    }
+
+    private func endProcess() {
+        if !hasEndedProcess.exchange(true, ordering: .acquiringAndReleasing) { onHungRender() }
     }
 
     /// Ends the worker by itself.
@@ -354,7 +381,9 @@ public final class Worker: Sendable {
         async let isCounted: Void = addLastStatistics()
         await Self.forEach(shards.all) { shard in
             do {
-                try await shard.queue.release([], worker: self.name, leaves: true)
+                // The process that started this one takes a worker without an entry for one that could not start.
+                let leaves = !self.hasHungRender.load(ordering: .acquiring)
+                try await shard.queue.release([], worker: self.name, leaves: leaves)
             } catch {
                 self.logger.warning(
                     "the worker could not sign off; its entry expires",

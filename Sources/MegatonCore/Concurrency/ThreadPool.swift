@@ -49,11 +49,26 @@ package final class ThreadPool: @unchecked Sendable {
     ///
     /// - Throws: the error of the work, or `CancellationError`.
     package func run<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
+        try await runUnlessAbandoned { _ in try work() }
+    }
+
+    /// As `run`, for work that may hang.
+    ///
+    /// - Parameter work: receives a closure that throws an error to the caller, which stops waiting. The thread goes on
+    ///   with the work, whose result is dropped.
+    package func runUnlessAbandoned<Value: Sendable>(
+        _ work: @escaping @Sendable (_ abandon: @escaping @Sendable (any Error) -> Void) throws -> Value
+    ) async throws -> Value {
         let id = takeID()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
+                let waiting = Mutex<CheckedContinuation<Value, any Error>?>(continuation)
+                let end = { @Sendable (result: Result<Value, any Error>) -> Void in
+                    waiting.withLock { $0.take() }?.resume(with: result)
+                }
                 enqueue(id) { isCancelled in
-                    continuation.resume(with: isCancelled ? .failure(CancellationError()) : Result { try work() })
+                    if isCancelled { return end(.failure(CancellationError())) }
+                    end(Result { try work { end(.failure($0)) } })
                 }
             }
         } onCancel: {

@@ -85,6 +85,9 @@ public final class ImagePipeline: Sendable {
     /// Running time of the longest render under way; nil if there is none.
     package var longestRunningRender: Duration? { renderer.longestRunning }
 
+    /// Fails renders that have been running for longer than this time, which is far beyond their limit.
+    package func abandonRenders(runningLongerThan limit: Duration) { renderer.abandon(runningLongerThan: limit) }
+
     /// Returns the renditions of a source, from the caches or newly made.
     ///
     /// Renditions are made from the original. The request determines the source, its cache key, the priority and the

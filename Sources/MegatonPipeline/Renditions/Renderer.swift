@@ -10,7 +10,7 @@ final class Renderer: Sendable {
     private let types: Set<AssetType>
     private let threads: ThreadPool
     private let budget: MemoryBudget
-    private let running = Mutex<[Int: ContinuousClock.Instant]>([:])
+    private let running = Mutex<[Int: Running]>([:])
     private let nextID = Atomic(0)
 
     init(
@@ -29,11 +29,35 @@ final class Renderer: Sendable {
 
     deinit { threads.stop() }
 
+    /// Work that a render thread does.
+    private struct Running {
+        let start: ContinuousClock.Instant
+        let abandon: @Sendable (any Swift.Error) -> Void
+    }
+
     /// How long the oldest of the current renders has been running. A render far beyond its time limit hangs in a codec
     /// that cannot be interrupted.
     var longestRunning: Duration? {
         let now = ContinuousClock.now
-        return running.withLock { $0.values.map { $0.duration(to: now) }.max() }
+        return running.withLock { $0.values.map { $0.start.duration(to: now) }.max() }
+    }
+
+    /// Fails the renders that have been running for longer than this time with `.renderTimedOut`, although their
+    /// threads go on: the process is about to end, and their images must not seem to have killed it.
+    func abandon(runningLongerThan limit: Duration) {
+        let now = ContinuousClock.now
+        let hung = running.withLock { $0.values.filter { $0.start.duration(to: now) > limit } }
+        for render in hung {
+            render.abandon(
+                Error(
+                    .renderTimedOut,
+                    "rendering has not ended after \(Int(limit.inSeconds.rounded())) seconds, as the codec takes "
+                        + "longer than its limit (RenderLimits.time) and cannot be interrupted; the process that "
+                        + "rendered it ends. Raise the limit for images that are worth the time, or choose less "
+                        + "effort, a smaller size or another format."
+                )
+            )
+        }
     }
 
     /// - Parameters:
@@ -127,7 +151,9 @@ final class Renderer: Sendable {
         let grant = try await slot?.acquire()
         defer { grant?.release() }
         return try await cancelling(cancellation) { () throws(Error) in
-            try await onThread(context) { [self] in try timed { try work(cancellation.deadline(limits.time)) } }
+            try await onThread(context) { [self] abandon in
+                try timed(abandon) { try work(cancellation.deadline(limits.time)) }
+            }
         }
     }
 
@@ -156,8 +182,8 @@ final class Renderer: Sendable {
         var grant = try await slot?.acquire() ?? RenderGrant(withoutSlot: budget)
         defer { grant.release() }
         let attempt: Attempt<Value> = try await cancelling(cancellation) { [grant] () throws(Error) in
-            try await onThread(context) { [self] in
-                try timed {
+            try await onThread(context) { [self] abandon in
+                try timed(abandon) {
                     let start = ContinuousClock.now
                     let deadline = cancellation.deadline(limits.time)
                     let (plan, execute) = try prepare()
@@ -179,8 +205,8 @@ final class Renderer: Sendable {
         case .mustWait(let cost, let execute, let spent):
             do throws(Error) { try await grant.upgrade(to: cost) } catch { throw error.about(context) }
             return try await cancelling(cancellation) { () throws(Error) in
-                try await onThread(context) { [self] in
-                    try timed { try execute(cancellation.deadline(limits.time - spent)) }
+                try await onThread(context) { [self] abandon in
+                    try timed(abandon) { try execute(cancellation.deadline(limits.time - spent)) }
                 }
             }
         }
@@ -200,14 +226,14 @@ final class Renderer: Sendable {
 
     private func onThread<Value: Sendable>(
         _ context: String,
-        _ work: @escaping @Sendable () throws -> Value
+        _ work: @escaping @Sendable (_ abandon: @escaping @Sendable (any Swift.Error) -> Void) throws -> Value
     ) async throws(Error) -> Value {
         let recorder = QueueWaitRecorder.current
         do {
-            return try await threads.run {
+            return try await threads.runUnlessAbandoned { abandon in
                 let start = ContinuousClock.now
                 defer { recorder?.rendered(for: start.duration(to: .now)) }
-                return try work()
+                return try work(abandon)
             }
         } catch let error as Error {
             throw error.about(context)
@@ -219,10 +245,13 @@ final class Renderer: Sendable {
     }
 
     /// Records the start of work, so that the watchdog sees how long it has been running.
-    private func timed<Value, Failure: Swift.Error>(_ work: () throws(Failure) -> Value) throws(Failure) -> Value {
+    private func timed<Value, Failure: Swift.Error>(
+        _ abandon: @escaping @Sendable (any Swift.Error) -> Void,
+        _ work: () throws(Failure) -> Value
+    ) throws(Failure) -> Value {
         let id = nextID.add(1, ordering: .relaxed).newValue
-        let start = ContinuousClock.now
-        running.withLock { $0[id] = start }
+        let render = Running(start: .now, abandon: abandon)
+        running.withLock { $0[id] = render }
         defer { running.withLock { $0[id] = nil } }
         return try work()
     }

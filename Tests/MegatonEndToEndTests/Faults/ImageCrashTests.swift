@@ -9,9 +9,13 @@ import Testing
     private static let crasher = good + FaultLibrary.crash
 
     /// A run with two workers whose decoders crash on marked images, with the workers' logs.
-    private func run(_ home: RunTests.Home, _ inputs: [String]) async throws -> ProgramUnderTest.Ending {
+    private func run(
+        _ home: RunTests.Home,
+        _ inputs: [String],
+        fault: [String: String]? = nil
+    ) async throws -> ProgramUnderTest.Ending {
         let arguments = ["run"] + inputs + ["--output", home.output, "--json", "--workers", "2", "--verbose"]
-        let environment = home.environment.merging(try FaultLibrary.crashingCodec()) { $1 }
+        let environment = home.environment.merging(try fault ?? FaultLibrary.crashingCodec()) { $1 }
         return await
             (try ProgramUnderTest.megaton(
                 arguments,
@@ -42,6 +46,27 @@ import Testing
         #expect(poisoned.count == 4)
         #expect(poisoned.allSatisfy { $0.error?.message.contains("megaton run --retry-failed") == true })
         #expect(deaths(ending.errors) <= 12, "\(ending.errors)")
+    }
+
+    // Fault: the image was taken for one that crashes, after three workers had hung in it, and no message named the
+    // limit.
+    @Test func anImageInWhichACodecHangsFailsWithTheLimitAndHarmsNoOther() async throws {
+        let home = try RunTests.Home()
+        for number in 0..<20 {
+            try home.directory.write(number == 7 ? Self.good + FaultLibrary.hang : Self.good, to: "in/\(number).png")
+        }
+        let ending = try await run(
+            home,
+            [home.directory.path + "/in", "--max-seconds", "1"],
+            fault: try FaultLibrary.hangingCodec()
+        )
+        #expect(ending.code == 2, "\(ending.errors)")
+        let ledger = try home.ledger()
+        #expect(ledger.count == 20 && ledger.count { $0.status == .done } == 19)
+        let failed = try #require(ledger.first { $0.status == .failed })
+        #expect(failed.error?.code == "render_timed_out" && failed.attempts == 1, "\(failed)")
+        #expect(failed.error?.message.contains("--max-seconds") == true, "\(failed)")
+        #expect(deaths(ending.errors) == 1, "\(ending.errors)")
     }
 
     // Fault: each of the jobs killed four workers.

@@ -40,10 +40,19 @@ public enum FaultLibrary {
     public static let crash = Data(mark.utf8)
     private static let mark = "MEGATON-CRASH"
 
+    /// Bytes in an image in which a codec hangs.
+    public static let hang = Data(hangMark.utf8)
+    private static let hangMark = "MEGATON-HANG"
+
     /// The environment of a worker whose codecs crash on an image that contains ``crash``. Without Swift's backtrace,
     /// which would take seconds.
     public static func crashingCodec() throws(NotBuilt) -> [String: String] {
         ["LD_PRELOAD": try path(), "MEGATON_CRASH": mark, "SWIFT_BACKTRACE": "enable=no"]
+    }
+
+    /// The environment of a worker whose codecs hang in an image that contains ``hang``.
+    public static func hangingCodec() throws(NotBuilt) -> [String: String] {
+        ["LD_PRELOAD": try path(), "MEGATON_HANG": hangMark]
     }
 
     /// The environment of a program whose wall clock differs from the machine's by the offset in the file.
