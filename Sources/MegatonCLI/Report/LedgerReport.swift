@@ -65,6 +65,8 @@ struct LedgerReport {
         var fetching = 0.0
         var rendering = 0.0
         var storing = 0.0
+        /// Jobs that are done although their image is damaged.
+        var damaged = 0
         /// Lines that are not outcomes.
         var unreadable = 0
     }
@@ -137,6 +139,7 @@ struct LedgerReport {
         case .cancelled: totals.cancelled += 1
         case .deduplicated: totals.deduplicated += 1
         }
+        if outcome.status == .done, RenderNotes.nameDamage(outcome.notes) { totals.damaged += 1 }
         count(outcome)
         let source = String(outcome.source.prefix(Self.shownSource))
         if let error = outcome.error {

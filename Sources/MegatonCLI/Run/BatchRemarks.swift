@@ -3,9 +3,17 @@ import MegatonCluster
 import MegatonCommandLine
 
 extension BatchRun.Result {
-    /// Sentences about jobs that the summary does not explain: jobs without an end, and inputs that were not read.
+    /// Sentences about jobs that the summary does not explain: damaged images that are done, jobs without an end, and
+    /// inputs that were not read.
     func remarks(_ repetition: RepeatAdvice) -> [String] {
         var remarks: [String] = []
+        if damaged > 0 {
+            let line = summary.ledger == nil ? "" : "; the ledger has the damage in \"notes\""
+            remarks.append(
+                "\(Counted.jobs(damaged)) \(damaged == 1 ? "has" : "have") a damaged image, which was rendered as far "
+                    + "as possible\(line). With --fail-on warning such jobs fail."
+            )
+        }
         if openJobs > 0 {
             let line = summary.ledger == nil ? "" : " and \(openJobs == 1 ? "has" : "have") no line in the ledger"
             remarks.append(

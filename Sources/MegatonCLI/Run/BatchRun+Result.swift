@@ -54,6 +54,8 @@ extension BatchRun {
         let openJobs: Int
         /// Whether all inputs were read.
         let isReadWhole: Bool
+        /// Jobs that are done although their image is damaged.
+        var damaged = 0
         /// Jobs whose outcomes Redis has lost; nil if there are none.
         var missing: MissingOutcomes?
 

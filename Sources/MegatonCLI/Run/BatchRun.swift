@@ -150,6 +150,7 @@ final class BatchRun: Sendable {
             // Of a batch that was followed to its end, `missing` has them: a failover may have taken counts back.
             openJobs: progress.wasAbandoned || isFollowed ? 0 : summary.open,
             isReadWhole: progress.isComplete,
+            damaged: tally.damaged,
             missing: missing
         )
     }

@@ -1,6 +1,7 @@
 import Foundation
 import MegatonCluster
 import MegatonCommandLine
+import MegatonPipeline
 
 /// Counts of the outcomes of a batch so far.
 struct BatchTally {
@@ -9,6 +10,8 @@ struct BatchTally {
     private(set) var workers: Set<String> = []
     private(set) var failed = 0
     private(set) var causes = FailureCauses()
+    /// Jobs that are done although their image is damaged.
+    private(set) var damaged = 0
     /// Outcomes that could not be read: another version of the program wrote them.
     private(set) var unreadable = 0
 
@@ -21,6 +24,7 @@ struct BatchTally {
         }
         if let worker = outcome.worker { workers.insert(worker) }
         if outcome.status == .cancelled { cancelled += 1 }
+        if outcome.status == .done, RenderNotes.nameDamage(outcome.notes) { damaged += 1 }
         if outcome.status == .failed, let error = outcome.error {
             failed += 1
             causes.add(error, source: outcome.source ?? "")
@@ -33,6 +37,7 @@ struct BatchTally {
         let source: String?
         let worker: String?
         let error: JobOutcome.Failure?
+        let notes: [String]?
     }
 
     /// The causes of failures with their counts, the most frequent first.

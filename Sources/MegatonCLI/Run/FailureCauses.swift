@@ -22,7 +22,7 @@ struct FailureCauses {
     /// Maximum number of causes that are printed.
     private static let shown = 20
     /// Maximum length of a printed message, characters; the ledger has all of it.
-    private static let messageLimit = 240
+    private static let messageLimit = 400
 
     mutating func add(_ error: JobOutcome.Failure, source: String) {
         let cause = Cause(code: error.code, words: Self.words(error.message, source))

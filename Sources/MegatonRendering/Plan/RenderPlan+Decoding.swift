@@ -62,7 +62,8 @@ extension RenderPlan {
         case .png, .webp:
             probe.sampleBytes == 1 && (1...4).contains(probe.bands) && !probe.isProgressive && !probe.isAnimated
                 && probe.orientation == 1 && probe.notes.isEmpty
-                && probe.width * probe.height <= Self.planarPixelLimit / probe.bands
+                // Rows of planes are padded, which counts in narrow images.
+                && Plane.padded(probe.width) * probe.height <= Self.planarPixelLimit / probe.bands
         default: false
         }
     }

@@ -51,13 +51,13 @@ struct PNGChunks {
     /// - Parameter room: Memory for ``rowsLength`` bytes.
     /// - Returns: Whether the data is whole, which its checksum says too.
     func inflate(_ bytes: UnsafeRawBufferPointer, into room: UnsafeMutableRawBufferPointer) -> Bool {
+        // Compressed rows are hardly longer than rows, unless they have empty blocks.
+        let length = parts.reduce(0) { $0 + $1.count }
+        guard length <= rowsLength + rowsLength / 8 + (64 << 10) else { return false }
         // One part is inflated in its place.
         if parts.count == 1 {
             return Self.inflate(UnsafeRawBufferPointer(rebasing: bytes[parts[0]]), into: room)
         }
-        // Compressed rows are hardly longer than rows, unless they have empty blocks.
-        let length = parts.reduce(0) { $0 + $1.count }
-        guard length <= rowsLength + rowsLength / 8 + (64 << 10) else { return false }
         var joined: [UInt8] = []
         joined.reserveCapacity(length)
         for part in parts { joined += bytes[part] }

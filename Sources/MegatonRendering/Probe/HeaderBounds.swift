@@ -67,6 +67,15 @@ enum HeaderBounds {
         return count
     }
 
+    /// The size that the header of a RIFF file names, in bytes. libwebp refuses a file that has fewer, without naming
+    /// the cause.
+    static func declaredSize(ofRIFF data: Data) -> Int? {
+        data.withUnsafeBytes { bytes in
+            bytes.count < 12
+                ? nil : Int(UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 4, as: UInt32.self))) + 8
+        }
+    }
+
     /// An upper bound of the size of a PNG's texts after decompression, in bytes (PNG third edition, section 11.3.3).
     private static func inflated(_ bytes: UnsafeRawBufferPointer) -> Int {
         var (sum, index) = (0, 8)

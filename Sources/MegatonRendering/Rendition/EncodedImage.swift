@@ -26,6 +26,12 @@ package enum RenderNotes {
     /// Maximum length of a remark in characters.
     package static let maximumLength = 300
 
+    /// The beginning of the remark on an image that was rendered although it is damaged.
+    static let damage = "the image is damaged, and rendered as far as it goes"
+
+    /// Whether the remarks say that an image was rendered although it is damaged.
+    package static func nameDamage(_ notes: [String]?) -> Bool { notes?.contains { $0.hasPrefix(damage) } ?? false }
+
     /// Both lists without duplicates, each remark truncated to the limit.
     package static func merged(_ notes: [String], _ more: [String]) -> [String] {
         var merged = notes

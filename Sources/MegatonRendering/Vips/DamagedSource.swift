@@ -71,8 +71,17 @@ struct DamagedSource {
     ) throws(ImageError) -> (value: Value, notes: [String]) {
         switch attempt(failOn, body) {
         case .success(let result): return (result.value, RenderNotes.merged([remark], result.notes))
-        case .failure(let error): throw deadline.error ?? error.asDecodingError()
+        case .failure(let error): throw deadline.error ?? described(error, failOn)
         }
+    }
+
+    /// The error for damage that is not tolerated, with the remedy if the format has one: of an interlaced PNG libvips
+    /// decodes all rows or none.
+    private func described(_ error: VipsError, _ failOn: Rendition.FailOn) -> ImageError {
+        let interlacing = 28
+        let isInRows = type == .png && data.count > interlacing && data[data.startIndex + interlacing] == 0
+        guard failOn != .nothing, error.cause == nil, isInRows || type == .gif else { return error.asDecodingError() }
+        return .decoding(JPEGDamage.withRemedy(error.text))
     }
 
     private func attempt<Value>(

@@ -68,16 +68,18 @@ struct JPEGDamage: Equatable {
 
     /// `.corruptImage`, or `.unsupportedFormat` if the header is of a kind that the decoder does not read.
     var error: ImageError {
-        let reason = isTolerated(by: .nothing) ? "\(text); \(Self.remedy)" : text
+        let reason = isTolerated(by: .nothing) ? Self.withRemedy(text) : text
         return isInScan ? .corrupt(reason) : .decoding(reason)
     }
 
-    /// The end of the message about damage that callers may tolerate.
-    private static let remedy = "set Rendition.failOn to .nothing to render it as far as it goes"
+    /// A message about damage that callers may tolerate.
+    static func withRemedy(_ reason: String) -> String {
+        "\(reason); set Rendition.failOn to .nothing to render it as far as it goes"
+    }
 
     /// The note for an image that was rendered despite the damage.
     var note: String { Self.note(text) }
 
     /// - Parameter reason: Message of the decoder.
-    static func note(_ reason: String) -> String { "the image is damaged, and rendered as far as it goes: \(reason)" }
+    static func note(_ reason: String) -> String { "\(RenderNotes.damage): \(reason)" }
 }

@@ -18,7 +18,7 @@ package struct VipsEngine: RenderEngine {
         let demand = type.isHEIF ? try HEIFDemand(data) : nil
         // Damage is tolerated here; each rendition's own limit applies when its pixels are decoded.
         let attempt = DecodingAttempt(data, type, failOn: .nothing)
-        return try attempt.result { source throws(VipsError) in
+        let result = attempt.result { source throws(VipsError) in
             let image = try source.open()
             guard type.loaders.contains(image.loader) else {
                 throw VipsError("\(image.loader) would open data that looks like \(type)")
@@ -26,7 +26,16 @@ package struct VipsEngine: RenderEngine {
             var probe = image.probe(type, source.notes)
             probe.heif = demand
             return probe
-        }.orThrow("the header cannot be read")
+        }
+        if case .failure(let error) = result, error.cause == nil, type == .webp,
+            let size = HeaderBounds.declaredSize(ofRIFF: data), size > data.count
+        {
+            throw .corrupt(
+                "it is cut short, to \(data.count) of \(size) bytes, and of a WebP only the whole file is read",
+                "the image cannot be decoded"
+            )
+        }
+        return try result.orThrow("the header cannot be read")
     }
 
     package func render(

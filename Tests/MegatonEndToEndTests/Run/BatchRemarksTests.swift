@@ -49,6 +49,27 @@ import Testing
         #expect(whole.remarks(RepeatAdvice()).isEmpty && !whole.summary.line.contains("not ended"))
     }
 
+    @Test func damagedImagesThatAreDoneAreCounted() {
+        var tally = BatchTally()
+        let lines = [
+            #"{"status":"done","source":"a","notes":["the image is damaged, and rendered as far as it goes: cut"]}"#,
+            #"{"status":"done","source":"b","notes":["the color profile was left out"]}"#,
+            #"{"status":"done","source":"c"}"#,
+            #"{"status":"failed","source":"d","notes":["the image is damaged, and rendered as far as it goes: cut"]}"#,
+        ]
+        for line in lines { tally.add(Data(line.utf8)) }
+        #expect(tally.damaged == 1)
+        var whole = result(["submitted": "3", "done": "3"], wasInterrupted: false)
+        whole.damaged = tally.damaged
+        #expect(
+            whole.remarks(RepeatAdvice()) == [
+                "1 job has a damaged image, which was rendered as far as possible; the ledger has the damage in "
+                    + "\"notes\". With --fail-on warning such jobs fail."
+            ]
+        )
+        #expect(whole.code == 0)
+    }
+
     /// Fault: the exit code was 0 although jobs had not ended.
     @Test func jobsWithoutAnEndAreNoSuccess() {
         #expect(result(["submitted": "60", "done": "59"], wasInterrupted: false).code == 69)

@@ -240,6 +240,29 @@ struct DamageTests {
         #expect(shown.notes.count == 1 && shown.notes[0].hasPrefix("the image is damaged"), "\(shown.notes)")
     }
 
+    /// Fault: the messages about other formats than JPEG were those of the decoder alone.
+    @Test(arguments: [Rendition.Format.png, .gif]) func theMessageHasTheRemedyIfItHelps(
+        _ format: Rendition.Format
+    ) throws {
+        let data = try Self.noise(64, 64, format)
+        let error = #expect(throws: ImagePipeline.Error.self) {
+            try Self.render(data.prefix(data.count / 2), Rendition(width: 16), .auto)
+        }
+        #expect(error?.message.contains("set Rendition.failOn to .nothing") == true, "\(String(describing: error))")
+    }
+
+    @Test func aWebPThatIsCutShortIsReportedWithItsSize() throws {
+        let data = try Self.noise(64, 64, .webp)
+        for level in [Rendition.FailOn.truncated, .nothing] {
+            let error = #expect(throws: ImagePipeline.Error.self) {
+                try Self.render(data.prefix(data.count / 2), Rendition(width: 16), .auto, level)
+            }
+            #expect(error?.code == .corruptImage)
+            let sizes = "to \(data.count / 2) of \(data.count) bytes"
+            #expect(error?.message.contains(sizes) == true, "\(String(describing: error))")
+        }
+    }
+
     /// A rendition of a damaged image must not share a key with a rendition of a whole one.
     @Test func aLevelHasKeysOfItsOwn() throws {
         let key = CacheKey(.original, ["a"])
