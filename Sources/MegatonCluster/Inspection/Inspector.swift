@@ -7,7 +7,7 @@ package struct Inspector: Sendable {
     let queue: ShardedQueue
     let caches: [RedisClient]
 
-    /// Maximum number of workers in one status.
+    /// Maximum number of workers of a shard in one status.
     private static let shown = 1000
     /// Milliseconds for which a coordinator is shown after its last attempt to lead.
     private static let coordinatorsAge: Double = 60_000
@@ -86,7 +86,8 @@ package struct Inspector: Sendable {
                 ["LLEN", .string($0)]
             } + [keys.lease, keys.delay, keys.dead, keys.batches].map { ["ZCARD", .string($0)] } + [
                 ["HGETALL", .string(keys.stat)], ["GET", .string(keys.leader)], ["TIME"],
-                ["ZRANGE", .string(keys.workers), "0", .int(Self.shown - 1), "WITHSCORES"],
+                // Those that were heard last: dead ones must not take the place of living ones.
+                ["ZRANGE", .string(keys.workers), "0", .int(Self.shown - 1), "REV", "WITHSCORES"],
                 ["HGETALL", .string(keys.control)],
                 ["EXISTS", .string(keys.jobs), .string(keys.epoch), .string(keys.workers), .string(keys.stat)],
                 ["LLEN", .string(keys.suspects)], ["ZCARD", .string(keys.holding)], ["ZCARD", .string(keys.held)],

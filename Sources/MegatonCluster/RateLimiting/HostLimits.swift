@@ -7,7 +7,8 @@ public struct HostLimits: Sendable, Equatable {
     public var firstConcurrency = 4
     /// Maximum number of requests per second; nil sets no limit.
     public var rate: Double?
-    /// Number of requests that may be sent at once after an idle time, if there is a rate; at most one second's worth.
+    /// Number of requests that may be sent at once after an idle time, beside the one that is due, if there is a rate;
+    /// at most one second's worth.
     public var burst = 8
     /// Consecutive failures (no connection, no response in time, 5xx) that open the circuit breaker of the host.
     public var failureThreshold = 10
