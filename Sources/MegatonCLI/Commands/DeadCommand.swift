@@ -137,7 +137,7 @@ struct DeadRequeueCommand: AsyncParsableCommand {
         discussion: """
             Examples:
               megaton dead requeue 4711 4712
-              megaton dead requeue --batch spring --error timeout
+              megaton dead requeue --batch spring --error timed_out
             """
     )
 

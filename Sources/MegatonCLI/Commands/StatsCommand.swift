@@ -13,7 +13,7 @@ struct StatsCommand: AsyncParsableCommand {
               megaton stats
               megaton stats --json
 
-            Counters start when the queue is created; workers add theirs every 5 s.
+            Counters start when the queue is created; workers add theirs every second.
             \(RedisOptions.environmentHelp)
             """
     )
