@@ -73,35 +73,23 @@ struct SourceMetadata {
     // MARK: - Chunks
 
     private mutating func readPNG(_ bytes: UnsafeRawBufferPointer) {
-        var (index, count) = (8, 0)
-        // Length, name, content, checksum.
-        while index + 12 <= bytes.count, count < HeaderBounds.parts {
-            let length = Int(UInt32(bigEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt32.self)))
-            let (name, start) = (bytes[(index + 4)..<(index + 8)], index + 8)
-            if name.elementsEqual("caBX".utf8) { hasC2PA = true }
-            if name.elementsEqual("eXIf".utf8), start + length <= bytes.count {
-                exif = exif ?? SourceEXIF.read(UnsafeRawBufferPointer(rebasing: bytes[start..<(start + length)]))
+        for chunk in ImageChunks.png(bytes).prefix(HeaderBounds.parts) {
+            if chunk.name == "caBX" { hasC2PA = true }
+            if chunk.name == "eXIf", chunk.content.upperBound <= bytes.count {
+                exif = exif ?? SourceEXIF.read(UnsafeRawBufferPointer(rebasing: bytes[chunk.content]))
             }
-            index += 12 + length
-            count += 1
         }
     }
 
     private mutating func readWebP(_ bytes: UnsafeRawBufferPointer) {
-        var (index, count) = (12, 0)
-        // Name, length, content, padded to an even number.
-        while index + 8 <= bytes.count, count < HeaderBounds.parts {
-            let length = Int(UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index + 4, as: UInt32.self)))
-            let (name, start) = (bytes[index..<(index + 4)], index + 8)
-            if name.elementsEqual("C2PA".utf8) { hasC2PA = true }
-            if name.elementsEqual("EXIF".utf8), start + length <= bytes.count {
-                let content = bytes[start..<(start + length)]
+        for chunk in ImageChunks.riff(bytes).prefix(HeaderBounds.parts) {
+            if chunk.name == "C2PA" { hasC2PA = true }
+            if chunk.name == "EXIF", chunk.content.upperBound <= bytes.count {
+                let content = bytes[chunk.content]
                 // Some programs write the identifier that only JPEG needs.
                 let tiff = content.starts(with: "Exif\0\0".utf8) ? content.dropFirst(6) : content
                 exif = exif ?? SourceEXIF.read(UnsafeRawBufferPointer(rebasing: tiff))
             }
-            index += 8 + length + length % 2
-            count += 1
         }
     }
 

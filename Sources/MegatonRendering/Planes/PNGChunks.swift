@@ -67,34 +67,30 @@ struct PNGChunks {
     // MARK: - Chunks
 
     private mutating func readChunks(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        var index = Self.signature.count
         var (count, hasProfile, endOfRows) = (0, false, 0)
-        while index + 12 <= bytes.count {
-            let length = Self.number(bytes, index)
-            let end = index + 12 + length
+        for chunk in ImageChunks.png(bytes) {
             count += 1
-            guard end <= bytes.count, count <= HeaderBounds.parts else { return false }
-            let name = String(decoding: bytes[(index + 4)..<(index + 8)], as: UTF8.self)
-            switch name {
+            guard chunk.whole.upperBound <= bytes.count, count <= HeaderBounds.parts else { return false }
+            switch chunk.name {
             case "IHDR":
-                guard index == Self.signature.count, length == Self.headerLength else { return false }
-                guard keep(bytes, index..<end) else { return false }
+                guard count == 1, chunk.content.count == Self.headerLength else { return false }
+                guard keep(bytes, chunk.whole) else { return false }
             case "PLTE", "tRNS":
-                guard parts.isEmpty, keep(bytes, index..<end) else { return false }
+                guard parts.isEmpty, keep(bytes, chunk.whole) else { return false }
             case "iCCP":
                 // libpng takes the first of several; each costs an inflation.
                 guard parts.isEmpty, !hasProfile else { return false }
                 hasProfile = true
-                hasPlainColors = Self.isSRGB(UnsafeRawBufferPointer(rebasing: bytes[(index + 8)..<(end - 4)]))
+                hasPlainColors = Self.isSRGB(UnsafeRawBufferPointer(rebasing: bytes[chunk.content]))
             case "IDAT":
-                guard endOfRows == 0 || endOfRows == index, Self.isWhole(bytes, index..<end) else { return false }
-                endOfRows = end
-                if length > 0 { parts.append((index + 8)..<(end - 4)) }
+                let isNext = endOfRows == 0 || endOfRows == chunk.whole.lowerBound
+                guard isNext, Self.isWhole(bytes, chunk.whole) else { return false }
+                endOfRows = chunk.whole.upperBound
+                if !chunk.content.isEmpty { parts.append(chunk.content) }
             case "IEND": return true
             // A chunk whose name begins in upper case is critical (section 5.4).
-            default: if bytes[index + 4] & 0x20 == 0 { return false }
+            default: if bytes[chunk.whole.lowerBound + 4] & 0x20 == 0 { return false }
             }
-            index = end
         }
         return false
     }

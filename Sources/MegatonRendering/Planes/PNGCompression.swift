@@ -49,20 +49,15 @@ enum PNGCompression {
     private static func parts(
         _ bytes: UnsafeRawBufferPointer
     ) -> (before: Range<Int>, stored: [UInt8], after: Range<Int>)? {
-        var (index, first, last) = (8, 0, 0)
+        var (first, last) = (0, 0)
         var stored: [UInt8] = []
         stored.reserveCapacity(bytes.count)
-        // Each step advances by at least twelve bytes.
-        while index + 12 <= bytes.count {
-            let length = Int(UInt32(bigEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt32.self)))
-            let end = index + 12 + length
-            guard end <= bytes.count else { return nil }
-            if bytes[(index + 4)..<(index + 8)].elementsEqual("IDAT".utf8) {
-                if first == 0 { first = index }
-                last = end
-                stored += bytes[(index + 8)..<(end - 4)]
-            }
-            index = end
+        for chunk in ImageChunks.png(bytes) {
+            guard chunk.whole.upperBound <= bytes.count else { return nil }
+            guard chunk.name == "IDAT" else { continue }
+            if first == 0 { first = chunk.whole.lowerBound }
+            last = chunk.whole.upperBound
+            stored += bytes[chunk.content]
         }
         return first > 0 ? (0..<first, stored, last..<bytes.count) : nil
     }

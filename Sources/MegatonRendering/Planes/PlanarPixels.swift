@@ -180,17 +180,13 @@ private struct WebPChunks {
         guard bytes.count >= 12, bytes.starts(with: "RIFF".utf8), bytes[8..<12].elementsEqual("WEBP".utf8) else {
             return nil
         }
-        var index = 12
-        // Each step advances by at least eight bytes; `HeaderBounds` limits their number.
-        while index + 8 <= bytes.count {
-            let length = Int(UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index + 4, as: UInt32.self)))
-            let start = index + 8
-            guard start + length <= bytes.count else { return nil }
-            if bytes[index..<(index + 4)].elementsEqual("ICCP".utf8) {
-                let profile = ICCProfile([UInt8](bytes[start..<(start + length)]))
+        // `HeaderBounds` limits their number.
+        for chunk in ImageChunks.riff(bytes) {
+            guard chunk.content.upperBound <= bytes.count else { return nil }
+            if chunk.name == "ICCP" {
+                let profile = ICCProfile([UInt8](bytes[chunk.content]))
                 hasPlainColors = hasPlainColors && (profile?.isSRGB ?? false)
             }
-            index = start + length + length % 2
         }
     }
 }

@@ -24,7 +24,7 @@ enum HeaderBounds {
         let validationError: String? = data.withUnsafeBytes { bytes in
             switch type {
             case .jpeg: segmentsError(bytes)
-            case .webp: partsError(chunks(of: bytes), "chunks")
+            case .webp: partsError(ImageChunks.riff(bytes).prefix(parts + 1).count { _ in true }, "chunks")
             case .png:
                 inflated(bytes) > text ? "compressed texts that may grow to more than \(text >> 20) MiB" : nil
             case .svg: SVGBounds.validationError(bytes)
@@ -56,17 +56,6 @@ enum HeaderBounds {
         return (count, found)
     }
 
-    /// Counts the chunks of a RIFF file: a name, a length, and that many bytes, padded to an even number.
-    private static func chunks(of bytes: UnsafeRawBufferPointer) -> Int {
-        var (count, index) = (0, 12)
-        while index + 8 <= bytes.count, count <= parts {
-            count += 1
-            let length = Int(UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index + 4, as: UInt32.self)))
-            index += 8 + length + length % 2
-        }
-        return count
-    }
-
     /// The size that the header of a RIFF file names, in bytes. libwebp refuses a file that has fewer, without naming
     /// the cause.
     static func declaredSize(ofRIFF data: Data) -> Int? {
@@ -78,15 +67,13 @@ enum HeaderBounds {
 
     /// An upper bound of the size of a PNG's texts after decompression, in bytes (PNG third edition, section 11.3.3).
     private static func inflated(_ bytes: UnsafeRawBufferPointer) -> Int {
-        var (sum, index) = (0, 8)
-        while index + 12 <= bytes.count, sum <= text {
-            let length = Int(UInt32(bigEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt32.self)))
-            let name = bytes[(index + 4)..<(index + 8)]
+        var sum = 0
+        for chunk in ImageChunks.png(bytes) {
+            if sum > text { break }
             // An iTXt may be uncompressed; it does not grow then.
-            if name.elementsEqual("zTXt".utf8) || (name.elementsEqual("iTXt".utf8) && isCompressed(bytes, index + 8)) {
-                sum += min(longestText, length * inflation)
+            if chunk.name == "zTXt" || chunk.name == "iTXt" && isCompressed(bytes, chunk.content.lowerBound) {
+                sum += min(longestText, chunk.content.count * inflation)
             }
-            index += 12 + length
         }
         return sum
     }
