@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonCore
 
 /// The outputs that earlier runs have made beneath the output directory, by their names there.
 ///
@@ -134,7 +135,7 @@ struct OutputIndex: Sendable {
     private static func word(_ digits: String) -> UInt32 { max(UInt32(digits.prefix(8), radix: 16) ?? 1, 1) }
 
     static func hash(ofSource source: String) -> UInt32 {
-        let shown = String(source.prefix(JobOutcome.maximumSource))
+        let shown = source.truncated(to: JobOutcome.maximumSource)
         return UInt32(truncatingIfNeeded: OutcomeHistory.identity(of: Data(shown.utf8)).low)
     }
 }

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import FoundationNetworking
+internal import MegatonCore
 package import MegatonPipeline
 
 /// The readable fields of a job that cannot be accepted: its batch with its size, id, labels, source and reply, so that
@@ -25,7 +26,7 @@ struct JobIdentity: Sendable, Equatable {
         if let batch, !Job.isName(batch) { self.batch = nil }
         labels = Self.read([String: Readable<LabelValue>].self, fields["labels"])?.compactMapValues(\.value)
         if let labels, labels.isEmpty || Job.problem(labels) != nil { self.labels = nil }
-        source = Self.read(String.self, fields["source"]).map { String($0.prefix(JobOutcome.maximumSource)) }
+        source = Self.read(String.self, fields["source"])?.truncated(to: JobOutcome.maximumSource)
         reply = Self.read(JobReply.self, fields["reply"])
         batchSize = Self.read(Int.self, fields["batchSize"]).flatMap { Job.batchSizes.contains($0) ? $0 : nil }
     }

@@ -33,7 +33,7 @@ package struct RecentThumbnail: Sendable, Codable, Equatable {
         else { return nil }
         self.id = id
         self.batch = batch.isEmpty ? nil : batch
-        source = String(Redaction.url(outcome.source).prefix(Self.maximumSource))
+        source = Redaction.url(outcome.source).truncated(to: Self.maximumSource)
         // The orientations from 5 on swap the sides.
         (width, height) = facts.orientation < 5 ? (facts.width, facts.height) : (facts.height, facts.width)
         thumbHash = hash.base64EncodedString()

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Logging
+internal import MegatonCore
 internal import MegatonPipeline
 internal import MegatonRedis
 
@@ -141,16 +142,18 @@ extension JobHandler {
     private func decide(_ end: SourceEnd, _ run: inout PackRun) async throws(RedisError) {
         let active = run.active
         metrics.count(end.metrics, seconds: end.seconds)
-        run.add(Worker.counters(end.metrics.counts, result: end.result))
+        let counts = end.metrics.counts
+        run.counters.add(counts, end.result)
         var outcome = outcome(of: end.job, in: active, status: .done)
         outcome.seconds = end.seconds
         outcome.times = JobOutcome.Times(seconds: end.seconds, end.metrics.times)
-        outcome.notes = end.metrics.notes.isEmpty ? nil : end.metrics.notes
+        let notes = end.metrics.notes
+        outcome.notes = notes.isEmpty ? nil : notes
         outcome.facts = end.metrics.facts
         switch end.result {
         case .done(let outputs):
             // The host answers again.
-            if end.metrics.counts.originFetches > 0 { run.isGivenUp = false }
+            if counts.originFetches > 0 { run.isGivenUp = false }
             outcome.outputs = outputs
             run.end(outcome)
         case .failed(let error):
@@ -192,7 +195,7 @@ extension JobHandler {
     private func outcome(of job: Job, in active: ActiveJob, status: JobOutcome.Status) -> JobOutcome {
         JobOutcome(
             id: job.id,
-            source: String(job.source.prefix(JobOutcome.maximumSource)),
+            source: job.source.truncated(to: JobOutcome.maximumSource),
             status: status,
             attempts: active.counted,
             worker: worker,

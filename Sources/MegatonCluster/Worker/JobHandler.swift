@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Logging
+internal import MegatonCore
 internal import MegatonPipeline
 internal import MegatonRedis
 
@@ -209,7 +210,7 @@ struct JobHandler: Sendable {
     ) async throws(RedisError) -> Settlement? {
         let job = attempt.job
         var outcome = outcome(of: attempt, seconds: seconds)
-        let counters = Worker.counters(attempt.metrics.counts, result: result)
+        let counters = AttemptCounters(attempt.metrics.counts, result).byName
         switch result {
         case .done(let outputs): outcome.outputs = outputs
         case .failed(let error) where error.hostTurn?.isGivenUp == false && !retry.asksForTooLong(error):
@@ -275,7 +276,7 @@ struct JobHandler: Sendable {
         let (job, parsed) = (attempt.job, attempt.parsed)
         // A job that cannot be read is shown as its raw text.
         let source =
-            (try? parsed.get().source).map { String($0.prefix(JobOutcome.maximumSource)) }
+            (try? parsed.get().source)?.truncated(to: JobOutcome.maximumSource)
             ?? String(decoding: job.json.prefix(256), as: UTF8.self)
         var outcome = JobOutcome(
             id: job.id,

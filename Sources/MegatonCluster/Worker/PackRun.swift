@@ -20,7 +20,8 @@ struct PackRun: Sendable {
     var isGivenUp = false
     private var ends: [PackSettlement.End] = []
     private var splits: [PackSettlement.Split] = []
-    private var counters: [String: Int] = [:]
+    /// Numbers that are added to the counters of the batch with the next settlement.
+    var counters = AttemptCounters()
     /// Bytes of `ends` and `splits`.
     private var bytes = 0
     private var last = ContinuousClock.now
@@ -73,8 +74,6 @@ struct PackRun: Sendable {
     /// Notes that the host refused a request: no further source is started.
     mutating func refuse(_ turn: HostTurn, at time: ContinuousClock.Instant) { refusal = (turn, time) }
 
-    mutating func add(_ numbers: [String: Int]) { counters.merge(numbers, uniquingKeysWith: +) }
-
     /// The sources about which nothing was decided.
     var undecided: [Pack.Source] { sources(without: ends, splits) }
 
@@ -93,7 +92,7 @@ struct PackRun: Sendable {
             defer { bytes += size }
             return bytes == 0 || bytes + size <= Self.callBytes
         }
-        var settlement = PackSettlement(ends: Array(ends.prefix { fits($0.size) }), counters: counters)
+        var settlement = PackSettlement(ends: Array(ends.prefix { fits($0.size) }), counters: counters.byName)
         settlement.reply = pack.shared.reply
         if settlement.ends.count == ends.count { settlement.splits = Array(splits.prefix { fits($0.size) }) }
         let rest = sources(without: settlement.ends, settlement.splits)
@@ -115,6 +114,6 @@ struct PackRun: Sendable {
         ends.removeFirst(settlement.ends.count)
         splits.removeFirst(settlement.splits.count)
         bytes = ends.reduce(0) { $0 + $1.size } + splits.reduce(0) { $0 + $1.size }
-        (counters, last) = ([:], now)
+        (counters, last) = (AttemptCounters(), now)
     }
 }

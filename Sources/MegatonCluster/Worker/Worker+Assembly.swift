@@ -187,16 +187,4 @@ extension Worker {
             isRetryable: false
         )
     }
-
-    /// Counters that an attempt adds to its batch.
-    static func counters(_ counts: PipelineMetrics.Counts, result: JobRunner.Result?) -> [String: Int] {
-        var counters = [
-            "origin_fetches": counts.originFetches, "renders": counts.renders, "bytes_fetched": counts.bytesIn,
-        ]
-        if case .done(let outputs) = result {
-            counters["renditions"] = outputs.count
-            counters["cache_hits"] = outputs.count { $0.from == .cache }
-        }
-        return counters
-    }
 }

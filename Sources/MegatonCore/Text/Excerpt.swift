@@ -40,3 +40,13 @@ package enum Excerpt {
         return result
     }
 }
+
+extension String {
+    /// The first characters, at most this number.
+    ///
+    /// A text of as many bytes or fewer is returned as it is: to count the characters of a URL takes longer than most
+    /// else that a short job needs.
+    package func truncated(to characters: Int) -> String {
+        utf8.count <= characters ? self : String(prefix(characters))
+    }
+}

@@ -19,6 +19,25 @@ import Testing
         #expect(one == other, "one thread does it all")
     }
 
+    private struct Abandoned: Error {}
+
+    /// The thread goes on, and neither its result nor a second error reaches anybody.
+    @Test func aCallerStopsWaitingForAbandonedWork() async throws {
+        let pool = ThreadPool(name: "test", count: 1)
+        defer { pool.stop() }
+        let gate = DispatchSemaphore(value: 0)
+        await #expect(throws: Abandoned.self) {
+            try await pool.runUnlessAbandoned { abandon in
+                abandon(Abandoned())
+                abandon(CancellationError())
+                gate.wait()
+            }
+        }
+        gate.signal()
+        let next = try await pool.run { 1 }
+        #expect(next == 1, "the thread has ended the work that was abandoned")
+    }
+
     @Test func theKernelKnowsTheNamesOfThreads() async throws {
         let pool = ThreadPool(name: "megaton-painter", count: 1)
         defer { pool.stop() }
