@@ -63,8 +63,17 @@ extension RenderPlan {
             probe.sampleBytes == 1 && (1...4).contains(probe.bands) && !probe.isProgressive && !probe.isAnimated
                 && probe.orientation == 1 && probe.notes.isEmpty
                 // Rows of planes are padded, which counts in narrow images.
-                && Plane.padded(probe.width) * probe.height <= Self.planarPixelLimit / probe.bands
+                && PlaneRow.padded(probe.width) * probe.height <= Self.planarPixelLimit / probe.bands
         default: false
         }
     }
+}
+
+/// The rows of planes, as zimg requires them.
+enum PlaneRow {
+    /// Bytes; each row begins at a multiple of them.
+    static let alignment = 64
+
+    /// The length of a row with its padding, in bytes.
+    static func padded(_ bytes: Int) -> Int { (bytes + alignment - 1) / alignment * alignment }
 }

@@ -10,23 +10,19 @@ final class Plane {
     let width: Int
     let height: Int
 
-    static let alignment = 64
-
     /// Allocates samples, all of the given value or uninitialized.
     ///
     /// - Returns: nil if there is no memory.
     init?(width: Int, height: Int, filledWith gray: UInt8? = nil) {
         self.width = width
         self.height = height
-        stride = Self.padded(width)
-        guard let memory = aligned_alloc(Self.alignment, max(1, stride * height)) else { return nil }
+        stride = PlaneRow.padded(width)
+        guard let memory = aligned_alloc(PlaneRow.alignment, max(1, stride * height)) else { return nil }
         bytes = memory.assumingMemoryBound(to: UInt8.self)
         if let gray { memset(memory, Int32(gray), stride * height) }
     }
 
     deinit { free(bytes) }
-
-    static func padded(_ bytes: Int) -> Int { (bytes + alignment - 1) / alignment * alignment }
 
     /// The same samples, turned upright.
     func turned(_ orientation: EXIFOrientation) -> Plane? {

@@ -33,7 +33,7 @@ final class ZimgGraph: @unchecked Sendable {
             zimg_filter_graph_free(graph)
             return nil
         }
-        self.room = Plane.padded(max(1, room))
+        self.room = PlaneRow.padded(max(1, room))
     }
 
     deinit { zimg_filter_graph_free(graph) }
@@ -41,7 +41,7 @@ final class ZimgGraph: @unchecked Sendable {
     /// - Returns: nil if there is no memory, or if zimg fails.
     func scale(_ plane: Plane) -> Plane? {
         guard let result = Plane(width: size.width, height: size.height),
-            let memory = aligned_alloc(Plane.alignment, room)
+            let memory = aligned_alloc(PlaneRow.alignment, room)
         else { return nil }
         defer { free(memory) }
         let code = megaton_zimg_process(graph, plane.bytes, plane.stride, result.bytes, result.stride, memory)
