@@ -1,12 +1,13 @@
 internal import Foundation
+internal import MegatonPipeline
 
 /// Names of origin hosts, as in host limits and in the record of a job.
 enum OriginHost {
-    /// `host:port`, in lower case.
+    /// `host:port`, the same for all spellings of a host. It has no character that separates the fields of a job's
+    /// record.
     static func name(of url: URL) -> String {
         let port = url.port ?? (url.scheme?.lowercased() == "http" ? 80 : 443)
-        // Percent-encoded, so that no name has a character that separates the fields of a job's record.
-        return "\(url.host(percentEncoded: true)?.lowercased() ?? ""):\(port)"
+        return "\(HostName.canonical(of: url)):\(port)"
     }
 
     /// Whether a host is one of these, each of which has its port or stands for all ports.

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import MegatonPipeline
 package import MegatonRedis
 internal import NIOCore
 
@@ -61,10 +62,10 @@ extension JobQueue {
             // Skipped: it has ended since, cannot be read, belongs to another batch, or has no host.
             guard let json = body.buffer.map({ Data($0.readableBytesView) }),
                 let found = try? Job(json: json, wasValidated: true), (JobKey(job.id).batch ?? found.batch) == batch,
-                let url = URL(string: found.source), let host = url.host()
+                let url = URL(string: found.source), url.host() != nil
             else { continue }
             let port = url.port.map { ":\($0)" } ?? ""
-            return AwaitedHost(host: host.lowercased() + port, seconds: max(0, (job.due - now) / 1000))
+            return AwaitedHost(host: HostName.canonical(of: url) + port, seconds: max(0, (job.due - now) / 1000))
         }
         return nil
     }

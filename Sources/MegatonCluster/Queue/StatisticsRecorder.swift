@@ -34,7 +34,7 @@ final class StatisticsRecorder: Sendable {
     /// Counts the cost of one pipeline request.
     func add(_ cost: PipelineMetrics.Counts, of url: URL) {
         if cost.originFetches > 0 {
-            addFetches(cost.originFetches, host: (url.host() ?? "").lowercased(), original: url.absoluteString)
+            addFetches(cost.originFetches, host: HostName.canonical(of: url), original: url.absoluteString)
         }
         add("renders", cost.renders)
         add("renders_by_planes", cost.rendersByPlanes)

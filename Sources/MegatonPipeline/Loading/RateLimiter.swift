@@ -90,7 +90,7 @@ public final class RateLimiter: Sendable {
     /// - Throws: as `acquire(_:)` with a host does.
     package func acquire(for url: URL) async throws(ImageError) {
         let port = url.port ?? (url.scheme?.lowercased() == "http" ? 80 : 443)
-        try await acquire("\(url.host()?.lowercased() ?? ""):\(port)")
+        try await acquire("\(HostName.canonical(of: url)):\(port)")
     }
 
     /// Requests that wait at the moment.

@@ -53,7 +53,7 @@ package struct SpanFacts: Sendable {
     }
 
     /// The host of a URL in lower case, without what else the URL has.
-    package static func host(of url: URL) -> String? { url.host(percentEncoded: true)?.lowercased() }
+    package static func host(of url: URL) -> String? { url.host() == nil ? nil : HostName.canonical(of: url) }
 
     package mutating func fail(_ code: String) {
         self.code = code
