@@ -1,4 +1,5 @@
 internal import Foundation
+internal import MegatonCore
 package import MegatonRedis
 
 /// The state of one job of a queue, as `megaton job` shows it.
@@ -83,6 +84,28 @@ package struct JobState: Sendable, Equatable, Encodable {
         outcome = json.flatMap { try? JSONDecoder().decode(JobOutcome.self, from: $0) }
         worker = outcome?.worker
         error = outcome?.error
+    }
+}
+
+extension JobState {
+    private enum CodingKeys: CodingKey {
+        case id, batch, stage, attempts, priority, worker, host, until, died, error, outcome
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: CodingKeys.self)
+        try fields.encode(id, forKey: .id)
+        try fields.encodeIfPresent(batch, forKey: .batch)
+        try fields.encode(stage, forKey: .stage)
+        try fields.encodeIfPresent(attempts, forKey: .attempts)
+        try fields.encodeIfPresent(priority, forKey: .priority)
+        try fields.encodeIfPresent(worker, forKey: .worker)
+        try fields.encodeIfPresent(host, forKey: .host)
+        try fields.encodeIfPresent(until, forKey: .until)
+        try fields.encodeIfPresent(died, forKey: .died)
+        try fields.encodeIfPresent(error, forKey: .error)
+        // Its fields have the same names wherever an outcome is.
+        try fields.encodeIfPresent(outcome.map { try JSONFields(json: $0.json()) }, forKey: .outcome)
     }
 }
 
