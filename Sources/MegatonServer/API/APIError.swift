@@ -43,8 +43,8 @@ struct APIError: Error {
         APIError(
             .conflict,
             "A batch of this name was submitted before; choose another name. If the request repeats one whose answer "
-                + "was lost, GET /api/v1/batches/\(name) shows how many jobs were submitted, and whether the batch was "
-                + "cancelled."
+                + "was lost, GET /api/v1/batches/\(name) shows how many jobs were submitted. If these are all, it was "
+                + "successful; otherwise cancel the batch, and submit all jobs again under another name."
         )
     }
 
@@ -70,10 +70,12 @@ struct APIError: Error {
     }
 
     /// The error of a request whose handler has thrown an error.
-    init(_ error: any Error) {
+    ///
+    /// - Parameter readsOnly: whether the request changes nothing.
+    init(_ error: any Error, readsOnly: Bool = false) {
         switch error {
         case let error as APIError: self = error
-        case let error as RedisError: self.init(error)
+        case let error as RedisError: self.init(error, readsOnly: readsOnly)
         case is NIOTooManyBytesError: self.init(.contentTooLarge, "The request's body is too large.")
         case let error as HTTPError:
             self.init(
@@ -88,7 +90,7 @@ struct APIError: Error {
         }
     }
 
-    init(_ error: RedisError) {
+    init(_ error: RedisError, readsOnly: Bool = false) {
         switch error.code {
         case .noBatch: self.init(.notFound, "There is no batch of this name, or no longer.")
         case .batchExists:
@@ -100,9 +102,10 @@ struct APIError: Error {
         default:
             if error.isTransient {
                 // Its address is for the log.
+                let effect = readsOnly ? "Send" : "It is unknown whether the request took effect; send"
                 self = .unavailable(
-                    "The queue's Redis is unreachable, busy or full (\(error.code)). It is unknown whether the request "
-                        + "took effect; send it again after the time of Retry-After."
+                    "The queue's Redis is unreachable, busy or full (\(error.code)). \(effect) \(readsOnly ? "the request" : "it") again after the time "
+                        + "of Retry-After."
                 )
             } else if [.authentication, .tls, .invalidConfiguration].contains(error.code) {
                 // So are users, certificates and settings.

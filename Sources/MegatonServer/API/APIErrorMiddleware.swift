@@ -12,17 +12,22 @@ struct APIErrorMiddleware<Context: RequestContext>: RouterMiddleware {
         next: (Request, Context) async throws -> Response
     ) async throws -> Response {
         do {
+            // The router takes several slashes for one: a request without a name would reach another route.
+            if request.uri.path.contains("//") {
+                throw APIError(.badRequest, "The path has two slashes in a row; between them a name is missing.")
+            }
             return try await next(request, context)
         } catch let error as CancellationError {
             // The server ends, and its connections with it.
             throw error
         } catch {
-            let problem = APIError(error)
+            let problem = APIError(error, readsOnly: [.get, .head].contains(request.method))
             if problem.status.code >= 500 {
+                let reason = (error as? APIError)?.detail ?? "\(error)"
                 context.logger.warning(
                     "request failed",
                     metadata: [
-                        "path": "\(request.uri.path)", "status": "\(problem.status.code)", "error": "\(error)",
+                        "path": "\(request.uri.path)", "status": "\(problem.status.code)", "error": "\(reason)",
                     ]
                 )
             }

@@ -33,6 +33,10 @@ struct BatchUpload: Sendable {
     /// takes the server for one that hangs, and each upload that waits holds a place.
     private static let retryTime: Duration = .seconds(6)
 
+    /// Time after the beginning of a shutdown at which an upload that goes on is ended: less than requests have in all,
+    /// so that its batch can be cancelled and its client gets an answer.
+    private static let shutdownTime: Duration = .seconds(18)
+
     /// - Parameter length: number of bytes of the body; nil if the client has not announced it.
     /// - Returns: number of jobs that Redis has.
     func run(_ body: RequestBody, length: Int?) async throws -> Int {
@@ -61,7 +65,14 @@ struct BatchUpload: Sendable {
             }
         )
         do {
-            let added = try await push(body, length: length, to: submitter)
+            let added = try await pushInTime(body, length: length, to: submitter)
+            if added == 0 {
+                throw UploadFailure(
+                    .badRequest,
+                    "The request's body has no job.",
+                    remedy: "write one on each line, and "
+                )
+            }
             try await submitter.close()
             let submitted = await submitter.submitted
             guard submitted >= added else {
@@ -135,15 +146,62 @@ struct BatchUpload: Sendable {
 
     // MARK: - Jobs
 
+    /// The end of an upload.
+    private enum End {
+        /// With the number of jobs that were added.
+        case pushed(Int)
+        case tooSlow
+        case shutDown
+    }
+
+    /// Pushes the jobs of a body, until it ends, stalls, or the server ends.
+    private func pushInTime(_ body: RequestBody, length: Int?, to submitter: ShardedSubmitter) async throws -> Int {
+        let clock = UploadClock(pace)
+        let end = try await withThrowingTaskGroup(of: End.self) { group in
+            group.addTask { .pushed(try await push(body, length: length, to: submitter, clock)) }
+            group.addTask {
+                await repeating {
+                    let left = clock.timeLeft(at: .now)
+                    return left > .zero ? left : nil
+                }
+                return .tooSlow
+            }
+            group.addTask {
+                try await gracefulShutdown()
+                try await Task.sleep(for: Self.shutdownTime)
+                return .shutDown
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? .shutDown
+        }
+        switch end {
+        case .pushed(let added): return added
+        case .tooSlow: throw Self.tooSlow(pace)
+        case .shutDown:
+            throw UploadFailure(
+                .serviceUnavailable,
+                "The server is shutting down, and the request's body has not ended.",
+                headers: [.connection: "close", .retryAfter: "1"]
+            )
+        }
+    }
+
     /// - Returns: number of jobs that were added.
-    private func push(_ body: RequestBody, length: Int?, to submitter: ShardedSubmitter) async throws -> Int {
-        var (lines, pace) = (JobLines(), pace)
+    private func push(
+        _ body: RequestBody,
+        length: Int?,
+        to submitter: ShardedSubmitter,
+        _ clock: UploadClock
+    ) async throws -> Int {
+        var lines = JobLines()
         var (added, received) = (0, 0)
         var iterator = body.makeAsyncIterator()
-        while let buffer = try await Self.next(&iterator, &pace) {
+        while let buffer = try await Self.next(&iterator, clock) {
             received += buffer.readableBytes
             for line in try lines.add(buffer) { added += try await push(line, to: submitter) }
         }
+        // A body that is no longer read has no end.
+        try Task.checkCancellation()
         // The end of the connection looks like that of the body.
         if let length, received < length { throw Self.interrupted }
         if let line = try lines.finish() { added += try await push(line, to: submitter) }
@@ -152,9 +210,9 @@ struct BatchUpload: Sendable {
 
     private static func next(
         _ iterator: inout RequestBody.AsyncIterator,
-        _ pace: inout UploadPace
+        _ clock: UploadClock
     ) async throws -> ByteBuffer? {
-        let start = ContinuousClock.now
+        clock.begin(at: .now)
         let buffer: ByteBuffer?
         do {
             buffer = try await iterator.next()
@@ -163,9 +221,7 @@ struct BatchUpload: Sendable {
         } catch {
             throw interrupted
         }
-        guard let buffer else { return nil }
-        pace.add(buffer.readableBytes, within: start.duration(to: .now))
-        if pace.isTooSlow { throw tooSlow(pace) }
+        clock.end(with: buffer?.readableBytes ?? 0, at: .now)
         return buffer
     }
 
@@ -285,31 +341,4 @@ private struct UploadFailure: Error {
         let place = rest == .nothing ? "" : " under another name"
         return APIError(status, "\(reason) \(event); \(remedy)submit all jobs again\(place).", headers: headers)
     }
-}
-
-/// Bound on the time for which the client of an upload may keep the server waiting: a number of seconds, and more for
-/// each byte that has come. A client that sends a byte now and then would hold a place for as long as it likes.
-///
-/// Only the waits for the client count: the server reads no faster than Redis takes the jobs.
-struct UploadPace: Sendable {
-    /// Time that each upload has.
-    let grace: Duration
-    /// Bytes for which an upload has a second more.
-    let bytesPerSecond: Int
-    private var received = 0
-    private var waited: Duration = .zero
-
-    init(grace: Duration = .seconds(30), bytesPerSecond: Int = 1024) {
-        self.grace = grace
-        self.bytesPerSecond = bytesPerSecond
-    }
-
-    /// Counts bytes of the body, and the time in which they came.
-    mutating func add(_ bytes: Int, within time: Duration) {
-        received += bytes
-        waited += time
-    }
-
-    /// Whether the client has sent less than it must have by now.
-    var isTooSlow: Bool { waited > grace + .seconds(received / bytesPerSecond) }
 }
