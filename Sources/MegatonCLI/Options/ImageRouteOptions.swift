@@ -212,7 +212,14 @@ struct ImageRouteOptions: ParsableArguments {
         var settings = ImageURLSettings(signature: try signature(keys, salts))
         settings.presetsOnly = presetsOnly
         settings.sizes = allowedSizes.flatMap(Self.sizes)
-        if let presets { settings.presets = try Self.presets(in: presets) }
+        if let presets {
+            settings.presets = try Self.presets(in: presets)
+            do {
+                try settings.presets.check(settings)
+            } catch {
+                throw CLIError.usage(FieldProblem.sentence("--image-presets \(presets): \(error)"))
+            }
+        }
         settings.watermark = watermark
         var configuration = ImageServer.Configuration(settings)
         configuration.maximumAge = maximumAge

@@ -46,6 +46,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     private var failure: (any Error)?
     /// Body bytes received but not delivered yet.
     private var undelivered = Data()
+    /// The status of the last redirect; nil without one.
+    private var redirectStatus: Int?
     /// Number of body bytes that were discarded, of an error or of a redirect.
     private var discardedBytes = 0
     /// The first bytes of an error response, which may explain the error.
@@ -128,8 +130,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         do throws(ImageError) {
             prepared = try PreparedRequest(hop, configuration)
         } catch  where redirects.count > 0 {
-            throw ImageError(
-                error.code,
+            throw redirectError(
+                error,
                 "\(request.url?.redacted ?? "") redirects to a URL that is not allowed: \(error.message)"
             )
         }
@@ -143,6 +145,12 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         return next.easy
     }
 
+    /// The error of a redirect that is not followed. The origin has answered with it, so that it has a status: without one
+    /// the URL of the request itself would be at fault.
+    private func redirectError(_ error: ImageError, _ message: String) -> ImageError {
+        ImageError(error.code, message, status: redirectStatus)
+    }
+
     /// Decides the next step after the current request. Its handle has been removed from the multi handle already.
     func ended(_ result: CURLcode) -> Step {
         guard let curlRequest else { return .finished(cancellation) }
@@ -154,12 +162,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         do throws(ImageError) {
             if isWhole, try follow(curlRequest) { return .next }
         } catch {
-            return .finished(
-                ImageError(
-                    error.code,
-                    "\(request.url?.redacted ?? "") has a redirect that cannot be followed: \(error.message)"
-                )
-            )
+            let text = "\(request.url?.redacted ?? "") has a redirect that cannot be followed: \(error.message)"
+            return .finished(redirectError(error, text))
         }
         // The header is enough to know an invalid response, even if its body stalls or is cut off. A redirect would
         // have been followed with its body: its error is that of the body.
@@ -182,6 +186,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         // A signature is valid for one host only. S3 redirects to the bucket's correct region, which has to be
         // configured.
         if isS3 { return false }
+        if isRedirect(curlRequest) { redirectStatus = curlRequest.status }
         let next = try redirects.next(after: hop, status: curlRequest.status, location: curlRequest.location)
         guard let next else { return false }
         hop = next

@@ -31,9 +31,9 @@ enum ByteRange: Equatable {
     /// A position: nil within if the text is empty, and nil if it is no number.
     private static func number(_ text: Substring) -> Int?? {
         if text.isEmpty { return .some(nil) }
-        // More digits than any body has.
-        guard text.utf8.count <= 15, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
-        else { return nil }
-        return .some(Int(text))
+        guard text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else { return nil }
+        // With more digits it is beyond the end of any body. One is added to it.
+        let most = Int.max - 1
+        return .some(min(Int(text) ?? most, most))
     }
 }

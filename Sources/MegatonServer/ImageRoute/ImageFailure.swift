@@ -26,6 +26,9 @@ struct ImageFailure: Equatable {
     init(_ error: ImagePipeline.Error, of rendition: Rendition? = nil) {
         let code = error.code.rawValue
         switch error.code {
+        // Of a redirect, which is the origin's.
+        case .invalidURL where error.status != nil:
+            (status, detail) = (.badGateway, "The origin of the image redirects to no URL of an image (\(code)).")
         case .invalidURL:
             (status, detail) = (.badRequest, "The source of the image is no URL that this server loads (\(code)).")
         case .forbidden:

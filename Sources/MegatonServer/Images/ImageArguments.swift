@@ -104,7 +104,8 @@ struct ImageArguments: Sendable, Equatable {
 
     func format(_ index: Int = 0, _ part: String = "format") throws(ImageURLError) -> Rendition.Format {
         if let format = Rendition.Format(word: self[index]) { return format }
-        throw problem(index, part, allowed: "are \(Rendition.Format.allowedWords)")
+        // No server makes others; see `ImageURLSettings.formats`.
+        throw problem(index, part, allowed: "are jpeg (also jpg), png, webp, avif, gif")
     }
 
     private func decimal(_ index: Int) -> Double? {

@@ -53,6 +53,11 @@ extension ImageOptions {
 
     // MARK: - Size
 
+    /// Whether the sizes are allowed, if there are any.
+    func checkSizes(_ settings: ImageURLSettings) throws(ImageURLError) {
+        if width != 0 || height != 0 { _ = try sized(settings) }
+    }
+
     /// Size, fit, pixel ratio, padding and the part that is kept.
     private func sized(_ settings: ImageURLSettings) throws(ImageURLError) -> Rendition {
         if width == 0 && height == 0 { return try unsized(settings) }

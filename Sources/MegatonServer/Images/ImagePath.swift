@@ -31,6 +31,9 @@ struct ImagePath: Sendable, Equatable {
             .split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
             .map { String(Substring($0)) }
         if presetsOnly {
+            if segments[0] == "plain" {
+                throw Self.problem("The path has no preset; this server takes names of presets in the place of options")
+            }
             return ([ImageArguments(presets: segments[0])], try ImageSource(segments.dropFirst()))
         }
         let options = segments.prefix { $0.utf8.contains(UInt8(ascii: ":")) }

@@ -25,6 +25,17 @@ package struct ImagePresets: Sendable {
         }
     }
 
+    /// Refuses presets with sizes that the settings do not allow: each of their URLs would be an error.
+    package func check(_ settings: ImageURLSettings) throws(ImageSettingsError) {
+        for name in names {
+            do throws(ImageURLError) {
+                try ImageOptions(expanded([ImageArguments(presets: name)])).checkSizes(settings)
+            } catch {
+                throw ImageSettingsError("the preset \(FieldProblem.quoted(name)) is of no use: \(error)")
+            }
+        }
+    }
+
     /// The names in their order.
     package var names: [String] { presets.keys.sorted() }
 

@@ -44,7 +44,8 @@ package struct ImageSignature: Sendable {
         let salts = try Self.list(salts, "salt")
         guard keys.count == salts.count else {
             throw ImageSettingsError(
-                "there are \(keys.count) keys and \(salts.count) salts; each key needs its salt at the same place"
+                "the number of keys (\(keys.count)) is not that of salts (\(salts.count)); each key needs its salt at "
+                    + "the same place"
             )
         }
         if keys.isEmpty && !allowsUnsigned {

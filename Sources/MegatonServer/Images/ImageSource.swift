@@ -20,6 +20,11 @@ struct ImageSource: Sendable, Equatable {
             throw Self.problem("Encrypted sources (enc) are not supported by Megaton; allowed are plain and base64")
         case "-":
             throw Self.problem("Chained pipelines (-) are not supported by Megaton; allowed is one list of options")
+        case let first? where segments.dropFirst().contains("plain"):
+            throw Self.problem(
+                "\(FieldProblem.quoted(first)) is no option, as it has no colon, and no source in base64, as plain/ "
+                    + "follows; options look like width:300"
+            )
         default: try self.init(encoded: segments.joined())
         }
     }

@@ -64,6 +64,8 @@ import Testing
             ("aHR0c+8", "base64"), ("aHR0cDovL2V4YW1wbGUuY29tL2EuanBn/plain/x:y", "base64"), ("_w", "UTF-8"),
             ("aB", "base64"), ("enc/jwV3wUD9r4VBIzgv", "Encrypted"), ("-/w:2/plain/http://example.com", "Chained"),
             ("..", "empty"), ("/plain/http://example.com", "base64"),
+            ("thumbnail/plain/http://example.com", "\"thumbnail\" is no option"),
+            ("fill/100/100/sm/0/plain/http://example.com", "\"fill\" is no option"),
         ]
     )
     func sourcesThatCannotBeReadAreErrors(_ text: String, _ message: String) {

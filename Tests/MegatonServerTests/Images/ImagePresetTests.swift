@@ -5,6 +5,20 @@ import Testing
 
 /// Presets of image URLs.
 @Suite struct ImagePresetTests {
+    // Fault: the server started, and each URL with such a preset was an error.
+    @Test func presetsWithOtherSizesThanTheAllowedAreRefused() throws {
+        let presets = try ImagePresets(["small=width:320", "tiny=rs:fill:300:300", "sharp=sharpen:0.7"])
+        var settings = ImageURLSettings(signature: try ImageSignature(keys: "", salts: "", allowsUnsigned: true))
+        settings.sizes = [320, 640]
+        let error = #expect(throws: ImageSettingsError.self) { try presets.check(settings) }
+        let text = "\(try #require(error))"
+        #expect(text.contains("\"tiny\"") && text.contains("300 pixels") && text.contains("320, 640"), "\(text)")
+        settings.sizes = [300, 320]
+        try presets.check(settings)
+        settings.sizes = nil
+        try presets.check(settings)
+    }
+
     @Test func definitionsHaveNameAndOptions() throws {
         let presets = try ImagePresets([" awesome = resizing_type:fill/format:jpg ", "", "  ", "# comment", "b=q:1"])
         #expect(presets.names == ["awesome", "b"])
