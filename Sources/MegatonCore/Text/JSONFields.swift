@@ -1,7 +1,7 @@
 package import Foundation
 
-/// A JSON value whose field names stay as they are: an encoder that changes keys (`keyEncodingStrategy`) leaves those of
-/// dictionaries alone. For parts that have names of their own wherever they are shown.
+/// A JSON value whose field names stay as they are: an encoder that changes keys (`keyEncodingStrategy`) leaves those
+/// of dictionaries alone. For parts that have names of their own wherever they are shown.
 package enum JSONFields: Codable, Sendable {
     case null
     case bool(Bool)

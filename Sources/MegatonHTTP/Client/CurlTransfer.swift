@@ -145,8 +145,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         return next.easy
     }
 
-    /// The error of a redirect that is not followed. The origin has answered with it, so that it has a status: without one
-    /// the URL of the request itself would be at fault.
+    /// The error of a redirect that is not followed. The origin has answered with it, so that it has a status: without
+    /// one the URL of the request itself would be at fault.
     private func redirectError(_ error: ImageError, _ message: String) -> ImageError {
         ImageError(error.code, message, status: redirectStatus)
     }

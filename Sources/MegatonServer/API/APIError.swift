@@ -102,10 +102,12 @@ struct APIError: Error {
         default:
             if error.isTransient {
                 // Its address is for the log.
-                let effect = readsOnly ? "Send" : "It is unknown whether the request took effect; send"
+                let advice =
+                    readsOnly
+                    ? "Send the request again" : "It is unknown whether the request took effect; send it again"
                 self = .unavailable(
-                    "The queue's Redis is unreachable, busy or full (\(error.code)). \(effect) \(readsOnly ? "the request" : "it") again after the time "
-                        + "of Retry-After."
+                    "The queue's Redis is unreachable, busy or full (\(error.code)). \(advice) after the time of "
+                        + "Retry-After."
                 )
             } else if [.authentication, .tls, .invalidConfiguration].contains(error.code) {
                 // So are users, certificates and settings.

@@ -12,8 +12,9 @@ struct APIErrorMiddleware<Context: RequestContext>: RouterMiddleware {
         next: (Request, Context) async throws -> Response
     ) async throws -> Response {
         do {
-            // The router takes several slashes for one: a request without a name would reach another route.
-            if request.uri.path.contains("//") {
+            // The router takes several slashes for one: a request without a name would reach another route. The path of
+            // an image has the URL of its source.
+            if request.uri.path.hasPrefix("/api/"), request.uri.path.contains("//") {
                 throw APIError(.badRequest, "The path has two slashes in a row; between them a name is missing.")
             }
             return try await next(request, context)

@@ -135,7 +135,8 @@ import Testing
     @Test(
         arguments: [
             ("0g", "00", 32, "key 1 is not"), ("000", "00", 32, "key 1 is not"), ("00", "00,", 32, "salt 2 has 0"),
-            ("00,00", "00", 32, "2 keys and 1 salts"), ("00", "", 32, "1 keys and 0 salts"),
+            ("00,00", "00", 32, "keys (2) is not that of salts (1)"),
+            ("00", "", 32, "keys (1) is not that of salts (0)"),
             ("00", "00", 0, "the size of signatures is 0"), ("00", "00", 33, "the size of signatures is 33"),
             (" 00", "00", 32, "key 1 is not"),
         ]
