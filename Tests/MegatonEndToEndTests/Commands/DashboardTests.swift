@@ -146,6 +146,8 @@ import Testing
             try await client.send(["HSET", .string("\(prefix):rate"), "failing.test:443", state])
             try await client.send(["ZADD", .string("\(prefix):dead"), .int(now), "p1"])
             try await client.send(["HSET", .string("\(prefix):deadinfo"), "p1", .string(letter)])
+            try await client.send(["ZADD", .string("\(prefix):workers"), .int(now + 60_000), "idle:1:b"])
+            #expect(try await server.ask("/api/v1/queue/pause", "POST").status == 200)
             try await client.send(["CONFIG", "SET", "maxmemory", "500kb"])
             let page = try await page(
                 server,
@@ -154,10 +156,32 @@ import Testing
                     "1 worker sent no heartbeat lately: gone:1:a",
                     "1 host failed too often and gets probes only: failing.test:443",
                     "1 dead job killed the processes of workers",
-                    "The shared cache is full and refuses new entries"
+                    "The shared cache is full and refuses new entries",
+                    "waits: the queue is paused"
                 )
             )
             #expect(page.problems.isEmpty && page.width <= 360, "\(page.width) \(page.problems)")
+            await server.end()
+        }
+    }
+
+    /// The memory of a cache that evicts nothing moves around its limit, and the notice must not come and go with it.
+    @Test func anOperatorSeesACacheThatIsNearlyFull() async throws {
+        try await RedisServerProcess.run { (redis) async throws in
+            let server = try await ServeTests.Server(["--redis", redis.url, "--open"])
+            try await server.wait(for: 200, at: "/ready")
+            let client = redis.client()
+            defer { client.close() }
+            // So large that the buffers of connections, which come and go, are less than a hundredth of it.
+            try await client.send(["SETRANGE", "filler", .int(64 << 20), "x"])
+            let info = try #require(try await client.send(["INFO", "memory"]).string)
+            let used = try #require(
+                info.split(whereSeparator: \.isNewline).first { $0.hasPrefix("used_memory:") }
+                    .flatMap { Int($0.dropFirst("used_memory:".count)) }
+            )
+            try await client.send(["CONFIG", "SET", "maxmemory", .int(used * 1000 / 985)])
+            let page = try await page(server, sees("The shared cache is nearly full and evicts nothing: \(redis.url)"))
+            #expect(page.problems.isEmpty, "\(page.problems)")
             await server.end()
         }
     }

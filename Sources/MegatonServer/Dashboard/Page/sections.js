@@ -95,12 +95,15 @@ function showQueue({ queue, points }) {
     }
 }
 
-const leftOf = batch => batch.state === "finished" ? "ended" : batch.state === "damaged" ? "its key cannot be read" :
+const isPaused = queue => queue.pauses.includes("paused");
+
+const leftOf = (batch, queue) => batch.state === "finished" ? "ended" :
+    batch.state === "damaged" ? "its key cannot be read" :
     batch.seconds_left != null ? `about ${time(batch.seconds_left)}` :
-    batch.submitted === batch.ended ? "waits for more jobs" :
+    batch.submitted === batch.ended ? "waits for more jobs" : isPaused(queue) ? "the queue is paused" :
     batch.jobs_per_second === 0 ? "no job has ended for a minute" : "not known yet";
 
-function showBatches({ batches, batch_count: all }) {
+function showBatches({ batches, batch_count: all, queue }) {
     write($("batches-text"), !batches ? "The batches are not known while a shard of the queue does not answer." :
         batches.length === 0 ? "There is no batch." : "");
     table($("batches"), batches && all > batches.length ? `${batches.length} of ${count(all)} batches`
@@ -119,16 +122,19 @@ function showBatches({ batches, batch_count: all }) {
         }],
         ["Failed", "number", batch => count(batch.failed)],
         ["Speed", "", batch => batch.state === "finished" ? "" : speed(batch.jobs_per_second)],
-        ["Time left", "", leftOf],
+        ["Time left", "", batch => leftOf(batch, queue)],
     ], batches ?? [], batch => batch.batch);
 }
 
 const jobOf = job => (job.batch ? `${job.batch}/${job.id}` : job.id) + (job.host ? ` from ${job.host}` : "")
     + (job.attempt > 1 ? `, attempt ${job.attempt}` : "");
 
-function doingOf(worker) {
+function doingOf(worker, queue) {
     if (!worker.is_living) return `silent for ${time(worker.silent)}: it died or hangs; its jobs go to others`;
-    if (worker.jobs.length === 0) return worker.running ? counted(worker.running, "job") : "waits for jobs";
+    if (worker.jobs.length === 0) {
+        return worker.running ? counted(worker.running, "job") :
+            isPaused(queue) ? "waits: the queue is paused" : "waits for jobs";
+    }
     const rest = worker.running - worker.jobs.length;
     return worker.jobs.map(jobOf).join("; ") + (rest > 0 ? `; and ${counted(rest, "more job")}` : "");
 }
@@ -150,7 +156,7 @@ function showWorkers({ workers, worker_count: all, living_workers: living, coord
         ["Jobs", "number", worker => count(worker.running)],
         ["Now", "", (worker, cell) => {
             cell.classList.toggle("bad-text", !worker.is_living);
-            return doingOf(worker);
+            return doingOf(worker, queue);
         }],
     ], workers, worker => worker.name);
 }
@@ -195,6 +201,9 @@ const tiers = {
     revalidated: "Confirmed by the origin", origin: "Requested from the origin",
 };
 
+// The part of its limit from which a server of the shared cache that evicts nothing needs an operator.
+const nearlyFull = 0.97;
+
 function showCache({ cache }) {
     write($("cache-text"), cache.hit_ratio == null ? "The shared cache was not asked yet." :
         `${percent(cache.hit_ratio)} of the lookups found an entry; ${size(cache.bytes_out)} were read, and `
@@ -203,8 +212,12 @@ function showCache({ cache }) {
         ["Tier", "", tier => tiers[tier.name] ?? tier.name],
         ["Answers", "number", tier => count(tier.count)],
     ], cache.tiers, tier => tier.name);
-    const refusing = cache.servers.filter(server => server.is_full && !server.evicts);
-    notice("full", refusing.length === 0 ? null : "The shared cache is full and refuses new entries: "
+    // A nearly full one refuses large entries and takes small ones, and its memory moves around the limit.
+    const refusing = cache.servers.filter(server => !server.evicts
+        && (server.is_full || server.limit > 0 && server.used >= nearlyFull * server.limit));
+    const fill = refusing.some(server => server.is_full) ? "full and refuses new entries"
+        : "nearly full and evicts nothing";
+    notice("full", refusing.length === 0 ? null : `The shared cache is ${fill}: `
         + `${listed(refusing.map(server => server.address), refusing.length)}. Raise maxmemory, or set `
         + "maxmemory-policy to allkeys-lfu if no queue is on that Redis.", "bad");
     const silent = cache.servers.filter(server => !server.answers).map(server => server.address);
