@@ -1,3 +1,4 @@
+internal import MegatonCore
 import Synchronization
 
 /// Bound on the time for which the client of an upload may keep the server waiting: a number of seconds, and more for

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import HummingbirdCore
+internal import MegatonCore
 internal import NIOCore
 import Synchronization
 
