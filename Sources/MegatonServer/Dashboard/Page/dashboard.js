@@ -46,7 +46,7 @@ function showFailures({ failures }) {
     const { total, examined, causes, others } = failures;
     const poison = causes.find(cause => cause.code === "poison");
     notice("poison", !poison ? null : `${counted(poison.count, "dead job")} killed the processes of workers: `
-        + "see the cause poison, and check their images before they are requeued.", "bad");
+        + "see the cause poison, and inspect each image before its job is requeued.", "bad");
     const right = state.mayChange ? "" : " A token with the scope admin can requeue them here.";
     write($("failures-text"), total === 0 ? "No job is dead." :
         (total > examined ? `${counted(total, "job")} failed for good; the newest ${examined} are shown by cause.`

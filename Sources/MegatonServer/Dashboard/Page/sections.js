@@ -99,8 +99,8 @@ const isPaused = queue => queue.pauses.includes("paused");
 
 const leftOf = (batch, queue) => batch.state === "finished" ? "ended" :
     batch.state === "damaged" ? "its key cannot be read" :
-    batch.seconds_left != null ? `about ${time(batch.seconds_left)}` :
     batch.submitted === batch.ended ? "waits for more jobs" : isPaused(queue) ? "the queue is paused" :
+    batch.seconds_left != null ? `about ${time(batch.seconds_left)}` :
     batch.jobs_per_second === 0 ? "no job has ended for a minute" : "not known yet";
 
 function showBatches({ batches, batch_count: all, queue }) {
