@@ -13,6 +13,9 @@ package struct CacheMemory: Sendable, Equatable {
     package var limit = 0
     /// Whether the limit of a master is used up, by the rule of `RedisMemory`.
     package var isFull = false
+    /// Whether a master that evicts nothing is full or nearly so, by the rule of `RedisMemory`. Its memory moves around
+    /// the limit, and it refuses large entries before small ones: `isFull` alone would come and go.
+    package var needsRoom = false
     /// Whether all masters evict keys when they are full; otherwise they refuse to store more.
     package var evicts = true
     /// Keys that were evicted since the server started.
@@ -32,6 +35,7 @@ package struct CacheMemory: Sendable, Equatable {
         let isLimited = masters.allSatisfy { $0.limit > 0 }
         limit = isLimited ? masters.reduce(0) { $0 + $1.limit } : 0
         isFull = masters.contains { $0.isFull }
+        needsRoom = masters.contains { $0.policy == "noeviction" && ($0.isFull || $0.isNearlyFull) }
         evicts = !masters.contains { $0.policy == "noeviction" }
     }
 }

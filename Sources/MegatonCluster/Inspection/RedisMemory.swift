@@ -25,7 +25,7 @@ struct RedisMemory: Sendable, Equatable {
     }
 
     /// Whether it has no more than a fifth of its limit left.
-    var isNearlyFull: Bool { limit > 0 && Double(used) / Double(limit) > Self.nearlyFull }
+    var isNearlyFull: Bool { limit > 0 && Double(counted) / Double(limit) > Self.nearlyFull }
 
     /// Whether Redis refuses commands that need memory, unless it can evict keys.
     var isFull: Bool { limit > 0 && counted > limit }

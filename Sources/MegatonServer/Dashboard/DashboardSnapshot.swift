@@ -114,6 +114,8 @@ struct DashboardSnapshot: Encodable, Sendable {
             /// 0 if there is none.
             let limit: Int
             let isFull: Bool
+            /// Whether a master that evicts nothing is full or nearly so.
+            let needsRoom: Bool
             /// Whether it evicts keys when it is full; otherwise it refuses to store more.
             let evicts: Bool
             let evictions: Int
@@ -150,6 +152,7 @@ struct DashboardSnapshot: Encodable, Sendable {
                     limit: $0.limit,
                     // Which one has refused is not counted: only those that do not evict may have.
                     isFull: $0.isFull || hasRefused && !$0.evicts,
+                    needsRoom: $0.needsRoom || hasRefused && !$0.evicts,
                     evicts: $0.evicts,
                     evictions: $0.evictions,
                     problem: $0.problem

@@ -47,6 +47,10 @@ import Testing
         }
         #expect(cache(101).isFull && !cache(99).isFull && !cache(101, uncounted: 2).isFull)
         #expect(cache(99).used == 100 << 20 && cache(99).limit == 200 << 20 && !cache(99).evicts)
+        #expect(cache(101).needsRoom && cache(81).needsRoom && !cache(80).needsRoom)
+        #expect(!cache(99, uncounted: 30).needsRoom)
+        let evicting = CacheMemory(address: "a", infos: [Self.info(101, of: 100, policy: "allkeys-lru")])
+        #expect(evicting.isFull && !evicting.needsRoom)
         let unlimited = [Self.info(1, of: 0, policy: "allkeys-lru"), Self.info(1, of: 100, policy: "allkeys-lru")]
         let memory = CacheMemory(address: "a", infos: unlimited)
         #expect(memory.limit == 0 && memory.evicts && !memory.isFull)

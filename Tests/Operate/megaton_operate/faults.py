@@ -152,7 +152,7 @@ def _check(site, result, host):
     silent = [one["name"] for one in snapshot["workers"] if not one["is_living"]]
     result.require("a worker is silent, and two live", silent and snapshot["living_workers"] in (2, 3),
                    f"{silent}, {snapshot['living_workers']} living")
-    full = [one["address"] for one in snapshot["cache"]["servers"] if one["is_full"] and not one["evicts"]]
+    full = [one["address"] for one in snapshot["cache"]["servers"] if one["needs_room"]]
     result.require("the cache is full", len(full) == 1, str(snapshot["cache"]["servers"]))
     queue = snapshot["queue"]
     waiting = queue["ready"] + queue["intake"] + queue["staged"]

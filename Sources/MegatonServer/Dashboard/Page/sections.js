@@ -201,9 +201,6 @@ const tiers = {
     revalidated: "Confirmed by the origin", origin: "Requested from the origin",
 };
 
-// The part of its limit from which a server of the shared cache that evicts nothing needs an operator.
-const nearlyFull = 0.97;
-
 function showCache({ cache }) {
     write($("cache-text"), cache.hit_ratio == null ? "The shared cache was not asked yet." :
         `${percent(cache.hit_ratio)} of the lookups found an entry; ${size(cache.bytes_out)} were read, and `
@@ -212,14 +209,13 @@ function showCache({ cache }) {
         ["Tier", "", tier => tiers[tier.name] ?? tier.name],
         ["Answers", "number", tier => count(tier.count)],
     ], cache.tiers, tier => tier.name);
-    // A nearly full one refuses large entries and takes small ones, and its memory moves around the limit.
-    const refusing = cache.servers.filter(server => !server.evicts
-        && (server.is_full || server.limit > 0 && server.used >= nearlyFull * server.limit));
-    const fill = refusing.some(server => server.is_full) ? "full and refuses new entries"
-        : "nearly full and evicts nothing";
-    notice("full", refusing.length === 0 ? null : `The shared cache is ${fill}: `
-        + `${listed(refusing.map(server => server.address), refusing.length)}. Raise maxmemory, or set `
-        + "maxmemory-policy to allkeys-lfu if no queue is on that Redis.", "bad");
+    const crowded = cache.servers.filter(server => server.needs_room);
+    const isFull = crowded.some(server => server.is_full);
+    const names = crowded.map(server => server.address + (isFull && !server.is_full ? " (nearly full)" : ""));
+    notice("full", crowded.length === 0 ? null : "The shared cache is "
+        + `${isFull ? "full and refuses new entries" : "nearly full and evicts nothing"}: `
+        + `${listed(names, crowded.length)}. Raise maxmemory, or set maxmemory-policy to allkeys-lru, or to `
+        + "volatile-lru if it holds jobs too.", isFull ? "bad" : "");
     const silent = cache.servers.filter(server => !server.answers).map(server => server.address);
     notice("cache", silent.length === 0 ? null : "The shared cache does not answer, so that images are fetched and "
         + `made anew: ${listed(silent, silent.length)}.`, "bad");
@@ -230,7 +226,8 @@ function showCache({ cache }) {
             if (server.used == null) return `not known: ${server.problem ?? "it does not answer"}`;
             return size(server.used) + (server.limit ? ` of ${size(server.limit)}` : ", without a limit")
                 + (!server.is_full ? "" : server.evicts ? "; full: entries are evicted for new ones"
-                    : "; full: it refuses new entries");
+                    : "; full: it refuses new entries")
+                + (server.needs_room && !server.is_full ? "; nearly full: it evicts nothing" : "");
         }],
         ["Evicted keys", "number", server => server.used == null ? "" : count(server.evictions)],
     ], cache.servers, server => server.address);
