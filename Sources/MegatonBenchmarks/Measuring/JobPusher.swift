@@ -131,7 +131,9 @@ enum NoOpJob {
     /// - Parameter bytes: its size; longer if the number needs more.
     static func source(_ number: Int, bytes: Int) -> String {
         let head = "https://example.org/\(number)/"
-        return head + String(repeating: "x", count: max(0, bytes - head.utf8.count))
+        // `String(repeating:)` appends one character at a time, and would take most of the generator's time.
+        let rest = repeatElement(UInt8(ascii: "x"), count: max(0, bytes - head.utf8.count))
+        return head + String(decoding: rest, as: UTF8.self)
     }
 
     /// The full JSON of a job.
