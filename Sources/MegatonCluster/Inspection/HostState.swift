@@ -14,16 +14,20 @@ package struct HostState: Sendable, Equatable {
     package let openFor: Double
     /// Whether a probe of an open circuit breaker is due or under way, so that its outcome is not known yet.
     package let isProbed: Bool
+    /// The code and the message of the last of these failures, without URLs; nil if there is none, or an earlier
+    /// version has stored the state.
+    package let lastFailure: String?
 
     /// Milliseconds after which a probe has an outcome: later, no job asks for the host.
     private static let probeTime: Double = 60_000
 
     /// - Parameters:
-    ///   - text: the numbers of `hostPrelude`, and perhaps a word with the last failure, which is ignored.
+    ///   - text: the numbers of `hostPrelude`, and perhaps a word with the last failure.
     ///   - now: milliseconds of the clock of Redis.
     /// - Returns: nil if another program wrote the text.
     init?(_ name: String, stored text: String, now: Double) {
-        let numbers = text.split(separator: " ").compactMap { Double($0) }
+        let words = text.split(separator: " ")
+        let numbers = words.compactMap { Double($0) }
         guard numbers.count >= 6, [2, 3, 5].allSatisfy({ numbers[$0].isFinite }),
             let failures = Int(exactly: numbers[4].rounded())
         else { return nil }
@@ -32,6 +36,8 @@ package struct HostState: Sendable, Equatable {
         blockedFor = max(0, numbers[3] - now) / 1000
         self.failures = failures
         openFor = max(0, numbers[5] - now) / 1000
+        let last = words.last.flatMap { Double($0) == nil ? HostFailure(word: String($0)) : nil }
+        lastFailure = failures > 0 ? last?.description : nil
         isProbed = numbers[1] > 0 && numbers[5] <= now && now - numbers[5] < Self.probeTime
     }
 

@@ -78,8 +78,8 @@ import Testing
             let rate = RedisArgument.string(fixture.keys.rate)
             let later = Int(try await fixture.queue.milliseconds()) + 100_000
             for (host, state) in [
-                "open.test:80": "0 1 1.000000 0 5 \(later) 0 200000 0 0 0 1",
-                "slow.test:80": "0 0 0.250000 0 0 0 0 200000 0 0 0 1",
+                "open.test:80": "0 1 1.000000 0 5 \(later) 0 200000 0 0 0 1 timeout:+no+answer+in+10+s",
+                "slow.test:80": "0 0 0.250000 0 0 0 0 200000 0 0 0 1 http_500:+a+failure+before+its+answers",
                 "fine.test:80": "0 0 1.000000 0 0 0 0 200000 0 0 0 1", "odd.test:80": "what",
             ] {
                 try await fixture.redis.send(["HSET", rate, .string(host), .string(state)])
@@ -88,6 +88,7 @@ import Testing
             #expect(hosts.map(\.name) == ["open.test:80", "slow.test:80"])
             #expect(hosts.map(\.isOpen) == [true, false] && hosts.map(\.isLimited) == [false, true])
             #expect(hosts[0].failures == 5 && (1...100).contains(hosts[0].openFor))
+            #expect(hosts.map(\.lastFailure) == ["timeout: no answer in 10 s", nil])
         }
     }
 }

@@ -33,9 +33,11 @@ struct HostRoutes: Sendable {
         let blockedSeconds: Double
         /// Seconds until the next probe of an open circuit breaker.
         let openSeconds: Double
+        /// The code and the message of the last failure, without URLs; nil if the host has answered since.
+        let lastFailure: String?
 
         private enum CodingKeys: String, CodingKey {
-            case host, factor, failures, blockedSeconds, openSeconds
+            case host, factor, failures, blockedSeconds, openSeconds, lastFailure
             case isLimited = "limited"
             case isOpen = "open"
         }
@@ -45,6 +47,7 @@ struct HostRoutes: Sendable {
             (isLimited, isOpen) = (state.isLimited, state.isOpen)
             (factor, failures) = (state.factor, state.failures)
             (blockedSeconds, openSeconds) = (state.blockedFor, state.openFor)
+            lastFailure = state.lastFailure
         }
     }
 
