@@ -63,7 +63,8 @@ struct TopSnapshot: Sendable {
     /// - Parameter last: nil for the first reading.
     init(from last: TopReading?, to reading: TopReading) {
         self.reading = reading
-        refusal = last.flatMap { reading.counters.refusalWarning(since: $0.counters) }
+        let hasRefused = last.map { reading.counters.hasRefused(since: $0.counters) } ?? false
+        refusal = hasRefused ? CacheStatistics.refusalWarning : nil
         let seconds = last.map { max(0.001, $0.time.duration(to: reading.time).inSeconds) }
         if let last, let seconds {
             rates = TopRates(from: last, to: reading, seconds: seconds)

@@ -105,15 +105,6 @@ package struct CacheStatistics: Sendable, Codable, Equatable {
         case planarFallbacks = "rendersLeftByPlanes"
     }
 
-    /// That the cache refuses entries, and what to do, as sentences; nil if none was refused since an earlier reading.
-    ///
-    /// The memory in use does not show it: a large entry has no room in a server that is not quite full.
-    package func refusalWarning(since last: CacheStatistics) -> String? {
-        guard cacheFull > last.cacheFull else { return nil }
-        return "the shared cache refuses new entries, as it is full, and jobs go on without storing any. Raise "
-            + "maxmemory of its Redis, or set maxmemory-policy to allkeys-lru, or to volatile-lru if it holds jobs too."
-    }
-
     package init(counters: [String: Int]) {
         hits = counters["hits"] ?? 0
         misses = counters["misses"] ?? 0

@@ -159,7 +159,7 @@ extension Doctor {
             return Finding(
                 level: .warning,
                 subject: subject,
-                message: "noeviction: a full cache refuses new entries. Set it to allkeys-lru or allkeys-lfu."
+                message: "noeviction: a full cache refuses new entries. Set it to allkeys-lru."
             )
         }
         return Finding(level: .ok, subject: subject, message: policy)

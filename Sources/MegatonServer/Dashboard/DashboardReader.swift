@@ -18,7 +18,7 @@ actor DashboardReader {
     private struct SlowPart: Sendable {
         let hosts: DashboardSnapshot.Hosts
         let failures: DashboardFailures
-        /// Nil if they cannot be read.
+        /// Nil if the counters of the cache cannot be read.
         let statistics: CacheStatistics?
         let cache: DashboardSnapshot.CacheState
         let thumbnails: [RecentThumbnail]
@@ -32,6 +32,7 @@ actor DashboardReader {
     private let cluster: ClusterConnection
     private var slow: SlowPart?
     private var paces = BatchPaces()
+    private var refusals = RecentRefusals()
 
     /// Maximum number of batches that are read, and shown: one that runs may be older than many that have ended.
     private static let readBatches = 50
@@ -44,8 +45,6 @@ actor DashboardReader {
     private static let shownHosts = 20
     /// Interval of the slow part.
     private static let slowInterval = DashboardHistory.interval
-    /// Age of the reading before, beyond which it does not say what happens now.
-    private static let comparedAge: Duration = .seconds(60)
 
     init(_ cluster: ClusterConnection) { self.cluster = cluster }
 
@@ -138,8 +137,8 @@ actor DashboardReader {
         let restricted = (hosts ?? []).sorted { ($1.failures, $0.name) < ($0.failures, $1.name) }
         let fetches = (statistics?.originFetchesByHost ?? [:]).sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         let memory = await inspector.cacheMemory()
-        let last = slow.flatMap { $0.at.duration(to: now) < Self.comparedAge ? $0.statistics : nil }
-        let refusal = last.flatMap { statistics?.refusalWarning(since: $0) }
+        if let statistics { refusals.add(statistics, at: now) }
+        let hasRefused = refusals.areKnown(at: now)
         return SlowPart(
             hosts: DashboardSnapshot.Hosts(
                 restricted: restricted.prefix(Self.shownHosts).map(HostRoutes.Restricted.init),
@@ -152,16 +151,21 @@ actor DashboardReader {
             cache: DashboardSnapshot.CacheState(
                 statistics ?? CacheStatistics(counters: [:]),
                 memory,
-                hasRefused: refusal != nil
+                hasRefused: hasRefused
             ),
             thumbnails: thumbnails ?? [],
             at: now,
-            notices: await inspector.controlMemoryWarnings() + (refusal.map { [$0] } ?? []),
+            notices: await inspector.controlMemoryWarnings() + (hasRefused ? Self.refusalWarnings(memory) : []),
             damaged: Self.names([
                 "hosts": hosts == nil, "counters of the cache": statistics == nil, "dead jobs": dead == nil,
                 "last thumbnails": thumbnails == nil,
             ])
         )
+    }
+
+    /// The warning about refused entries. The page has a notice of its own about servers that do not evict.
+    static func refusalWarnings(_ memory: [CacheMemory]) -> [String] {
+        memory.contains { !$0.evicts } ? [] : [CacheStatistics.refusalWarning]
     }
 
     private static func names(_ parts: KeyValuePairs<String, Bool>) -> [String] {

@@ -131,7 +131,7 @@ struct DashboardSnapshot: Encodable, Sendable {
         let bytesOut: Int
         let servers: [Server]
 
-        /// - Parameter hasRefused: whether an entry was refused a moment ago, also if the memory seems to have room.
+        /// - Parameter hasRefused: whether entries were refused lately, also if the memory seems to have room.
         init(_ statistics: CacheStatistics, _ memory: [CacheMemory], hasRefused: Bool = false) {
             tiers = [
                 Tier(name: "shared_cache", count: statistics.hits),

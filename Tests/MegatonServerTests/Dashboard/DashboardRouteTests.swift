@@ -130,6 +130,12 @@ import Testing
             #expect(DashboardSnapshot.CacheState(statistics, memory).servers.map(\.isFull) == [false])
             let refusing = DashboardSnapshot.CacheState(statistics, memory, hasRefused: true)
             #expect(refusing.servers.map(\.isFull) == [true])
+            // The page has a notice of its own for such a server.
+            #expect(DashboardReader.refusalWarnings(memory).isEmpty)
+            // One that evicts refuses too, if an entry is larger than its memory or its policy finds no key.
+            try await client.send(["CONFIG", "SET", "maxmemory-policy", "volatile-lru"])
+            let evicting = await inspector.cacheMemory()
+            #expect(DashboardReader.refusalWarnings(evicting) == [CacheStatistics.refusalWarning])
         }
     }
 

@@ -95,11 +95,15 @@ function showQueue({ queue, points }) {
     }
 }
 
-const isPaused = queue => queue.pauses.includes("paused");
+// Why jobs wait although there are workers, or null.
+function standstillOf(queue) {
+    if (queue.pauses.includes("paused")) return "the queue is paused";
+    return queue.pauses.includes("drain") && queue.intake + queue.staged > 0 ? "the queue drains" : null;
+}
 
 const leftOf = (batch, queue) => batch.state === "finished" ? "ended" :
     batch.state === "damaged" ? "its key cannot be read" :
-    batch.submitted === batch.ended ? "waits for more jobs" : isPaused(queue) ? "the queue is paused" :
+    batch.submitted === batch.ended ? "waits for more jobs" : standstillOf(queue) ? standstillOf(queue) :
     batch.seconds_left != null ? `about ${time(batch.seconds_left)}` :
     batch.jobs_per_second === 0 ? "no job has ended for a minute" : "not known yet";
 
@@ -132,8 +136,8 @@ const jobOf = job => (job.batch ? `${job.batch}/${job.id}` : job.id) + (job.host
 function doingOf(worker, queue) {
     if (!worker.is_living) return `silent for ${time(worker.silent)}: it died or hangs; its jobs go to others`;
     if (worker.jobs.length === 0) {
-        return worker.running ? counted(worker.running, "job") :
-            isPaused(queue) ? "waits: the queue is paused" : "waits for jobs";
+        const reason = standstillOf(queue);
+        return worker.running ? counted(worker.running, "job") : reason ? `waits: ${reason}` : "waits for jobs";
     }
     const rest = worker.running - worker.jobs.length;
     return worker.jobs.map(jobOf).join("; ") + (rest > 0 ? `; and ${counted(rest, "more job")}` : "");
@@ -188,6 +192,7 @@ function showHosts({ hosts }) {
             return circuitOf(host);
         }],
         ["Failures in a row", "number", host => count(host.failures)],
+        ["Last failure", "", host => host.last_failure ?? (host.failures ? "not known" : "")],
     ], hosts.restricted, host => host.host);
     table($("fetched"), "Hosts with most requests since the queue was created", [
         ["Host", "", host => host.host],
