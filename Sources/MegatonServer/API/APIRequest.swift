@@ -57,10 +57,18 @@ extension Request {
         return text
     }
 
-    /// Checks the media type of the body.
+    /// Checks the media type of the body, which may not be compressed.
     ///
-    /// - Throws: an error with the status 415 for another type.
+    /// - Throws: an error with the status 415 for another type or a content coding; the field `Accept-Encoding` of the
+    ///   response tells them apart (RFC 9110 section 15.5.16).
     func require(contentType allowed: String...) throws(APIError) {
+        if let coding = headers[.contentEncoding], coding.lowercased() != "identity" {
+            throw APIError(
+                .unsupportedMediaType,
+                "The request's body has the Content-Encoding \(FieldProblem.quoted(coding)); send it without one.",
+                headers: [.acceptEncoding: "identity"]
+            )
+        }
         let type = headers[.contentType].map { text in
             text.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces).lowercased()
         }

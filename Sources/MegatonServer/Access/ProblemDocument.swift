@@ -23,8 +23,8 @@ struct ProblemDocument: Encodable {
     /// The answer to bytes that are no request. The limit is that of the framework.
     static let invalidRequest = ProblemDocument(
         .badRequest,
-        "The request is not valid HTTP, or its headers have more than 80 KiB. Correct it, and send it on a new "
-            + "connection: this one is closed."
+        "The request is not valid HTTP, has not exactly one header Host, or has more than 80 KiB of headers. Correct "
+            + "it, and send it on a new connection: this one is closed."
     )
 
     /// The document in one line.

@@ -33,6 +33,8 @@ final class HTTP1RulesInstaller: ChannelInboundHandler, RemovableChannelHandler 
 /// - A client that was answered in the middle of its body, for the most part by a refusal, has a time limit for the
 ///   rest. The framework reads it for as long as it comes, also from a client without a token. It must be read for some
 ///   time: bytes that are left unread would make the client lose the response.
+/// - A request of HTTP/1.1 has exactly one field `Host`, and one of HTTP/1.0 at most one (RFC 9112 section 3.2). A
+///   proxy in front of the server may use another one of several than the server.
 /// - The answer to bytes that are no request is a `ProblemDocument`, as all other errors are. That of the framework has
 ///   no body, and no middleware sees it.
 private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
@@ -48,13 +50,21 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
     private var begun = 0
     /// Number of responses that have ended.
     private var answered = 0
+    /// Whether a request was refused, after which the connection ends.
+    private var isRefused = false
 
     init(_ bodyLimit: Duration) { rest = CloseTimer(bodyLimit) }
 
     func handlerRemoved(context: ChannelHandlerContext) { rest.stop() }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if isRefused { return }
         switch Self.unwrapInboundIn(data) {
+        case .head(let head) where !Self.hasOneHost(head):
+            isRefused = true
+            // The framework answers it like bytes that are no request, and closes the connection.
+            context.fireErrorCaught(HTTPParserError.invalidHeaderToken)
+            return
         case .head(var head):
             isRequestOpen = true
             begun += 1
@@ -81,6 +91,11 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
         default: break
         }
         context.write(data, promise: promise)
+    }
+
+    private static func hasOneHost(_ head: HTTPRequestHead) -> Bool {
+        let count = head.headers["Host"].count
+        return count == 1 || count == 0 && head.version != .http1_1
     }
 
     private func refuse(

@@ -9,6 +9,9 @@ import Testing
     /// Fault: the answer was the framework's own, without a body.
     @Test(arguments: [
         "NO HTTP\\r\\n\\r\\n", "GET /api/v1/batches HTTP/1.1\\r\\nHost localhost\\r\\n\\r\\n",
+        "GET /api/v1/batches HTTP/1.1\\r\\n\\r\\n",
+        "GET /api/v1/batches HTTP/1.1\\r\\nHost: localhost\\r\\nhost: elsewhere.test\\r\\n\\r\\n",
+        "GET /api/v1/batches HTTP/1.0\\r\\nHost: localhost\\r\\nHost: localhost\\r\\n\\r\\n",
         // The second request on a connection.
         "GET /api/v1/batches/%%FF HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\nNO HTTP\\r\\n\\r\\n",
     ]) func theAnswerIsAProblemDocument(_ bytes: String) async throws {
@@ -23,6 +26,15 @@ import Testing
             #expect(answer.field("Content-Length") == "\(answer.body.utf8.count)")
             #expect(answer.field("Cache-Control") == "no-store")
             #expect(try answer.detail().hasPrefix("The request is not valid HTTP"), "\(output)")
+        }
+    }
+
+    @Test func anOldClientNeedsNoHost() async throws {
+        try await APIServer.run { (server) async throws in
+            let bytes = "GET /api/v1/batches HTTP/1.0\\r\\n\\r\\n"
+            let script = "exec 3<>/dev/tcp/127.0.0.1/\(server.port); printf '\(bytes)' >&3; cat <&3"
+            let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
+            #expect(try APIServer.Answer(await client.ending().output).status == 200)
         }
     }
 }

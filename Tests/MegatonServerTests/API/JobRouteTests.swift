@@ -103,6 +103,18 @@ import Testing
         }
     }
 
+    /// Fault: a compressed job was "no valid JSON".
+    @Test func aCompressedBodyIsRefused() async throws {
+        try await APIServer.run { (server) async throws in
+            let options = Self.options("{}") + ["--header", "Content-Encoding: gzip"]
+            let answer = try await server.ask("jobs", options)
+            #expect(answer.status == 415 && answer.field("Accept-Encoding") == "identity")
+            #expect(try answer.detail().contains("Content-Encoding"))
+            let plain = Self.options(#"{"source":"data:,a"}"#) + ["--header", "Content-Encoding: identity"]
+            #expect(try await server.ask("jobs", plain).status == 202)
+        }
+    }
+
     @Test func aBatchThatHasEndedTakesNoJobs() async throws {
         try await APIServer.run { (server) async throws in
             let options = Self.options(#"{"source":"data:,a","batch":"spring"}"#)
