@@ -1,6 +1,7 @@
 import Foundation
 import MegatonCluster
 import MegatonPipeline
+import Synchronization
 
 /// Sleeps for as long as the work would take, and holds a permit of the host rate limiter while it simulates a fetch.
 struct SimulatedRunner: JobRunning {
@@ -42,17 +43,35 @@ struct SimulatedRunner: JobRunning {
 struct SimulatedWork: Sendable {
     /// Mean duration, milliseconds.
     let mean: Double
+    private let random = FastRandom()
 
     /// The standard deviation of the logarithm: one in a hundred takes 2.8 times the mean or longer.
     private static let spread = 0.5
     /// Maximum duration as a multiple of the mean.
     private static let maximumFactor = 10.0
 
+    init(mean: Double) { self.mean = mean }
+
     func next() -> Duration {
         // Box and Muller, 1958. The first number is not zero, which has no logarithm.
-        let (first, second) = (Double.random(in: 1e-12...1), Double.random(in: 0...1))
+        let (first, second) = (max(1e-12, random.next()), random.next())
         let normal = (-2 * log(first)).squareRoot() * cos(2 * .pi * second)
         let factor = exp(Self.spread * normal - Self.spread * Self.spread / 2)
         return .seconds(mean / 1000 * min(factor, Self.maximumFactor))
+    }
+}
+
+/// Random numbers without a system call for each, which would take longer than a simulated source of a pack: SplitMix64
+/// (Steele, Lea and Flood, 2014), whose state is only added to.
+private final class FastRandom: Sendable {
+    private let state = Atomic(UInt64.random(in: 0...UInt64.max))
+
+    /// A number from 0 up to and not including 1.
+    func next() -> Double {
+        var bits = state.wrappingAdd(0x9E37_79B9_7F4A_7C15, ordering: .relaxed).newValue
+        bits = (bits ^ (bits >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        bits = (bits ^ (bits >> 27)) &* 0x94D0_49BB_1331_11EB
+        // A Double has 53 bits.
+        return Double((bits ^ (bits >> 31)) >> 11) * 0x1p-53
     }
 }

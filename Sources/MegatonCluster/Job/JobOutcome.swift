@@ -125,10 +125,34 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     public var worker: String?
     /// The whole job, if it failed and could be read: `megaton run --retry-failed` submits it again. Left out above
     /// `maximumJobSize` bytes.
-    public var job: Job?
+    public var job: Job? {
+        get { failed?.job }
+        set { failed = newValue.map(FailedJob.init) }
+    }
 
     /// The job's labels, unchanged.
     public var labels: Job.Labels?
+
+    private var failed: FailedJob?
+
+    /// A job outside its outcome: few outcomes have one, and it would make each copy of any of them several times as
+    /// large.
+    private final class FailedJob: Sendable, Hashable, Codable {
+        let job: Job
+
+        init(_ job: Job) { self.job = job }
+
+        init(from decoder: any Decoder) throws { job = try Job(from: decoder) }
+        func encode(to encoder: any Encoder) throws { try job.encode(to: encoder) }
+
+        static func == (one: FailedJob, other: FailedJob) -> Bool { one.job == other.job }
+        func hash(into hasher: inout Hasher) { hasher.combine(job) }
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case id, source, status, outputs, error, attempts, seconds, endedAt, times, notes, facts, worker, labels
+        case failed = "job"
+    }
 
     /// Maximum number of bytes of a job's JSON in an outcome.
     package static let maximumJobSize = 16 * 1024

@@ -61,6 +61,8 @@ package struct JobMetrics: Sendable {
     private let (claimed, stalls, held, released, refused): (Counter, Counter, Counter, Counter, Counter)
     private let (waiting, fetch, render, store, total): (Timer, Timer, Timer, Timer, Timer)
     private let delivered: Counter
+    /// The usual end.
+    private let done: Counter
     private let pipeline = PipelineCounters()
 
     /// Counts with the factory that the process has bootstrapped.
@@ -81,6 +83,7 @@ package struct JobMetrics: Sendable {
         waiting = timer("waiting")
         (fetch, render, store, total) = (timer("fetch"), timer("render"), timer("store"), timer("total"))
         delivered = counter(Self.bytesOut)
+        done = counter(Self.ends, Self.labels(of: .done))
     }
 
     func countClaim(_ job: ActiveJob) {
@@ -103,12 +106,19 @@ package struct JobMetrics: Sendable {
 
     /// Counts a job that has ended, and its renditions.
     func count(_ outcome: JobOutcome) {
-        let labels = [("result", outcome.status.rawValue), ("code", outcome.error?.code ?? "")]
-        counter(Self.ends, labels).increment()
+        if outcome.status == .done {
+            done.increment()
+        } else {
+            counter(Self.ends, Self.labels(of: outcome.status, outcome.error?.code)).increment()
+        }
         for output in outcome.outputs {
             delivered.increment(by: output.bytes)
             counter(Self.renditions, [("format", output.format.rawValue), ("from", output.from.rawValue)]).increment()
         }
+    }
+
+    private static func labels(of status: JobOutcome.Status, _ code: String? = nil) -> [(String, String)] {
+        [("result", status.rawValue), ("code", code ?? "")]
     }
 
     func countRetry(after code: String) { counter(Self.retries, [("code", code)]).increment() }

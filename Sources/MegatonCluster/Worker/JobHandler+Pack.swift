@@ -9,12 +9,16 @@ internal import MegatonRedis
 /// A pack uses one place of its worker, and of the free ones as many as it has sources, so that few packs fill an idle
 /// worker, and a pack among many jobs holds one fetch at a time.
 extension JobHandler {
-    /// The end of an attempt at one source.
-    private struct SourceEnd: Sendable {
+    /// The end of an attempt at one source. A class, as it passes through several closures, and a job is large.
+    private final class SourceEnd: Sendable {
         let job: Job
         let result: JobRunner.Result
         let metrics: PipelineMetrics
         let seconds: Double
+
+        init(_ job: Job, _ result: JobRunner.Result, _ metrics: PipelineMetrics, seconds: Double) {
+            (self.job, self.result, self.metrics, self.seconds) = (job, result, metrics, seconds)
+        }
     }
 
     private enum Event: Sendable {
@@ -134,7 +138,7 @@ extension JobHandler {
         let start = ContinuousClock.now
         let age = maximumFailureAge(for: active, job: job)
         let result = await runner.run(job, maximumFailureAge: age, metrics: metrics)
-        return SourceEnd(job: job, result: result, metrics: metrics, seconds: start.duration(to: .now).inSeconds)
+        return SourceEnd(job, result, metrics, seconds: start.duration(to: .now).inSeconds)
     }
 
     /// Decides what becomes of a source: it has ended, is split off for another attempt, or waits with the others for

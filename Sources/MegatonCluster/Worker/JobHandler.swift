@@ -5,13 +5,15 @@ internal import MegatonPipeline
 internal import MegatonRedis
 
 /// Runs each claimed job of a worker once, from its claim to its settlement in Redis.
-struct JobHandler: Sendable {
+///
+/// A class, as each job has closures that hold it, and a struct of this size would be copied for each of them.
+final class JobHandler: Sendable {
     let queue: JobQueue
     let completions: CompletionBatcher
     let runner: any JobRunning
     let running: RunningJobs
     let statistics: StatisticsRecorder
-    var metrics = JobMetrics()
+    let metrics = JobMetrics()
     let retry: RetryPolicy
     let givenUpHosts = GivenUpHosts()
     let maximumStalls: Int
@@ -19,16 +21,16 @@ struct JobHandler: Sendable {
     let worker: String
     let history: History
     /// The program's options by library setting; see `Worker.Configuration`.
-    var optionNames: [String: String] = [:]
+    let optionNames: [String: String]
     let logger: Logger
     /// Places of the worker, of which a pack uses those that are free.
-    var places = 1
+    let places: Int
     /// Time after which the sources of a pack that have ended are settled, and other jobs may have its place.
-    var packInterval = PackRun.settleInterval
+    let packInterval: Duration
     /// Called with the host of each job that waits for it.
-    var didHold: @Sendable (String) -> Void = { _ in }
+    let didHold: @Sendable (String) -> Void
     /// Makes the spans of attempts.
-    var spans = SpanSource()
+    let spans: SpanSource
 
     /// One attempt at a claimed job, and its cost.
     private struct Attempt {
@@ -48,6 +50,40 @@ struct JobHandler: Sendable {
 
         /// Seconds since the claim.
         var seconds: Double { start.duration(to: .now).inSeconds }
+    }
+
+    init(
+        queue: JobQueue,
+        completions: CompletionBatcher,
+        runner: any JobRunning,
+        running: RunningJobs,
+        statistics: StatisticsRecorder,
+        retry: RetryPolicy,
+        maximumStalls: Int,
+        worker: String,
+        history: History,
+        optionNames: [String: String] = [:],
+        logger: Logger,
+        places: Int = 1,
+        packInterval: Duration = PackRun.settleInterval,
+        didHold: @escaping @Sendable (String) -> Void = { _ in },
+        spans: SpanSource = SpanSource()
+    ) {
+        self.queue = queue
+        self.completions = completions
+        self.runner = runner
+        self.running = running
+        self.statistics = statistics
+        self.retry = retry
+        self.maximumStalls = maximumStalls
+        self.worker = worker
+        self.history = history
+        self.optionNames = optionNames
+        self.logger = logger
+        self.places = places
+        self.packInterval = packInterval
+        self.didHold = didHold
+        self.spans = spans
     }
 
     /// Runs the job and settles it, or leaves it to the worker that has its lease now.
@@ -176,7 +212,7 @@ struct JobHandler: Sendable {
         }
         return await withTaskGroup(of: JobRunner.Result?.self) { group in
             let maximumFailureAge = maximumFailureAge(for: active, job: job)
-            group.addTask { await runner.run(job, maximumFailureAge: maximumFailureAge, metrics: attempt.metrics) }
+            group.addTask { await self.runner.run(job, maximumFailureAge: maximumFailureAge, metrics: attempt.metrics) }
             group.addTask {
                 await active.stop.wait()
                 return nil
