@@ -105,6 +105,16 @@ package struct CacheStatistics: Sendable, Codable, Equatable {
         case planarFallbacks = "rendersLeftByPlanes"
     }
 
+    /// That the cache refuses entries, and what to do, as sentences.
+    package static let refusalWarning =
+        "the shared cache refuses new entries, as it is full, and jobs go on without storing any. Raise maxmemory of "
+        + "its Redis, or set maxmemory-policy to allkeys-lru, or to volatile-lru if it holds jobs too."
+
+    /// Whether the cache has refused entries since an earlier reading.
+    ///
+    /// The memory in use does not show it: a large entry has no room in a server that is not quite full.
+    package func hasRefused(since last: CacheStatistics) -> Bool { cacheFull > last.cacheFull }
+
     package init(counters: [String: Int]) {
         hits = counters["hits"] ?? 0
         misses = counters["misses"] ?? 0

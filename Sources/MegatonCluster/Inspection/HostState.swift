@@ -14,8 +14,8 @@ package struct HostState: Sendable, Equatable {
     package let openFor: Double
     /// Whether a probe of an open circuit breaker is due or under way, so that its outcome is not known yet.
     package let isProbed: Bool
-    /// The code and the message of the last of these failures, without URLs; nil if there is none, or an earlier
-    /// version has stored the state.
+    /// The code and the message of the last of its consecutive failures, without URLs; nil if it has none, or if the
+    /// reason is not known.
     package let lastFailure: String?
 
     /// Milliseconds after which a probe has an outcome: later, no job asks for the host.

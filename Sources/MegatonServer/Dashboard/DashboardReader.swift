@@ -137,8 +137,8 @@ actor DashboardReader {
         let restricted = (hosts ?? []).sorted { ($1.failures, $0.name) < ($0.failures, $1.name) }
         let fetches = (statistics?.originFetchesByHost ?? [:]).sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         let memory = await inspector.cacheMemory()
-        if let statistics { refusals.add(statistics, at: now) }
-        let hasRefused = refusals.areKnown(at: now)
+        if let statistics { refusals.add(statistics, memory, at: now) }
+        let hasRefused = refusals.hasRefused(at: now)
         return SlowPart(
             hosts: DashboardSnapshot.Hosts(
                 restricted: restricted.prefix(Self.shownHosts).map(HostRoutes.Restricted.init),

@@ -14,32 +14,49 @@ struct RecentRefusalsTests {
     private func at(_ seconds: Int) -> ContinuousClock.Instant { start.advanced(by: .seconds(seconds)) }
 
     @Test mutating func theFirstReadingSaysNothing() {
-        refusals.add(reading(7), at: at(0))
-        #expect(!refusals.areKnown(at: at(0)))
-        refusals.add(reading(7), at: at(10))
-        #expect(!refusals.areKnown(at: at(10)))
+        refusals.add(reading(7), [], at: at(0))
+        #expect(!refusals.hasRefused(at: at(0)))
+        refusals.add(reading(7), [], at: at(10))
+        #expect(!refusals.hasRefused(at: at(10)))
     }
 
     /// Fault: the warning came and went with each reading while the memory moved around the limit.
     @Test mutating func refusalsAreRecentForAMinute() {
-        refusals.add(reading(7), at: at(0))
-        refusals.add(reading(8), at: at(10))
+        refusals.add(reading(7), [], at: at(0))
+        refusals.add(reading(8), [], at: at(10))
         for second in stride(from: 20, through: 70, by: 10) {
-            refusals.add(reading(8), at: at(second))
-            #expect(refusals.areKnown(at: at(second)), "\(second)")
+            refusals.add(reading(8), [], at: at(second))
+            #expect(refusals.hasRefused(at: at(second)), "\(second)")
         }
-        #expect(!refusals.areKnown(at: at(71)))
-        refusals.add(reading(9), at: at(80))
-        #expect(refusals.areKnown(at: at(80)))
+        #expect(!refusals.hasRefused(at: at(71)))
+        refusals.add(reading(9), [], at: at(80))
+        #expect(refusals.hasRefused(at: at(80)))
     }
 
     @Test mutating func aLongPauseOrANewQueueIsNoRefusal() {
-        refusals.add(reading(7), at: at(0))
-        refusals.add(reading(8), at: at(61))
-        #expect(!refusals.areKnown(at: at(61)), "they may have been refused an hour ago")
-        refusals.add(reading(0), at: at(70))
-        #expect(!refusals.areKnown(at: at(70)))
-        refusals.add(reading(1), at: at(80))
-        #expect(refusals.areKnown(at: at(80)))
+        refusals.add(reading(7), [], at: at(0))
+        refusals.add(reading(8), [], at: at(61))
+        #expect(!refusals.hasRefused(at: at(61)), "they may have been refused an hour ago")
+        refusals.add(reading(0), [], at: at(70))
+        #expect(!refusals.hasRefused(at: at(70)))
+        refusals.add(reading(1), [], at: at(80))
+        #expect(refusals.hasRefused(at: at(80)))
+    }
+
+    /// Fault: the warning came back, or stayed, for a minute after the operator had done as it says.
+    @Test(arguments: ["maxmemory:400\r\nmaxmemory_policy:noeviction", "maxmemory:100\r\nmaxmemory_policy:allkeys-lru"])
+    mutating func anotherLimitOrPolicyEndsIt(_ repaired: String) {
+        func server(_ settings: String) -> CacheMemory {
+            CacheMemory(address: "redis://cache", infos: ["used_memory:99\r\n\(settings)\r\n"])
+        }
+        let full = server("maxmemory:100\r\nmaxmemory_policy:noeviction")
+        refusals.add(reading(7), [full], at: at(0))
+        refusals.add(reading(8), [full], at: at(10))
+        refusals.add(reading(8), [], at: at(20))
+        #expect(refusals.hasRefused(at: at(20)), "a server that does not answer is not repaired")
+        refusals.add(reading(9), [server(repaired)], at: at(30))
+        #expect(!refusals.hasRefused(at: at(30)), "those before the repair count no more")
+        refusals.add(reading(10), [server(repaired)], at: at(40))
+        #expect(refusals.hasRefused(at: at(40)))
     }
 }

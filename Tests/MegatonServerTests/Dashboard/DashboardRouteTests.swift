@@ -47,6 +47,18 @@ import Testing
         }
     }
 
+    @Test func aHostHasItsLastFailure() async throws {
+        try await APIServer.run { (server) async throws in
+            let later = Int(Date().timeIntervalSince1970 * 1000) + 100_000
+            let state = "0 1 1 0 5 \(later) 0 200000 0 0 0 1 timeout:+no+answer"
+            _ = try await server.send(["HSET", .string(APIServer.keys.rate), "failing.test:443", .string(state)])
+            let snapshot = try #require(try await server.ask("dashboard").object()["snapshot"] as? [String: Any])
+            let hosts = try #require(snapshot["hosts"] as? [String: Any])
+            let restricted = try #require(hosts["restricted"] as? [[String: Any]])
+            #expect(restricted.map { $0["last_failure"] as? String } == ["timeout: no answer"])
+        }
+    }
+
     @Test func theLastThumbnailsAreShown() async throws {
         try await APIServer.run { (server) async throws in
             let stored = [

@@ -33,7 +33,7 @@ struct HostRoutes: Sendable {
         let blockedSeconds: Double
         /// Seconds until the next probe of an open circuit breaker.
         let openSeconds: Double
-        /// The code and the message of the last failure, without URLs; nil if the host has answered since.
+        /// See `HostState.lastFailure`.
         let lastFailure: String?
 
         private enum CodingKeys: String, CodingKey {

@@ -95,17 +95,19 @@ function showQueue({ queue, points }) {
     }
 }
 
-// Why jobs wait although there are workers, or null.
+// Why no job of the queue begins, or null.
 function standstillOf(queue) {
     if (queue.pauses.includes("paused")) return "the queue is paused";
-    return queue.pauses.includes("drain") && queue.intake + queue.staged > 0 ? "the queue drains" : null;
+    // While jobs that were admitted are left, they go on, and it is not known whose jobs wait in the intakes.
+    const admitted = queue.staged + queue.ready + queue.running + queue.delayed + queue.held;
+    return queue.pauses.includes("drain") && queue.intake > 0 && admitted === 0 ? "the queue drains" : null;
 }
 
 const leftOf = (batch, queue) => batch.state === "finished" ? "ended" :
     batch.state === "damaged" ? "its key cannot be read" :
-    batch.submitted === batch.ended ? "waits for more jobs" : standstillOf(queue) ? standstillOf(queue) :
+    batch.submitted === batch.ended ? "waits for more jobs" : standstillOf(queue) ?? (
     batch.seconds_left != null ? `about ${time(batch.seconds_left)}` :
-    batch.jobs_per_second === 0 ? "no job has ended for a minute" : "not known yet";
+    batch.jobs_per_second === 0 ? "no job has ended for a minute" : "not known yet");
 
 function showBatches({ batches, batch_count: all, queue }) {
     write($("batches-text"), !batches ? "The batches are not known while a shard of the queue does not answer." :
