@@ -59,8 +59,8 @@ extension Request {
 
     /// Checks the media type of the body, which may not be compressed.
     ///
-    /// - Throws: an error with the status 415 for another type or a content coding; the field `Accept-Encoding` of the
-    ///   response tells them apart (RFC 9110 section 15.5.16).
+    /// - Throws: an error with the status 415 for another type or a content coding. Only the response to a coding has
+    ///   the field `Accept-Encoding` (RFC 9110 section 15.5.16).
     func require(contentType allowed: String...) throws(APIError) {
         if let coding = headers[.contentEncoding], coding.lowercased() != "identity" {
             throw APIError(
