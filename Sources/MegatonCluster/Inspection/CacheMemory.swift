@@ -18,6 +18,8 @@ package struct CacheMemory: Sendable, Equatable {
     package var needsRoom = false
     /// Whether all masters evict keys when they are full; otherwise they refuse to store more.
     package var evicts = true
+    /// The limit and the policy of each master, sorted: those that an operator changes for a full cache.
+    package var settings: [String] = []
     /// Keys that were evicted since the server started.
     package var evictions = 0
     /// Why the memory is not known, as a clause.
@@ -36,6 +38,7 @@ package struct CacheMemory: Sendable, Equatable {
         limit = isLimited ? masters.reduce(0) { $0 + $1.limit } : 0
         isFull = masters.contains { $0.isFull }
         needsRoom = masters.contains { $0.policy == "noeviction" && ($0.isFull || $0.isNearlyFull) }
+        settings = masters.map { "\($0.limit) \($0.policy)" }.sorted()
         evicts = !masters.contains { $0.policy == "noeviction" }
     }
 }

@@ -3,24 +3,19 @@
 /// The memory of a full cache moves around its limit, so that one reading finds refused entries and the next does not:
 /// a warning that followed each reading would come and go.
 package struct RecentRefusals: Sendable {
-    /// The settings of a server that an operator changes for a full cache.
-    private struct Setting: Equatable {
-        let limit: Int
-        let evicts: Bool
-    }
-
     /// Time for which refused entries are recent, from the reading that found them.
     package static let window: Duration = .seconds(60)
 
     private var last: (statistics: CacheStatistics, at: ContinuousClock.Instant)?
     private var foundAt: ContinuousClock.Instant?
-    /// By the address of the server; those that have not answered yet are missing.
-    private var settings: [String: Setting] = [:]
+    /// `CacheMemory.settings` by the address of the server; those that have not answered yet are missing.
+    private var settings: [String: [String]] = [:]
 
     package init() {}
 
     /// Compares a reading with the one before. The first, and one after a long pause, say nothing about now. Refused
-    /// entries are forgotten once the limit or the policy of a server is another one: that is how it is repaired.
+    /// entries are forgotten once the limit or the policy of a server is another one: that is how it is repaired. The
+    /// reading after that says nothing either, as workers add to the counters once a second.
     ///
     /// - Parameter servers: the servers of the cache.
     package mutating func add(
@@ -33,8 +28,8 @@ package struct RecentRefusals: Sendable {
         }
         last = (statistics, now)
         for server in servers where server.used != nil {
-            let setting = Setting(limit: server.limit, evicts: server.evicts)
-            if let before = settings.updateValue(setting, forKey: server.address), before != setting { foundAt = nil }
+            let before = settings.updateValue(server.settings, forKey: server.address)
+            if let before, before != server.settings { (foundAt, last) = (nil, nil) }
         }
     }
 

@@ -62,7 +62,7 @@ extension Request {
     /// - Throws: an error with the status 415 for another type or a content coding. Only the response to a coding has
     ///   the field `Accept-Encoding` (RFC 9110 section 15.5.16).
     func require(contentType allowed: String...) throws(APIError) {
-        if let coding = headers[.contentEncoding], coding.lowercased() != "identity" {
+        if let coding = headers[.contentEncoding], !["", "identity"].contains(coding.lowercased()) {
             throw APIError(
                 .unsupportedMediaType,
                 "The request's body has the Content-Encoding \(FieldProblem.quoted(coding)); send it without one.",

@@ -80,6 +80,11 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
         context.fireChannelRead(data)
     }
 
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // The rest of a refused request may be no request either, and has been answered.
+        if !isRefused { context.fireErrorCaught(error) }
+    }
+
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         switch Self.unwrapOutboundIn(data) {
         case .head(let head) where Self.isOfFramework(head):

@@ -12,7 +12,9 @@ import Testing
         "GET /api/v1/batches HTTP/1.1\\r\\n\\r\\n",
         "GET /api/v1/batches HTTP/1.1\\r\\nHost: localhost\\r\\nhost: elsewhere.test\\r\\n\\r\\n",
         "GET /api/v1/batches HTTP/1.0\\r\\nHost: localhost\\r\\nHost: localhost\\r\\n\\r\\n",
+        "GET /api/v1/batches HTTP/1.1\\r\\n\\r\\nNO HTTP\\r\\n\\r\\n",
         // The second request on a connection.
+        "GET /api/v1/batches/%%FF HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\nGET / HTTP/1.1\\r\\n\\r\\n",
         "GET /api/v1/batches/%%FF HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\nNO HTTP\\r\\n\\r\\n",
     ]) func theAnswerIsAProblemDocument(_ bytes: String) async throws {
         try await APIServer.run { (server) async throws in
