@@ -1,7 +1,9 @@
 /// Functions in Lua that several scripts share.
 ///
 /// Redis executes the whole source of a script at each call, so that each function of a prelude costs time even if
-/// the script never calls it (about 0.1 µs of a call of 15). Therefore a script gets only those that it uses.
+/// the script never calls it (about 0.1 µs of a call of 15). Therefore a script gets only those that it uses. A script
+/// that usually ends early has a line of comment that begins with `-- prelude:`, in the first column, behind that end:
+/// the functions that only the code below the line uses follow it, and the others are in front of the script.
 package struct LuaPrelude: Sendable {
     /// A function or a constant with the lines of its code.
     private struct Definition {
@@ -37,20 +39,35 @@ package struct LuaPrelude: Sendable {
         }
     }
 
-    /// The code of the definitions that a script uses, directly or through others, in their order.
+    /// The line of a script below which the functions are defined that only the code there uses.
+    private static let mark = "\n-- prelude:"
+
+    /// A script with the definitions that it uses.
     ///
     /// - Parameter script: source of the script without the prelude. A name in a string counts as a use.
-    package func code(for script: String) -> String {
+    package func completed(_ script: String) -> String {
+        guard let mark = script.firstRange(of: Self.mark) else { return texts(definitions(for: script[...])) + script }
+        let (start, rest) = (script[...mark.lowerBound], script[mark.upperBound...].drop { $0 != "\n" })
+        let first = definitions(for: start)
+        let names = Set(first.map(\.name))
+        let second = definitions(for: rest).filter { !names.contains($0.name) }
+        return texts(first) + start + texts(second) + rest.dropFirst()
+    }
+
+    private func texts(_ definitions: [Definition]) -> String { definitions.map(\.code).joined() }
+
+    /// The definitions that a part of a script uses, directly or through others, in their order.
+    private func definitions(for script: Substring) -> [Definition] {
         var used: Set<Substring> = []
         for line in script.split(separator: "\n") where !line.trimmingPrefix(while: \.isWhitespace).hasPrefix("--") {
             used.formUnion(Self.identifiers(in: line))
         }
-        var included: [String] = []
+        var included: [Definition] = []
         for definition in definitions.reversed() where used.contains(definition.name) {
-            included.append(definition.code)
+            included.append(definition)
             used.formUnion(definition.identifiers)
         }
-        return included.reversed().joined()
+        return included.reversed()
     }
 
     /// The words of a line that may be names in Lua, in their order.

@@ -24,12 +24,12 @@ package struct RedisScript: Sendable {
     /// - Parameters:
     ///   - name: name in messages and logs.
     ///   - file: content of the file. Its first line begins with `#!lua` and has the script's flags.
-    ///   - prelude: functions that several scripts share. Those that this script uses follow its first line.
+    ///   - prelude: functions that several scripts share, of which the script gets those that it uses.
     package init(name: String, file: [UInt8], prelude: LuaPrelude? = nil) {
         let body = file.firstIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? file.endIndex
         let code = String(decoding: file[body...], as: UTF8.self)
-        let shared = prelude?.code(for: code) ?? ""
-        self.init(name: name, source: String(decoding: file[..<body], as: UTF8.self) + shared + code)
+        let flags = String(decoding: file[..<body], as: UTF8.self)
+        self.init(name: name, source: flags + (prelude?.completed(code) ?? code))
     }
 
     /// Returns the EVALSHA command for one call.

@@ -50,21 +50,14 @@ local existing = redis.call('EXISTS', delayKey, suspectsKey, holdingKey, heldKey
 if existing == 0 then return {0, 0, 1} end
 -- Most other queues have nothing but the list of normal jobs.
 local lengths = {0, redis.call('LLEN', readyKeys[2]), 0}
-local special = existing > 1 or lengths[2] == 0
+local isSimple = existing == 1 and lengths[2] > 0
 local t = now()
 local reply, bytes, known = {0, 0, 0}, 0, {}
-local waits = special and redis.call('EXISTS', delayKey, holdingKey, heldKey, heldBytesKey) > 0
-local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey, not waits)
-local tickLimit, made = math.ceil(limit / 2), 0
+local isFull, passed, maximumPassed, want = false, 0, 1024, 0
+-- Nil in a simple queue: returns the number of deaths for each digest · moves a job elsewhere instead of claiming it,
+-- and returns whether it did · is called after the jobs of a page were moved.
+local countDeaths, divert, endPage
 local function allPlaces() return countPlaces(placesKey, workersKey, workerInfoKey, t, leaseTime) end
-local fleet = {givenUp = givenUpKey}
-function fleet.count()
-  local all = math.max(allPlaces(), places)
-  return placesOfShard(all, workersKey, workerInfoKey), redis.call('ZCARD', leaseKey)
-end
--- A process for suspects claims nothing else, and would leave what it makes ready without a token.
-if waits and mode ~= 'only' then made = tick(frontier, delayKey, metaKey, readyKeys, t, tickLimit, fleet) end
-if redis.call('HGET', controlKey, 'paused') == '1' then return reply end
 local leaseEnd = string.format('%.0f', t + leaseTime)
 -- Pushes a token if there is none. The leases of this call are written, and a reply is to follow in any case: a key of
 -- another type is replaced.
@@ -80,15 +73,18 @@ local function read(ids)
     local a, s, w, p, b, f, d, h = unpackMeta(metas[i] or '')
     if a and not known[id] then
       known[id] = true
-      jobs[#jobs + 1] = {id = id, a = a + 1, s = s, p = p, b = b, f = f, d = d, h = h, since = readySince(w)}
-      if d ~= '' then digests[#digests + 1] = d end
+      local isCancelled = b ~= '' and redis.call('SISMEMBER', cancelledKey, b) == 1
+      jobs[#jobs + 1] = {id = id, a = a + 1, s = s, p = p, b = b, f = f, d = d, h = h, since = readySince(w),
+                         isCancelled = isCancelled, deaths = 0}
+      if countDeaths and d ~= '' then digests[#digests + 1] = d end
     end
   end
-  local counts = special and deathCounts(crashesKey, digests, t) or {}
-  for _, j in ipairs(jobs) do
-    j.deaths = counts[j.d] or 0
-    j.isCancelled = j.b ~= '' and redis.call('SISMEMBER', cancelledKey, j.b) == 1
-    j.suspect = j.deaths == 2 and not j.isCancelled
+  if countDeaths then
+    local counts = countDeaths(digests)
+    for _, j in ipairs(jobs) do
+      j.deaths = counts[j.d] or 0
+      j.suspect = j.deaths == 2 and not j.isCancelled
+    end
   end
   return jobs
 end
@@ -123,6 +119,76 @@ local function handOut(jobs)
   callForAll('HSET', metaKey, claimed)
   callForAll('ZADD', leaseKey, leases)
 end
+-- Reduces `want` to the share of the worker, which is at least one job.
+local function limitToShare(ready)
+  want = math.max(math.min(limit, ready), 0)
+  if want == 0 or ignoresShare == '1' or held + want <= 1 then return end
+  local leased = redis.call('ZCARD', leaseKey)
+  local total = math.max(allPlaces(), places)
+  if ready < total - leased then
+    local share = math.max(math.ceil((ready + leased) * places / total) - held, 0)
+    reply[1] = math.max(want - share, 0)
+    want = math.min(want, share)
+  end
+end
+local function take(k, number)
+  while number > 0 and not isFull do
+    local popped = redis.call('RPOP', readyKeys[k], math.min(number, 256))
+    if not popped then break end
+    local taken, back = {}, {}
+    for _, j in ipairs(read(popped)) do
+      if not (divert and divert(j)) then
+        if isFull or not fits(j) then
+          isFull = true
+          back[#back + 1] = j.id
+        else
+          taken[#taken + 1] = j
+          number, want = number - 1, want - 1
+        end
+      end
+    end
+    for i = #back, 1, -1 do redis.call('RPUSH', readyKeys[k], back[i]) end
+    if endPage then endPage() end
+    -- Also ids that belong to no job.
+    passed = passed + #popped - #taken - #back
+    isFull = isFull or passed >= maximumPassed
+    handOut(taken)
+  end
+end
+-- Sets the first and the third number of the reply.
+--
+-- mayHaveMore: whether the ready lists may have jobs for which no token was pushed.
+local function endReply(ready, isPlain, mayHaveMore)
+  if passed >= maximumPassed then reply[1] = math.max(reply[1], 1) end
+  if isPlain and #reply - 3 == ready then
+    reply[3] = 1
+    if ready > 0 then redis.call('DEL', wakeKey) end
+  elseif #reply > 3 and (want == 0 or isFull) then
+    if mayHaveMore or redis.call('EXISTS', unpack(readyKeys)) > 0 then announce() end
+    if isPlain then reply[3] = 2 end
+  end
+end
+if isSimple then
+  if mode == 'only' or redis.call('HGET', controlKey, 'paused') == '1' then return reply end
+  limitToShare(lengths[2])
+  take(2, want)
+  endReply(lengths[2], passed == 0, true)
+  return reply
+end
+
+-- prelude: its functions that only the code below uses are defined here, at no cost for the calls above.
+local waits = redis.call('EXISTS', delayKey, holdingKey, heldKey, heldBytesKey) > 0
+local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey, not waits)
+local tickLimit, made = math.ceil(limit / 2), 0
+local fleet = {givenUp = givenUpKey}
+function fleet.count()
+  local all = math.max(allPlaces(), places)
+  return placesOfShard(all, workersKey, workerInfoKey), redis.call('ZCARD', leaseKey)
+end
+-- A process for suspects claims nothing else, and would leave what it makes ready without a token.
+if waits and mode ~= 'only' then made = tick(frontier, delayKey, metaKey, readyKeys, t, tickLimit, fleet) end
+if redis.call('HGET', controlKey, 'paused') == '1' then return reply end
+function countDeaths(digests) return deathCounts(crashesKey, digests, t) end
 -- Suspected sources of which a job waits and none runs.
 local open, isOpen = 0, {}
 local function mayRun(d)
@@ -133,7 +199,7 @@ local function mayRun(d)
   end
   return isOpen[d]
 end
-local ids = special and redis.call('RPOP', suspectsKey, 256)
+local ids = redis.call('RPOP', suspectsKey, 256)
 if ids then
   redis.call('ZREMRANGEBYSCORE', isolatingKey, '-inf', t)
   local kept, cleared = {}, 0
@@ -159,21 +225,9 @@ if ids then
   if mode == 'only' and cleared > 0 then announce() end
 end
 if mode == 'only' then return reply end
-if special then
-  for k = 1, 3 do lengths[k] = redis.call('LLEN', readyKeys[k]) end
-end
+for k = 1, 3 do lengths[k] = redis.call('LLEN', readyKeys[k]) end
 local ready = lengths[1] + lengths[2] + lengths[3]
-local want = math.max(math.min(limit, ready), 0)
--- The share of a worker is at least one job.
-if want > 0 and ignoresShare ~= '1' and held + want > 1 then
-  local leased = redis.call('ZCARD', leaseKey)
-  local total = math.max(allPlaces(), places)
-  if ready < total - leased then
-    local share = math.max(math.ceil((ready + leased) * places / total) - held, 0)
-    reply[1] = math.max(want - share, 0)
-    want = math.min(want, share)
-  end
-end
+limitToShare(ready)
 -- The jobs of each priority among the next `want`.
 local function shares(wanted)
   local lists, number, weights = {}, {0, 0, 0}, {16, 4, 1}
@@ -200,52 +254,31 @@ local function shares(wanted)
   redis.call('HSET', creditKey, ':1', credit[1], ':2', credit[2], ':3', credit[3])
   return number
 end
-local isFull, passed, maximumPassed = false, 0, 1024
-local function take(k, number)
-  while number > 0 and not isFull do
-    local popped = redis.call('RPOP', readyKeys[k], math.min(number, 256))
-    if not popped then break end
-    local taken, back, later = {}, {}, {}
-    for _, j in ipairs(read(popped)) do
-      if j.suspect then
-        redis.call('LPUSH', suspectsKey, j.id)
-        mayRun(j.d)
-      elseif not j.isCancelled and string.sub(j.h, -1) ~= '!' and nextTurn(frontier, j.h) > t then
-        -- It was not claimed: its attempt is the one that it had.
-        j.a = j.a - 1
-        later[#later + 1] = j
-      elseif isFull or not fits(j) then
-        isFull = true
-        back[#back + 1] = j.id
-      else
-        taken[#taken + 1] = j
-        number, want = number - 1, want - 1
-      end
-    end
-    for i = #back, 1, -1 do redis.call('RPUSH', readyKeys[k], back[i]) end
-    hold(frontier, metaKey, later, 'b', t)
-    -- Also ids that belong to no job.
-    passed = passed + #popped - #taken - #back
-    isFull = isFull or passed >= maximumPassed
-    handOut(taken)
+local later = {}
+function divert(j)
+  if j.suspect then
+    redis.call('LPUSH', suspectsKey, j.id)
+    mayRun(j.d)
+    return true
   end
+  if j.isCancelled or string.sub(j.h, -1) == '!' or nextTurn(frontier, j.h) <= t then return false end
+  -- It was not claimed: its attempt is the one that it had.
+  j.a = j.a - 1
+  later[#later + 1] = j
+  return true
+end
+function endPage()
+  hold(frontier, metaKey, later, 'b', t)
+  later = {}
 end
 if want > 0 then
   for k, number in ipairs(shares(want)) do take(k, number) end
   -- Places that a list could not fill, as some of its jobs were held.
   for k = 1, 3 do take(k, want) end
 end
-if passed >= maximumPassed then reply[1] = math.max(reply[1], 1) end
 -- A suspect that this call has found is handed out by the next one, which follows soon.
 if mode == 'one' and open > 0 and #reply == 3 then reply[1] = math.max(reply[1], 1) end
-local isPlain = not waits and not ids and passed == 0
-if isPlain and #reply - 3 == ready then
-  reply[3] = 1
-  if ready > 0 then redis.call('DEL', wakeKey) end
-elseif #reply > 3 and (want == 0 or isFull) then
-  if made >= tickLimit or not special or redis.call('EXISTS', unpack(readyKeys)) > 0 then announce() end
-  if isPlain then reply[3] = 2 end
-end
+endReply(ready, not waits and not ids and passed == 0, made >= tickLimit)
 if mode == 'ask' and open > 0 then
   local me, starting = 'w:' .. worker, 0
   redis.call('ZREMRANGEBYSCORE', isolatingKey, '-inf', t)

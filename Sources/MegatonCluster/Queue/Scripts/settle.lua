@@ -30,9 +30,11 @@ for i = 1, jobCount do
 end
 local metas = redis.call('HMGET', metaKey, unpack(ids))
 local leases = redis.call('ZMSCORE', leaseKey, unpack(ids))
-local results, ended, isEnded, stats, batches, sources, cleared = {}, {}, {}, {}, {}, {}, {}
+local results, ended, isEnded, stats, sources, cleared = {}, {}, {}, {}, {}, {}
+-- The numbers of the jobs that leave more than a count: a dead letter, an outcome, or the end of a batch.
+local further = {}
 for i, at in ipairs(positions) do
-  local id, attempt, status, number = ids[i], tonumber(ARGV[at + 1]), ARGV[at + 2], tonumber(ARGV[at + 3])
+  local id, attempt, status = ids[i], tonumber(ARGV[at + 1]), ARGV[at + 2]
   local lastAttempt, holder, digest, count
   if metas[i] and not isEnded[id] then
     local a, _, w, _, _, _, d = unpackMeta(metas[i])
@@ -54,30 +56,46 @@ for i, at in ipairs(positions) do
       sources[#sources + 1] = digest
       if status == 'done' then cleared[#cleared + 1] = digest end
     end
-    if status == 'failed' then addDeadLetter(deadKey, deadInfoKey, statKey, id, ARGV[at + 6]) end
-    local once = tonumber(ARGV[at + 4])
-    if once > 0 then endOnce(onceKey(once, onceCount), id, status, ARGV[at + 5]) end
-    addReply(repliesKey, statKey, ARGV[at + 7], id, ARGV[at + 5])
-    if number > 0 then
-      local batch = batches[number] or {counts = {}, outcomes = {}, ends = {}}
-      batches[number] = batch
-      batch.ends[#batch.ends + 1] = i
-      batch.counts[status] = (batch.counts[status] or 0) + count
-      for pair = at + 9, at + 7 + 2 * tonumber(ARGV[at + 8]), 2 do
-        batch.counts[ARGV[pair]] = (batch.counts[ARGV[pair]] or 0) + tonumber(ARGV[pair + 1])
-      end
-      batch.outcomes[#batch.outcomes + 1] = ARGV[at + 5]
+    if status == 'failed' or ARGV[at + 3] ~= '0' or ARGV[at + 4] ~= '0' or ARGV[at + 7] ~= '' then
+      further[#further + 1] = {i = i, count = count}
     end
   end
 end
-callForAll('ZREM', leaseKey, ended)
-callForAll('HDEL', bodyKey, ended)
-callForAll('HDEL', metaKey, ended)
-if #sources > 0 and redis.call('EXISTS', crashesKey) == 1 then
-  callForAll('ZREM', crashesKey, cleared)
-  callForAll('ZREM', isolatingKey, sources)
+local function removeEnded()
+  callForAll('ZREM', leaseKey, ended)
+  callForAll('HDEL', bodyKey, ended)
+  callForAll('HDEL', metaKey, ended)
+  if #sources > 0 and redis.call('EXISTS', crashesKey) == 1 then
+    callForAll('ZREM', crashesKey, cleared)
+    callForAll('ZREM', isolatingKey, sources)
+  end
+  for status, count in pairs(stats) do redis.call('HINCRBY', statKey, status, count) end
 end
-for status, count in pairs(stats) do redis.call('HINCRBY', statKey, status, count) end
+if #further == 0 then
+  removeEnded()
+  return results
+end
+
+-- prelude: its functions that only the code below uses are defined here, at no cost for the calls above.
+local batches = {}
+for _, job in ipairs(further) do
+  local at = positions[job.i]
+  local id, status, number, once = ids[job.i], ARGV[at + 2], tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
+  if status == 'failed' then addDeadLetter(deadKey, deadInfoKey, statKey, id, ARGV[at + 6]) end
+  if once > 0 then endOnce(onceKey(once, onceCount), id, status, ARGV[at + 5]) end
+  addReply(repliesKey, statKey, ARGV[at + 7], id, ARGV[at + 5])
+  if number > 0 then
+    local batch = batches[number] or {counts = {}, outcomes = {}, ends = {}}
+    batches[number] = batch
+    batch.ends[#batch.ends + 1] = job.i
+    batch.counts[status] = (batch.counts[status] or 0) + job.count
+    for pair = at + 9, at + 7 + 2 * tonumber(ARGV[at + 8]), 2 do
+      batch.counts[ARGV[pair]] = (batch.counts[ARGV[pair]] or 0) + tonumber(ARGV[pair + 1])
+    end
+    batch.outcomes[#batch.outcomes + 1] = ARGV[at + 5]
+  end
+end
+removeEnded()
 for number, batch in pairs(batches) do
   local batchKey, resultsKey, knownKey = batchKeys(fixedKeys, number)
   -- By now the jobs have ended: a batch that cannot count must not keep the others from counting theirs.
