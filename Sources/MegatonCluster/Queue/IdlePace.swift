@@ -20,8 +20,10 @@ final class IdlePace: Sendable {
     /// Part of the added time that is random: workers that started at once, or lost Redis at once, are spread over the
     /// whole interval after two or three looks.
     private static let jitter = 0.5
-    /// Longest time in which a sleep does not follow the size of the fleet. It costs no command.
+    /// Longest time in which a sleep does not follow the size of the fleet: this, or the given part of the sleep if
+    /// that is longer. It costs no command, but a timer, of which a machine with many workers has many.
     private static let step: Duration = .seconds(1)
+    private static let stepsOfSleep = 4
 
     init(shardFactor: @escaping @Sendable () -> Int = { 1 }) {
         self.shardFactor = shardFactor
@@ -46,6 +48,11 @@ final class IdlePace: Sendable {
         return (shortest + extra * (1 - Self.jitter * random)) * shardFactor()
     }
 
+    /// Time between two checks of a sleep whose shortest interval is given: see `isOver`.
+    func checkInterval(_ shortest: Duration) -> Duration {
+        max(Self.step, interval(shortest, random: 1) / Self.stepsOfSleep)
+    }
+
     /// Whether a sleep of this time is longer than any of the present fleet: it began when the fleet was larger.
     func isOver(_ shortest: Duration, after slept: Duration) -> Bool { slept > interval(shortest, random: 0) }
 
@@ -55,9 +62,9 @@ final class IdlePace: Sendable {
         let random = Double.random(in: 0...1)
         var slept: Duration = .zero
         while !Task.isCancelled {
-            let left = interval(shortest, random: random) - slept
-            if left <= .zero { return }
-            let step = min(left, Self.step)
+            let whole = interval(shortest, random: random)
+            if whole <= slept { return }
+            let step = min(whole - slept, max(Self.step, whole / Self.stepsOfSleep))
             try? await clock.sleep(for: step)  // Throws only if the task is cancelled.
             slept += step
         }

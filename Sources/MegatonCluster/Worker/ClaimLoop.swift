@@ -34,8 +34,6 @@ final class ClaimLoop: Sendable {
     private static let longestWait: Duration = .seconds(20)
     /// Time in which the reply to a command that waits for a token must arrive after its end.
     private static let replyTime: Duration = .seconds(2)
-    /// Interval at which the worker checks whether it has slept for too long.
-    private static let checkInterval: Duration = .seconds(1)
 
     /// - Parameters:
     ///   - wake: a connection that nothing else uses.
@@ -238,11 +236,12 @@ final class ClaimLoop: Sendable {
     /// Ends sleeps that began in a larger fleet, and are longer than those of the present one. The command that waits
     /// for a token goes on: it cannot be shortened without the risk of losing one.
     private func endLongSleeps() async {
-        await every(Self.checkInterval) {
-            guard let since = listeningSince.withLock({ $0 }) else { return }
-            let slept = since.duration(to: .now) - Self.replyTime
-            guard pace.isOver(Self.idleInterval, after: slept) else { return }
-            look()
+        await repeating {
+            if let since = listeningSince.withLock({ $0 }) {
+                let slept = since.duration(to: .now) - Self.replyTime
+                if pace.isOver(Self.idleInterval, after: slept) { look() }
+            }
+            return pace.checkInterval(Self.idleInterval)
         }
     }
 

@@ -69,9 +69,12 @@ struct LeaseHeartbeat: Sendable {
         }
     }
 
+    /// Stops each job when its lease may have expired. A job that is claimed during a pause has a lease that is longer
+    /// than the pause.
     private func fence() async {
-        await every(min(.seconds(1), interval / 2)) {
-            let fenced = running.fence(at: .now)
+        await repeating {
+            let now = ContinuousClock.now
+            let fenced = running.fence(at: now)
             if fenced > 0 {
                 statistics.add("fenced", fenced)
                 logger.warning(
@@ -79,6 +82,8 @@ struct LeaseHeartbeat: Sendable {
                     metadata: [LogKey.count: "\(fenced)"]
                 )
             }
+            let expiry = running.nextExpiry.map { now.duration(to: $0) } ?? interval
+            return max(.milliseconds(1), min(expiry, interval / 2))
         }
     }
 

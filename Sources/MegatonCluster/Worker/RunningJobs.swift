@@ -121,6 +121,9 @@ final class RunningJobs: Sendable {
 
     func renewed(at instant: ContinuousClock.Instant) { lastRenewal.withLock { $0 = instant } }
 
+    /// When the first of the leases may expire; nil without jobs.
+    var nextExpiry: ContinuousClock.Instant? { all.lazy.filter { $0.reason == nil }.map(\.validUntil).min() }
+
     /// Stops jobs whose lease may have expired.
     ///
     /// - Returns: the number of jobs that were stopped.
