@@ -47,6 +47,7 @@ package final class ActiveJob: Sendable {
         var validUntil: ContinuousClock.Instant
         var reason: StopReason?
         var isSettling = false
+        var onStop: (@Sendable () -> Void)?
     }
 
     /// Why a job is stopped before its end.
@@ -94,11 +95,22 @@ package final class ActiveJob: Sendable {
         state.withLock { $0.validUntil = max($0.validUntil, instant) }
     }
 
+    /// Calls the body when the job is stopped, at once if it is already. A later body replaces it; nil ends this.
+    func onStop(_ body: (@Sendable () -> Void)?) {
+        let isStopped = state.withLock { state in
+            state.onStop = body
+            return state.reason != nil
+        }
+        if isStopped { body?() }
+    }
+
     /// Stops the job. The first reason stays.
     func stop(_ reason: StopReason) {
-        state.withLock { state in
+        let onStop = state.withLock { state in
             if state.reason == nil { state.reason = reason }
+            return state.onStop
         }
+        onStop?()
         stop.signal()
     }
 }

@@ -210,17 +210,17 @@ final class JobHandler: Sendable {
                 ImagePipeline.Error(.invalidURL, FieldProblem.sentence("The job cannot be read: \(error.message)"))
             )
         }
-        return await withTaskGroup(of: JobRunner.Result?.self) { group in
-            let maximumFailureAge = maximumFailureAge(for: active, job: job)
-            group.addTask { await self.runner.run(job, maximumFailureAge: maximumFailureAge, metrics: attempt.metrics) }
-            group.addTask {
-                await active.stop.wait()
-                return nil
-            }
-            let first = await group.next() ?? nil
-            group.cancelAll()
-            return active.reason == nil ? first : nil
+        let (maximumFailureAge, metrics) = (maximumFailureAge(for: active, job: job), attempt.metrics)
+        // Unstructured, as a stop has to cancel it from outside. It ends before this call, which waits for it.
+        let work = Task { await runner.run(job, maximumFailureAge: maximumFailureAge, metrics: metrics) }
+        active.onStop { work.cancel() }
+        let result = await withTaskCancellationHandler {
+            await work.value
+        } onCancel: {
+            work.cancel()
         }
+        active.onStop(nil)
+        return active.reason == nil ? result : nil
     }
 
     /// Maximum age of a remembered failure that may answer this attempt.
