@@ -1,6 +1,7 @@
 import Foundation
 import MegatonCluster
 import MegatonPipeline
+import NIOCore
 import Synchronization
 
 /// Sleeps for as long as the work would take, and holds a permit of the host rate limiter while it simulates a fetch.
@@ -9,6 +10,8 @@ struct SimulatedRunner: JobRunning {
     /// Origins, one of which is chosen at random for each job; if empty, no permit is requested.
     let origins: [URL]
     let work: @Sendable () -> Duration
+    /// Has the timers. Those of `Task.sleep` pass through two more threads, and take longer than a call of a script.
+    let loop: any EventLoop
     /// Receives the id of each job that starts.
     let onStart: @Sendable (String) -> Void
 
@@ -34,7 +37,12 @@ struct SimulatedRunner: JobRunning {
     private func simulateWork() async {
         let time = work()
         if time < Self.shortestWait { return }
-        try? await Task.sleep(for: time)  // Cancelled: the result of a stopped job is not used.
+        let timer = loop.scheduleTask(in: TimeAmount(time)) {}
+        await withTaskCancellationHandler {
+            try? await timer.futureResult.get()  // Cancelled: the result of a stopped job is not used.
+        } onCancel: {
+            timer.cancel()
+        }
     }
 }
 

@@ -91,7 +91,7 @@ package struct SimulatedWorkers: Sendable {
             group: group,
             logger: logger
         ) { limiter in
-            SimulatedRunner(limiter: limiter, origins: origins, work: work, onStart: onStart)
+            SimulatedRunner(limiter: limiter, origins: origins, work: work, loop: group.next(), onStart: onStart)
         }
     }
 
