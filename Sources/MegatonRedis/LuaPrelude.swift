@@ -1,9 +1,11 @@
 /// Functions in Lua that several scripts share.
 ///
 /// Redis executes the whole source of a script at each call, so that each function of a prelude costs time even if
-/// the script never calls it (about 0.1 µs of a call of 15). Therefore a script gets only those that it uses. A script
-/// that usually ends early has a line of comment that begins with `-- prelude:`, in the first column, behind that end:
-/// the functions that only the code below the line uses follow it, and the others are in front of the script.
+/// the script never calls it (about 0.1 µs of a call of 15). Therefore a script gets only those that it uses.
+///
+/// They are in front of the script. A script that usually ends early has a comment line there that begins with
+/// `-- prelude:`: the functions that only the code below uses follow that line. No local variable above it may have the
+/// name of a library or of a function of the prelude.
 package struct LuaPrelude: Sendable {
     /// A function or a constant with the lines of its code.
     private struct Definition {
@@ -39,7 +41,7 @@ package struct LuaPrelude: Sendable {
         }
     }
 
-    /// The line of a script below which the functions are defined that only the code there uses.
+    /// Beginning of the line below which the functions are inserted that only the code there uses.
     private static let mark = "\n-- prelude:"
 
     /// A script with the definitions that it uses.

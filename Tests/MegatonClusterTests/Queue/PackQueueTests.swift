@@ -54,6 +54,29 @@ import Testing
         try await fixture.redis.send(["HGET", .string(fixture.keys.stat), "packed"]).int ?? 0
     }
 
+    /// Fault: each repetition of a call that failed subtracted the sources of its packs again.
+    @Test func aCallThatFailsCountsNoSources() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let (active, _) = try await claimed(4, fixture)
+            try await fixture.push(QueueFixture.job("1"))
+            try await fixture.admit()
+            let job = try #require(try await fixture.claim().first)
+            try await fixture.redis.send(["SET", .string(fixture.keys.dead), "damaged"])
+            let ends = [(active, JobOutcome.Status.cancelled), (job, .failed)].map { job, status in
+                let dead = DeadLetter.Content(code: "x", message: "why", job: "{}")
+                let outcome = JobOutcome(id: job.id, source: "s", status: status)
+                return JobCompletion(job: job, outcome: outcome, dead: status == .failed ? dead : nil)
+            }
+            for _ in 0..<2 {
+                await #expect(throws: RedisError.self) { try await fixture.queue.settle(ends, worker: "w1") }
+                #expect(try await packed(fixture) == 3)
+            }
+            try await fixture.redis.send(["DEL", .string(fixture.keys.dead)])
+            #expect(try await fixture.queue.settle(ends, worker: "w1") == [.ok, .ok])
+            #expect(try await packed(fixture) == 0)
+        }
+    }
+
     @Test func aPackIsOneJobAndCountsAsItsSources() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let (active, pack) = try await claimed(4, fixture)

@@ -54,8 +54,8 @@ local isSimple = existing == 1 and lengths[2] > 0
 local t = now()
 local reply, bytes, known = {0, 0, 0}, 0, {}
 local isFull, passed, maximumPassed, want = false, 0, 1024, 0
--- Nil in a simple queue: returns the number of deaths for each digest · moves a job elsewhere instead of claiming it,
--- and returns whether it did · is called after the jobs of a page were moved.
+-- Nil in a simple queue: `countDeaths` returns the number of deaths for each digest, `divert` moves a job elsewhere
+-- instead of claiming it and returns whether it did, and `endPage` is called after the jobs of a page were moved.
 local countDeaths, divert, endPage
 local function allPlaces() return countPlaces(placesKey, workersKey, workerInfoKey, t, leaseTime) end
 local leaseEnd = string.format('%.0f', t + leaseTime)
@@ -169,14 +169,14 @@ local function endReply(ready, isPlain, mayHaveMore)
   end
 end
 if isSimple then
-  if mode == 'only' or redis.call('HGET', controlKey, 'paused') == '1' then return reply end
+  if redis.call('HGET', controlKey, 'paused') == '1' or mode == 'only' then return reply end
   limitToShare(lengths[2])
   take(2, want)
   endReply(lengths[2], passed == 0, true)
   return reply
 end
 
--- prelude: its functions that only the code below uses are defined here, at no cost for the calls above.
+-- prelude: the functions that only the code below uses are inserted here, at no cost for the calls that end above.
 local waits = redis.call('EXISTS', delayKey, holdingKey, heldKey, heldBytesKey) > 0
 local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey, not waits)
 local tickLimit, made = math.ceil(limit / 2), 0

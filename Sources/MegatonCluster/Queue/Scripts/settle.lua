@@ -30,7 +30,7 @@ for i = 1, jobCount do
 end
 local metas = redis.call('HMGET', metaKey, unpack(ids))
 local leases = redis.call('ZMSCORE', leaseKey, unpack(ids))
-local results, ended, isEnded, stats, sources, cleared = {}, {}, {}, {}, {}, {}
+local results, ended, isEnded, stats, sources, cleared, packed = {}, {}, {}, {}, {}, {}, 0
 -- The numbers of the jobs that leave more than a count: a dead letter, an outcome, or the end of a batch.
 local further = {}
 for i, at in ipairs(positions) do
@@ -51,7 +51,7 @@ for i, at in ipairs(positions) do
     isEnded[id] = true
     ended[#ended + 1] = id
     stats[status] = (stats[status] or 0) + count
-    addToGauge(statKey, 'packed', 1 - count)
+    packed = packed + count - 1
     if digest ~= '' then
       sources[#sources + 1] = digest
       if status == 'done' then cleared[#cleared + 1] = digest end
@@ -69,6 +69,7 @@ local function removeEnded()
     callForAll('ZREM', crashesKey, cleared)
     callForAll('ZREM', isolatingKey, sources)
   end
+  addToGauge(statKey, 'packed', -packed)
   for status, count in pairs(stats) do redis.call('HINCRBY', statKey, status, count) end
 end
 if #further == 0 then
@@ -76,7 +77,7 @@ if #further == 0 then
   return results
 end
 
--- prelude: its functions that only the code below uses are defined here, at no cost for the calls above.
+-- prelude: the functions that only the code below uses are inserted here, at no cost for the calls that end above.
 local batches = {}
 for _, job in ipairs(further) do
   local at = positions[job.i]
