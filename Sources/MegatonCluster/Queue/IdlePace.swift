@@ -20,9 +20,10 @@ final class IdlePace: Sendable {
     /// Part of the added time that is random: workers that started at once, or lost Redis at once, are spread over the
     /// whole interval after two or three looks.
     private static let jitter = 0.5
-    /// Longest time in which a sleep does not follow the size of the fleet: this, or the given part of the sleep if
-    /// that is longer. It costs no command, but a timer, of which a machine with many workers has many.
-    private static let step: Duration = .seconds(1)
+    /// Time in which a sleep does not follow the size of the fleet: a part of the sleep, within these limits. A step
+    /// costs no command, but a timer, and a machine may have many workers.
+    private static let steps: ClosedRange<Duration> = .seconds(1)...(.seconds(5))
+    /// Number of steps of a sleep, except for short and long ones.
     private static let stepsOfSleep = 4
 
     init(shardFactor: @escaping @Sendable () -> Int = { 1 }) {
@@ -49,8 +50,10 @@ final class IdlePace: Sendable {
     }
 
     /// Time between two checks of a sleep whose shortest interval is given: see `isOver`.
-    func checkInterval(_ shortest: Duration) -> Duration {
-        max(Self.step, interval(shortest, random: 1) / Self.stepsOfSleep)
+    func checkInterval(_ shortest: Duration) -> Duration { Self.step(of: interval(shortest, random: 1)) }
+
+    private static func step(of sleep: Duration) -> Duration {
+        min(max(steps.lowerBound, sleep / stepsOfSleep), steps.upperBound)
     }
 
     /// Whether a sleep of this time is longer than any of the present fleet: it began when the fleet was larger.
@@ -64,7 +67,7 @@ final class IdlePace: Sendable {
         while !Task.isCancelled {
             let whole = interval(shortest, random: random)
             if whole <= slept { return }
-            let step = min(whole - slept, max(Self.step, whole / Self.stepsOfSleep))
+            let step = min(whole - slept, Self.step(of: whole))
             try? await clock.sleep(for: step)  // Throws only if the task is cancelled.
             slept += step
         }

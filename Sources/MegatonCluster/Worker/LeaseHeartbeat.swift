@@ -69,8 +69,8 @@ struct LeaseHeartbeat: Sendable {
         }
     }
 
-    /// Stops each job when its lease may have expired. A job that is claimed during a pause has a lease that is longer
-    /// than the pause.
+    /// Stops each job when its lease may have expired. A pause may miss the expiry of a job whose claim was answered
+    /// late during it: so none is longer than the time by which that expiry is before the end of the lease.
     private func fence() async {
         await repeating {
             let now = ContinuousClock.now
@@ -83,7 +83,7 @@ struct LeaseHeartbeat: Sendable {
                 )
             }
             let expiry = running.nextExpiry.map { now.duration(to: $0) } ?? interval
-            return max(.milliseconds(1), min(expiry, interval / 2))
+            return max(.milliseconds(1), min(expiry, interval / 2, lease - Self.validity(of: lease)))
         }
     }
 

@@ -65,6 +65,14 @@ struct IdlePaceTests {
     @Test(arguments: [(1, Duration.seconds(1)), (100, .seconds(1)), (1_000, .milliseconds(2_750))])
     func aLargeFleetChecksItsSleepsLessOften(workers: Int, interval: Duration) {
         #expect(pace(workers).checkInterval(.seconds(2)) == interval)
+        #expect(pace(workers, shards: 5).checkInterval(.seconds(2)) <= .seconds(5))
+    }
+
+    @Test func aSleepOfSeveralShardsEndsAsSoon() async {
+        let pace = pace(1_000, shards: 5)
+        let clock = StepClock { if $0 >= .seconds(11) { pace.observe(workers: 1) } }
+        await pace.sleep(.seconds(1), clock: clock)
+        #expect((.seconds(11)...(.seconds(16))).contains(clock.now.offset), "\(clock.now.offset)")
     }
 
     // MARK: - A fleet that becomes smaller or larger
