@@ -40,7 +40,8 @@ package final class ActiveJob: Sendable {
     let isCancelled: Bool
 
     private let state: Mutex<State>
-    /// Fired when the job must stop; `reason` has the reason.
+    /// Fired when the job must stop; `reason` has the reason. For packs, which wait for it beside their sources; other
+    /// jobs use `onStop`.
     let stop = AsyncSignal()
 
     private struct State {
@@ -95,7 +96,9 @@ package final class ActiveJob: Sendable {
         state.withLock { $0.validUntil = max($0.validUntil, instant) }
     }
 
-    /// Calls the body when the job is stopped, at once if it is already. A later body replaces it; nil ends this.
+    /// Calls the body when the job is stopped, at once if it is already. A later body replaces it, and nil removes it.
+    ///
+    /// - Parameter body: must not block, as the heartbeat may call it.
     func onStop(_ body: (@Sendable () -> Void)?) {
         let isStopped = state.withLock { state in
             state.onStop = body

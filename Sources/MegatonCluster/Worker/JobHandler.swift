@@ -220,7 +220,8 @@ final class JobHandler: Sendable {
             work.cancel()
         }
         active.onStop(nil)
-        return active.reason == nil ? result : nil
+        // The result of work that was cancelled is not that of the job.
+        return active.reason == nil && !Task.isCancelled ? result : nil
     }
 
     /// Maximum age of a remembered failure that may answer this attempt.
