@@ -10,7 +10,7 @@ struct SimulatedRunner: JobRunning {
     /// Origins, one of which is chosen at random for each job; if empty, no permit is requested.
     let origins: [URL]
     let work: @Sendable () -> Duration
-    /// Has the timers. Those of `Task.sleep` pass through two more threads, and take longer than a call of a script.
+    /// Runs the timers. Those of `Task.sleep` pass through two more threads, and take longer than a call of a script.
     let loop: any EventLoop
     /// Receives the id of each job that starts.
     let onStart: @Sendable (String) -> Void

@@ -29,7 +29,10 @@ package struct RecentRefusals: Sendable {
         last = (statistics, now)
         for server in servers where server.used != nil {
             let before = settings.updateValue(server.settings, forKey: server.address)
-            if let before, before != server.settings { (foundAt, last) = (nil, nil) }
+            // Another number of masters is another cluster, and no repair.
+            if let before, before != server.settings, before.count == server.settings.count {
+                (foundAt, last) = (nil, nil)
+            }
         }
     }
 

@@ -24,21 +24,8 @@ struct RedisCommandEncoder {
     private mutating func encode(_ argument: RedisArgument) {
         switch argument {
         case .string(let text):
-            // In one step: a claim has thirty of them.
-            let written = text.utf8.withContiguousStorageIfAvailable { bytes in
-                current.writeWithUnsafeMutableBytes(
-                    minimumWritableBytes: Self.longestHeader + bytes.count + Self.lineEnd.count
-                ) { target in
-                    var count = Self.write("$", bytes.count, to: target)
-                    target[count...].copyBytes(from: bytes)
-                    count += bytes.count
-                    target[count...].copyBytes(from: Self.lineEnd)
-                    return count + Self.lineEnd.count
-                }
-            }
-            if written != nil { return }
-            writeHeader("$", text.utf8.count)
-            current.writeString(text)
+            encode(text)
+            return
         case .buffer(let buffer) where buffer.readableBytes <= Self.copyLimit:
             writeHeader("$", buffer.readableBytes)
             current.writeImmutableBuffer(buffer)
@@ -49,6 +36,22 @@ struct RedisCommandEncoder {
             current = ByteBuffer()
         }
         current.writeBytes(Self.lineEnd)
+    }
+
+    /// Writes a text in one step: a claim has thirty of them.
+    private mutating func encode(_ text: String) {
+        var text = text
+        text.withUTF8 { bytes in
+            _ = current.writeWithUnsafeMutableBytes(
+                minimumWritableBytes: Self.longestHeader + bytes.count + Self.lineEnd.count
+            ) { target in
+                let start = Self.write("$", bytes.count, to: target)
+                let end = start + bytes.count
+                target[start...].copyBytes(from: bytes)
+                target[end...].copyBytes(from: Self.lineEnd)
+                return end + Self.lineEnd.count
+            }
+        }
     }
 
     private static let lineEnd = Array("\r\n".utf8)

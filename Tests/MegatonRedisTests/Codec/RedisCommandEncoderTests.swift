@@ -16,6 +16,15 @@ import Testing
         #expect(parts.map { String(buffer: $0) } == [text])
     }
 
+    @Test(arguments: [0, 1, 9, 10, 99, 100, 9_999, 10_000, 100_000])
+    func writesTextsOfAnyLength(count: Int) {
+        let text = String(repeating: "x", count: count)
+        let image = ByteBuffer(repeating: 7, count: RedisCommandEncoder.copyLimit + 1)
+        let parts = encode([["SET", .buffer(image), .string(text)]])
+        #expect(parts.count == 3)
+        #expect(String(buffer: parts[2]) == "\r\n$\(count)\r\n\(text)\r\n")
+    }
+
     @Test func doesNotCopyLargeArguments() {
         let image = ByteBuffer(repeating: 7, count: RedisCommandEncoder.copyLimit + 1)
         let parts = encode([["SET", "k", .buffer(image)]])

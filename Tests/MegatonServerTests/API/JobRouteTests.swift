@@ -112,6 +112,8 @@ import Testing
             #expect(try answer.detail().contains("Content-Encoding"))
             let plain = Self.options(#"{"source":"data:,a"}"#) + ["--header", "Content-Encoding: identity"]
             #expect(try await server.ask("jobs", plain).status == 202)
+            let empty = Self.options(#"{"source":"data:,b"}"#) + ["--header", "Content-Encoding;"]
+            #expect(try await server.ask("jobs", empty).status == 202)
         }
     }
 
