@@ -77,6 +77,18 @@ import Testing
         }
     }
 
+    /// A damaged list of crashes ends the call after the pack has ended: nothing would count its sources later.
+    @Test func aPackThatHasEndedCountsNoSources() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let (active, _) = try await claimed(4, fixture)
+            try await fixture.redis.send(["SET", .string(fixture.keys.crashes), "damaged"])
+            let end = JobCompletion(job: active, outcome: JobOutcome(id: "p", source: "s", status: .done))
+            await #expect(throws: RedisError.self) { try await fixture.queue.settle([end], worker: "w1") }
+            #expect(try await fixture.queue.settle([end], worker: "w1") == [.alreadySettled])
+            #expect(try await packed(fixture) == 0)
+        }
+    }
+
     @Test func aPackIsOneJobAndCountsAsItsSources() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let (active, pack) = try await claimed(4, fixture)

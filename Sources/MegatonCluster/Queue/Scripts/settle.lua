@@ -65,11 +65,11 @@ local function removeEnded()
   callForAll('ZREM', leaseKey, ended)
   callForAll('HDEL', bodyKey, ended)
   callForAll('HDEL', metaKey, ended)
+  addToGauge(statKey, 'packed', -packed)
   if #sources > 0 and redis.call('EXISTS', crashesKey) == 1 then
     callForAll('ZREM', crashesKey, cleared)
     callForAll('ZREM', isolatingKey, sources)
   end
-  addToGauge(statKey, 'packed', -packed)
   for status, count in pairs(stats) do redis.call('HINCRBY', statKey, status, count) end
 end
 if #further == 0 then
