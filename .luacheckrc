@@ -6,7 +6,7 @@ read_globals = {"KEYS", "ARGV", "redis", "cjson", "cmsgpack", "bit", "struct"}
 -- Of the values that a function returns, a script may need only some.
 unused_secondaries = false
 
--- The Swift side prepends a prelude to the scripts of these folders.
+-- The Swift side inserts the functions of a prelude into the scripts of these folders.
 files["Sources/MegatonCluster/Queue/Scripts"] = {
     read_globals = {
         "now", "unpackMeta", "packMeta", "readyMark", "readySince", "callForAll", "batchKeys", "deathCounts",

@@ -27,6 +27,15 @@ import Testing
         return try #require(ActiveJob(.array(fields), validUntil: validUntil))
     }
 
+    /// The claimed job of the batch `b`.
+    private func claimed(_ fixture: QueueFixture, _ running: RunningJobs) async throws -> ActiveJob {
+        try await fixture.submit([QueueFixture.job("1", batch: "b")], to: "b")
+        try await fixture.admit()
+        let active = try #require(try await fixture.claim().first)
+        running.insert(active)
+        return active
+    }
+
     @Test func aStopCallsTheBodyThatIsThere() throws {
         let job = try job("1")
         let calls = Mutex<[Int]>([])
@@ -44,11 +53,8 @@ import Testing
 
     @Test func aCancelledJobEndsAndFreesItsPlace() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            try await fixture.submit([QueueFixture.job("1", batch: "b")], to: "b")
-            try await fixture.admit()
             let (runner, running) = (Runner(), RunningJobs())
-            let active = try #require(try await fixture.claim().first)
-            running.insert(active)
+            let active = try await claimed(fixture, running)
             let handler = fixture.handler(runner, running: running)
             async let end: Void = handler.handle(active)
             await runner.begun.wait()
@@ -62,11 +68,8 @@ import Testing
     /// The result of cancelled work would count as an attempt, or as the end of the job.
     @Test func aWorkerWhoseTaskIsCancelledReportsNothing() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            try await fixture.submit([QueueFixture.job("1", batch: "b")], to: "b")
-            try await fixture.admit()
             let (runner, running) = (Runner(), RunningJobs())
-            let active = try #require(try await fixture.claim().first)
-            running.insert(active)
+            let active = try await claimed(fixture, running)
             let handler = fixture.handler(runner, running: running)
             let worker = Task { await handler.handle(active) }
             await runner.begun.wait()
