@@ -40,9 +40,6 @@ package final class ActiveJob: Sendable {
     let isCancelled: Bool
 
     private let state: Mutex<State>
-    /// Fired when the job must stop; `reason` has the reason. For packs, which wait for it beside their sources; other
-    /// jobs use `onStop`.
-    let stop = AsyncSignal()
 
     private struct State {
         var validUntil: ContinuousClock.Instant
@@ -98,7 +95,8 @@ package final class ActiveJob: Sendable {
 
     /// Calls the body when the job is stopped, at once if it is already. A later body replaces it, and nil removes it.
     ///
-    /// - Parameter body: must not block, as the heartbeat may call it.
+    /// - Parameter body: must not block, as the heartbeat may call it, nor cancel a task, whose cancellation handlers
+    ///   would run in that call.
     func onStop(_ body: (@Sendable () -> Void)?) {
         let isStopped = state.withLock { state in
             state.onStop = body
@@ -114,6 +112,5 @@ package final class ActiveJob: Sendable {
             return state.onStop
         }
         onStop?()
-        stop.signal()
     }
 }

@@ -70,9 +70,11 @@ extension JobHandler {
         var current = run
         current.isGivenUp = current.host.map { givenUpHosts.contains($0, at: .now) } ?? false
         let failure = await withTaskGroup(of: Event.self) { group -> RedisError? in
-            let active = current.active
+            let (active, stop) = (current.active, AsyncSignal())
+            active.onStop { stop.signal() }
+            defer { active.onStop(nil) }
             group.addTask {
-                await active.stop.wait()
+                await stop.wait()
                 return .stopped
             }
             var started = 0

@@ -116,17 +116,17 @@ struct LeaseHeartbeat: Sendable {
             pace.observe(workers: workers)
             running.renewed(at: sent)
             let (lostIDs, cancelledIDs, quarantinedIDs) = (Set(lost), Set(cancelled), Set(quarantined))
+            // All leases first, so that no job comes to its fence while others are stopped.
+            for job in jobs where !lostIDs.contains(job.key.text) { job.prolong(to: sent + Self.validity(of: lease)) }
             for job in jobs {
                 if lostIDs.contains(job.key.text) {
                     // A job that has just ended is no longer ours either: the renewal may overtake the reply to its
                     // settlement.
                     if running.contains(job), !job.isSettling { statistics.add("leases_lost", 1) }
                     job.stop(.leaseLost)
-                } else {
-                    job.prolong(to: sent + Self.validity(of: lease))
-                    if cancelledIDs.contains(job.key.text) { job.stop(.batchCancelled) }
-                    if quarantinedIDs.contains(job.key.text) { job.stop(.quarantined) }
                 }
+                if cancelledIDs.contains(job.key.text) { job.stop(.batchCancelled) }
+                if quarantinedIDs.contains(job.key.text) { job.stop(.quarantined) }
             }
             return nil
         } catch {

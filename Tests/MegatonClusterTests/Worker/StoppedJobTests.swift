@@ -1,3 +1,5 @@
+import Foundation
+import Logging
 import MegatonRedis
 import MegatonTestSupport
 import NIOCore
@@ -11,12 +13,20 @@ import Testing
 /// Jobs that are stopped while they run, and the leases by which a worker stops them.
 @Suite(.timeLimit(.minutes(1))) struct StoppedJobTests {
     /// Works until it is cancelled.
-    private struct Runner: JobRunning {
+    private final class Runner: JobRunning {
         let begun = AsyncSignal()
+        /// The thread that is calling `stop`.
+        let stopping = Mutex<pthread_t?>(nil)
+        let isCancelledWithinStop = Atomic(false)
 
         func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> JobRunner.Result {
             begun.signal()
-            await AsyncSignal().wait()
+            await withTaskCancellationHandler {
+                await AsyncSignal().wait()
+            } onCancel: {
+                let isWithin = stopping.withLock { $0 == pthread_self() }
+                if isWithin { isCancelledWithinStop.store(true, ordering: .releasing) }
+            }
             return Task.isCancelled ? .done([]) : .failed(ImageError(.notFound, "it was not cancelled"))
         }
     }
@@ -62,6 +72,55 @@ import Testing
             await end
             #expect(try await fixture.batch("b")["cancelled"] == 1)
             #expect(running.count == 0)
+        }
+    }
+
+    @Test func aHeartbeatRenewsAllLeasesBeforeItStopsAJob() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let (running, count) = (RunningJobs(), 8)
+            try await fixture.submit((1...count).map { QueueFixture.job("\($0)", batch: "b") }, to: "b")
+            try await fixture.admitAll(count)
+            let jobs = try await fixture.claim(count)
+            #expect(jobs.count == count)
+            let claimed = ContinuousClock.now + .seconds(60)
+            let stops = Mutex<[Bool]>([])
+            for job in jobs {
+                running.insert(job)
+                job.onStop {
+                    let isRenewed = jobs.allSatisfy { $0.validUntil > claimed }
+                    stops.withLock { $0.append(isRenewed) }
+                }
+            }
+            _ = try await fixture.queue.cancel(batch: "b")
+            let heartbeat = LeaseHeartbeat(
+                queue: fixture.queue,
+                worker: "w1",
+                info: WorkerInfo(concurrency: count),
+                running: running,
+                lease: .seconds(600),
+                interval: .seconds(5),
+                statistics: StatisticsRecorder(),
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            )
+            #expect(await heartbeat.renew() == nil)
+            #expect(stops.withLock { $0 } == Array(repeating: true, count: count))
+        }
+    }
+
+    /// The heartbeat stops jobs, and must not wait for their cancellation handlers.
+    @Test func aStopDoesNotRunTheCancellationHandlersOfTheJob() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let (runner, running) = (Runner(), RunningJobs())
+            let active = try await claimed(fixture, running)
+            let handler = fixture.handler(runner, running: running)
+            async let end: Void = handler.handle(active)
+            await runner.begun.wait()
+            runner.stopping.withLock { $0 = pthread_self() }
+            active.stop(.batchCancelled)
+            runner.stopping.withLock { $0 = nil }
+            await end
+            let isWithin = runner.isCancelledWithinStop.load(ordering: .acquiring)
+            #expect(!isWithin)
         }
     }
 
