@@ -29,7 +29,8 @@ package struct RecentRefusals: Sendable {
         last = (statistics, now)
         for server in servers where server.used != nil {
             let before = settings.updateValue(server.settings, forKey: server.address)
-            // Another number of masters is another cluster, and no repair.
+            // A cluster may have lost a master for a moment, which repairs nothing. If masters were added, the warning
+            // ends with its minute.
             if let before, before != server.settings, before.count == server.settings.count {
                 (foundAt, last) = (nil, nil)
             }

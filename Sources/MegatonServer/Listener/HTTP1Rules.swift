@@ -82,7 +82,8 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         // The rest of a refused request may be no request either, and has been answered.
-        if !isRefused { context.fireErrorCaught(error) }
+        if isRefused, error is HTTPParserError { return }
+        context.fireErrorCaught(error)
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
