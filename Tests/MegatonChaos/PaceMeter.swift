@@ -95,8 +95,8 @@ struct PaceMeter {
         guard await Fleet.ending(of: submit, within: .seconds(60)) == 0 else {
             throw Stage.NotReached(what: "a batch of dead hosts: \(submit.errors.suffix(300))")
         }
-        // From the second attempts on, they wait for the probes. An attempt at a host that hangs takes six seconds. They
-        // may also have ended by then: the jobs of a host that was given up fail at once.
+        // From the second attempts on, they wait for the probes. An attempt at a host that hangs takes six seconds. All
+        // may have ended by then: the jobs of a host that was given up fail at once.
         try await stage.reach("only waiting jobs of dead hosts, or none", within: Self.settling) {
             try await watch.sample().isSettled
         }

@@ -213,7 +213,7 @@ final class JobHandler: Sendable {
         let (maximumFailureAge, metrics) = (maximumFailureAge(for: active, job: job), attempt.metrics)
         // Unstructured, as a stop has to cancel it from outside. It ends before this call, which waits for it.
         let work = Task { await runner.run(job, maximumFailureAge: maximumFailureAge, metrics: metrics) }
-        // In a task of its own, so that the heartbeat does not wait for the cancellation handlers of the job. Safe, as a
+        // In a task of its own, so that the heartbeat does not wait for the cancellation handlers of the job. Safe: a
         // cancellation that comes after the end does nothing.
         active.onStop { Task { work.cancel() } }
         let result = await withTaskCancellationHandler {
