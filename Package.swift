@@ -199,11 +199,13 @@ let package = Package(
             swiftSettings: settings
         ),
 
+        // The coefficients of a JPEG as libjpeg reads them, which ours must be.
+        .target(name: "CCoefficients", path: "Tests/CCoefficients", linkerSettings: [.linkedLibrary("jpeg")]),
         .target(
             name: "MegatonTestSupport",
             dependencies: [
-                "MegatonCluster", "MegatonCore", "MegatonHTTP", "MegatonPipeline", "MegatonPipelineTesting",
-                "MegatonRedis", "MegatonRendering",
+                "CCoefficients", "MegatonCluster", "MegatonCore", "MegatonHTTP", "MegatonPipeline",
+                "MegatonPipelineTesting", "MegatonRedis", "MegatonRendering",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "Subprocess", package: "swift-subprocess"),

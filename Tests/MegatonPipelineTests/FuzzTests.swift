@@ -20,6 +20,10 @@ import Testing
         try Fuzzer(HEIFFuzz(files: Corpus.smallImages())).run(5000)
     }
 
+    @Test func coefficientsAreThoseOfLibjpeg() throws {
+        try Fuzzer(JPEGFuzz(files: Corpus.smallImages())).run(5000)
+    }
+
     @Test func lifetimesAreNeverNegativeEndlessOrNoNumber() throws {
         try Fuzzer(HTTPCacheFuzz()).run(2000)
     }

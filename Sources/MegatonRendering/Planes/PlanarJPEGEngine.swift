@@ -24,10 +24,9 @@ final class PlanarJPEGEngine: Sendable {
         try codecs.withCodec { codec throws(ImageError) in
             if deadline.isExpired, let error = deadline.error { throw error }
             let needed = isWhole ? plan.neededScans(pass, of: data) ?? data : data
-            let decoded = needed.withUnsafeBytes {
-                codec.decode($0, plan.probe, shrink: plan.shrink(pass), isWhole: isWhole)
+            guard let decoded = codec.decode(needed, plan.probe, shrink: plan.shrink(pass), isWhole: isWhole) else {
+                return nil
             }
-            guard let decoded else { return nil }
             let orientation = EXIFOrientation(plan.probe.orientation)
             let pixels = PixelFacts(SmallImage(decoded, orientation))
             var pyramid = PlanePyramid(decoded, pass, orientation)
@@ -71,7 +70,7 @@ extension PlanarJPEGEngine {
         codecs.withCodec { codec in
             let pass = plan.passes[0]
             let needed = plan.neededScans(pass, of: data) ?? data
-            return needed.withUnsafeBytes { codec.decode($0, plan.probe, shrink: plan.shrink(pass)) }
+            return codec.decode(needed, plan.probe, shrink: plan.shrink(pass))
         }
     }
 

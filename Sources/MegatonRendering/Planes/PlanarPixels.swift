@@ -80,10 +80,7 @@ struct PlanarPixels: Sendable {
 
     private func decodeJPEG(_ data: Data, _ plan: RenderPlan, _ pass: RenderPlan.Pass) -> Decoded? {
         let needed = plan.neededScans(pass, of: data) ?? data
-        let image = codecs.withCodec { codec in
-            needed.withUnsafeBytes { codec.decode($0, plan.probe, shrink: plan.shrink(pass)) }
-        }
-        return image.map { Decoded($0) }
+        return codecs.withCodec { $0.decode(needed, plan.probe, shrink: plan.shrink(pass)) }.map { Decoded($0) }
     }
 
     private static func decodePNG(_ bytes: UnsafeRawBufferPointer, _ probe: ImageProbe) -> Decoded? {

@@ -24,6 +24,22 @@ final class Plane {
 
     deinit { free(bytes) }
 
+    /// Fills the plane with the beginnings of rows.
+    ///
+    /// - Parameters:
+    ///   - samples: has at least as many rows, and as many samples in each.
+    ///   - start: the first sample of the first row.
+    ///   - rowLength: samples between the beginnings of rows.
+    func copy(_ samples: [UInt8], from start: Int, stride rowLength: Int) {
+        precondition(rowLength >= width && start + rowLength * height <= samples.count)
+        samples.withUnsafeBufferPointer { samples in
+            for row in 0..<height {
+                let source = samples.baseAddress.map { $0 + start + row * rowLength }
+                if let source { (bytes + row * stride).update(from: source, count: width) }
+            }
+        }
+    }
+
     /// The same samples, turned upright.
     func turned(_ orientation: EXIFOrientation) -> Plane? {
         if orientation == EXIFOrientation(1) { return self }

@@ -2,11 +2,13 @@ internal import CTurboJPEG
 internal import Foundation
 import Synchronization
 
-/// Decodes and encodes planes with TurboJPEG. The compressor is reused for the next image.
+/// Decodes and encodes planes with TurboJPEG, and decodes small ones of usual files with `LowCoefficientReader`. The
+/// compressor and the reader are reused for the next image.
 ///
 /// `@unchecked Sendable`: used by one thread at a time, which takes it from `TurboJPEGCodecs` and puts it back.
 final class TurboJPEGCodec: @unchecked Sendable {
     private let compressor: tjhandle
+    private var reader = LowCoefficientReader()
 
     /// - Returns: nil if there is no memory.
     init?() {
@@ -26,18 +28,65 @@ final class TurboJPEGCodec: @unchecked Sendable {
     /// - Parameter isWhole: Whether a warning counts as damage; otherwise missing parts are gray.
     /// - Returns: nil if the data is damaged, or does not match its header.
     func decode(
-        _ data: UnsafeRawBufferPointer,
+        _ data: Data,
         _ probe: ImageProbe,
         shrink: Int,
         isWhole: Bool = true
     ) -> PlanarImage? {
-        guard let bytes = data.assumingMemoryBound(to: UInt8.self).baseAddress, let sampling = probe.planes else {
-            return nil
-        }
-        guard let decompressor = tjInitDecompress() else { return nil }
-        defer { tjDestroy(decompressor) }
+        guard let sampling = probe.planes else { return nil }
         // For tiny images TurboJPEG would choose another factor that leads to the same size.
         let shrink = min(probe.width, probe.height) < 16 ? 1 : shrink
+        let size = PixelSize(
+            width: (probe.width + shrink - 1) / shrink,
+            height: (probe.height + shrink - 1) / shrink
+        )
+        guard let planes = Self.planes(size, sampling) else { return nil }
+        let isDecoded =
+            isWhole && readLowCoefficients(data, probe, sampling, shrink: shrink, to: planes)
+            || data.withUnsafeBytes { Self.decode($0, probe, sampling, size, isWhole: isWhole, to: planes) }
+        guard isDecoded else { return nil }
+        return PlanarImage(
+            width: Double(probe.width) / Double(shrink),
+            height: Double(probe.height) / Double(shrink),
+            sampling: sampling,
+            planes: planes
+        )
+    }
+
+    /// - Returns: false if the image is not to be shrunk by four or eight, or its file is not usual.
+    private func readLowCoefficients(
+        _ data: Data,
+        _ probe: ImageProbe,
+        _ sampling: ChromaSampling,
+        shrink: Int,
+        to planes: [Plane]
+    ) -> Bool {
+        guard !probe.isProgressive, shrink == 4 || shrink == 8 else { return false }
+        defer { reader.trim() }
+        let (file, size) = ([UInt8](data), PixelSize(width: probe.width, height: probe.height))
+        let parts =
+            shrink == 4
+            ? reader.read(file, of: size, sampling, as: QuarterBlock.self)
+            : reader.read(file, of: size, sampling, as: MeanBlock.self)
+        guard let parts, parts.count == planes.count else { return false }
+        for (plane, part) in zip(planes, parts) {
+            guard part.stride >= plane.width, part.rows >= plane.height else { return false }
+            plane.copy(reader.output, from: part.start, stride: part.stride)
+        }
+        return true
+    }
+
+    private static func decode(
+        _ data: UnsafeRawBufferPointer,
+        _ probe: ImageProbe,
+        _ sampling: ChromaSampling,
+        _ size: PixelSize,
+        isWhole: Bool,
+        to planes: [Plane]
+    ) -> Bool {
+        guard let bytes = data.assumingMemoryBound(to: UInt8.self).baseAddress else { return false }
+        guard let decompressor = tjInitDecompress() else { return false }
+        defer { tjDestroy(decompressor) }
         var (width, height, samples, colors): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)
         let isRead = tjDecompressHeader3(
             decompressor,
@@ -51,12 +100,7 @@ final class TurboJPEGCodec: @unchecked Sendable {
         let expected = sampling == .gray ? TJCS_GRAY : TJCS_YCbCr
         guard isRead == 0, width == probe.width, height == probe.height, samples == sampling.code,
             colors == Int32(expected.rawValue)
-        else { return nil }
-        let size = PixelSize(
-            width: (probe.width + shrink - 1) / shrink,
-            height: (probe.height + shrink - 1) / shrink
-        )
-        guard let planes = Self.planes(size, sampling) else { return nil }
+        else { return false }
         var pointers: [UnsafeMutablePointer<UInt8>?] = planes.map(\.bytes)
         var strides = planes.map { Int32($0.stride) }
         let isDecoded = tjDecompressToYUVPlanes(
@@ -69,15 +113,7 @@ final class TurboJPEGCodec: @unchecked Sendable {
             Int32(size.height),
             TJFLAG_LIMITSCANS | (isWhole ? TJFLAG_STOPONWARNING : 0)
         )
-        guard isDecoded == 0 || (!isWhole && tjGetErrorCode(decompressor) == Int32(TJERR_WARNING.rawValue)) else {
-            return nil
-        }
-        return PlanarImage(
-            width: Double(probe.width) / Double(shrink),
-            height: Double(probe.height) / Double(shrink),
-            sampling: sampling,
-            planes: planes
-        )
+        return isDecoded == 0 || (!isWhole && tjGetErrorCode(decompressor) == Int32(TJERR_WARNING.rawValue))
     }
 
     /// Encodes the planes of an upright image.

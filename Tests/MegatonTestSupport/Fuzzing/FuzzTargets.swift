@@ -7,7 +7,8 @@
         public static func all() throws -> [any FuzzTarget] {
             [
                 RESPFuzz(), JobFuzz(), AddressFuzz(), URLFuzz(), try ImageFuzz(files: Corpus.smallImages()),
-                HEIFFuzz(files: Corpus.smallImages()), HTTPCacheFuzz(), try CacheBlobFuzz(),
+                HEIFFuzz(files: Corpus.smallImages()), JPEGFuzz(files: Corpus.smallImages()), HTTPCacheFuzz(),
+                try CacheBlobFuzz(),
             ]
         }
     }

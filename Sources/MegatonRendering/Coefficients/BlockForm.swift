@@ -1,0 +1,81 @@
+/// The lowest coefficients of a block of 8 by 8 samples, before they are multiplied with their factors.
+struct LowCoefficients {
+    /// Eight times the mean.
+    var mean = 0
+    /// Once across, once down, and both: the first, second and fourth in zigzag order.
+    var across = 0
+    var down = 0
+    var both = 0
+}
+
+/// The form in which blocks leave the reader.
+protocol BlockForm {
+    /// Whether it needs more than the mean.
+    static var hasDetails: Bool { get }
+    /// Bytes that a block has in a row of the output, and rows.
+    static var width: Int { get }
+    static var height: Int { get }
+
+    /// - Parameters:
+    ///   - factors: the quantization table from this index on has the factors of the component.
+    ///   - start: the first byte of the block.
+    ///   - stride: bytes between rows.
+    static func write(
+        _ block: LowCoefficients,
+        _ quantization: borrowing Span<Int>,
+        from factors: Int,
+        to output: inout MutableSpan<UInt8>,
+        at start: Int,
+        stride: Int
+    )
+}
+
+/// A block as one sample: its mean. That is what libjpeg makes at an eighth of the size.
+enum MeanBlock: BlockForm {
+    static let hasDetails = false
+    static let width = 1
+    static let height = 1
+
+    @inline(__always) static func write(
+        _ block: LowCoefficients,
+        _ quantization: borrowing Span<Int>,
+        from factors: Int,
+        to output: inout MutableSpan<UInt8>,
+        at start: Int,
+        stride: Int
+    ) {
+        output[start] = sample(block.mean &* quantization[factors])
+    }
+
+    /// A sample whose value is an eighth of a sum of coefficients.
+    @inline(__always) static func sample(_ sum: Int) -> UInt8 {
+        UInt8(truncatingIfNeeded: max(0, min(255, (sum &+ 4) >> 3 &+ 128)))
+    }
+}
+
+/// A block as two by two samples: the inverse DCT of its four lowest coefficients.
+///
+/// libjpeg averages the samples of the whole block instead, for which it needs all coefficients.
+enum QuarterBlock: BlockForm {
+    static let hasDetails = true
+    static let width = 2
+    static let height = 2
+
+    @inline(__always) static func write(
+        _ block: LowCoefficients,
+        _ quantization: borrowing Span<Int>,
+        from factors: Int,
+        to output: inout MutableSpan<UInt8>,
+        at start: Int,
+        stride: Int
+    ) {
+        let mean = block.mean &* quantization[factors]
+        let across = block.across &* quantization[factors &+ 1]
+        let down = block.down &* quantization[factors &+ 2]
+        let both = block.both &* quantization[factors &+ 4]
+        output[start] = MeanBlock.sample(mean &+ across &+ down &+ both)
+        output[start &+ 1] = MeanBlock.sample(mean &- across &+ down &- both)
+        output[start &+ stride] = MeanBlock.sample(mean &+ across &- down &- both)
+        output[start &+ stride &+ 1] = MeanBlock.sample(mean &- across &- down &+ both)
+    }
+}

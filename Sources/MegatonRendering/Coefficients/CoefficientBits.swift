@@ -1,0 +1,49 @@
+/// The next bits of entropy-coded data without stuffed bytes.
+struct CoefficientBits {
+    /// The bits, the next one in the highest place. Behind those that count are bits of the byte at ``position``, or
+    /// zeros.
+    private(set) var buffer: UInt64 = 0
+    /// Number of the bits that count.
+    private var count = 0
+    /// Offset of the byte behind those bits.
+    private(set) var position: Int
+
+    init(at position: Int) { self.position = position }
+
+    /// Bits of a lookup.
+    @inline(__always) var index: Int {
+        Int(truncatingIfNeeded: buffer &>> UInt64(64 &- HuffmanTable.bits))
+    }
+
+    /// The bits of the longest code.
+    @inline(__always) var longestCode: Int {
+        Int(truncatingIfNeeded: buffer &>> UInt64(64 &- HuffmanTable.longestCode))
+    }
+
+    /// The number of bits until the end of a code that began at a position, in bits.
+    var consumed: Int { position * 8 - count }
+
+    /// Whether this number of bits is there without another ``refill(_:)``.
+    @inline(__always) func has(_ bits: Int) -> Bool { count >= bits }
+
+    /// Makes at least 56 bits available, without a branch: whole bytes are counted, and the rest of the last word is
+    /// read again (Fabian Giesen, "Reading bits in far too many ways", variant 4).
+    @inline(__always) mutating func refill(_ bytes: borrowing Span<UInt8>) {
+        buffer |= bytes.word(at: position) &>> UInt64(truncatingIfNeeded: count)
+        position &+= (63 &- count) &>> 3
+        count |= 56
+    }
+
+    @inline(__always) mutating func drop(_ bits: Int) {
+        buffer = buffer &<< UInt64(truncatingIfNeeded: bits)
+        count &-= bits
+    }
+
+    /// The value behind a code whose symbol has its number of bits: at most 15.
+    @inline(__always) mutating func takeValue(_ size: Int) -> Int {
+        // A shift by 64 bits would be none.
+        let bits = Int(truncatingIfNeeded: (buffer &>> 1) &>> UInt64(truncatingIfNeeded: 63 &- size))
+        drop(size)
+        return HuffmanLookups.value(bits, size)
+    }
+}

@@ -1,0 +1,190 @@
+/// Reads the blocks of a scan.
+struct CoefficientScan<Form: BlockForm> {
+    let tables: DecodingTables
+    /// For each component 64 factors.
+    let quantization: [Int]
+    /// The blocks of a unit.
+    let blocks: [Block]
+    let unitsAcross: Int
+    let units: Int
+    /// Units between two restart markers; 0 without.
+    let restartInterval: Int
+
+    /// A block of a unit.
+    struct Block {
+        let component: Int
+        /// Number of its pair of tables.
+        let pair: Int
+        /// Its first byte in the first unit, and the distances to those in the next unit and in the next row of units.
+        let start: Int
+        let stride: Int
+        let nextUnit: Int
+        let nextRow: Int
+    }
+
+    /// - Returns: whether the data has all blocks, and nothing else.
+    func read(_ data: EntropyData, to output: inout [UInt8]) -> Bool {
+        let (bytes, blocks) = (data.bytes, blocks)
+        let (entries, starts, jumps) = (tables.entries, tables.starts, tables.jumps)
+        let quantization = quantization
+        var target = output.mutableSpan
+        var (unit, column, row) = (0, 0, 0)
+        for interval in data.intervals {
+            if unit == units { return false }
+            let end = restartInterval > 0 ? min(units, unit + restartInterval) : units
+            var bits = CoefficientBits(at: interval.lowerBound)
+            // The means of the last blocks of the components (ITU-T T.81 annex F.1.1.5.1).
+            var (luma, blue, red) = (0, 0, 0)
+            while unit < end {
+                for index in blocks.indices {
+                    let block = blocks[index]
+                    // A block may go beyond the end, into the next interval or the padding, and no further.
+                    if bits.position > interval.upperBound &+ 8 { return false }
+                    var low = LowCoefficients()
+                    low.mean = block.component == 0 ? luma : block.component == 1 ? blue : red
+                    let isValid = read(
+                        &low,
+                        pair: block.pair,
+                        &bits,
+                        bytes.span,
+                        entries.span,
+                        starts.span,
+                        jumps.span
+                    )
+                    if !isValid { return false }
+                    switch block.component {
+                    case 0: luma = low.mean
+                    case 1: blue = low.mean
+                    default: red = low.mean
+                    }
+                    Form.write(
+                        low,
+                        quantization.span,
+                        from: 64 &* block.component,
+                        to: &target,
+                        at: block.start &+ column &* block.nextUnit &+ row &* block.nextRow,
+                        stride: block.stride
+                    )
+                }
+                unit &+= 1
+                column &+= 1
+                if column == unitsAcross { (column, row) = (0, row &+ 1) }
+            }
+            // Less than a byte of padding.
+            if (bits.consumed + 7) / 8 != interval.upperBound { return false }
+        }
+        return unit == units
+    }
+
+    /// Reads one block.
+    ///
+    /// - Parameters:
+    ///   - block: the mean of the last block of the component; then the coefficients of this one.
+    /// - Returns: whether the block is one.
+    @inline(__always) private func read(
+        _ block: inout LowCoefficients,
+        pair: Int,
+        _ state: inout CoefficientBits,
+        _ bytes: borrowing Span<UInt8>,
+        _ entries: borrowing Span<UInt32>,
+        _ starts: borrowing Span<UInt64>,
+        _ jumps: borrowing Span<UInt16>
+    ) -> Bool {
+        // Kept in registers.
+        var bits = state
+        defer { state = bits }
+        let size = HuffmanTable.size
+        let base = pair &* DecodingTables.kinds &* size
+        bits.refill(bytes)
+        let difference = entries[base &+ bits.index]
+        if difference != 0 {
+            bits.drop(Int(difference & 255))
+            block.mean &+= Int(Int32(bitPattern: difference) >> 16)
+        } else {
+            var symbol = entries[base &+ 2 &* size &+ bits.index]
+            if symbol == 0 { symbol = tables.longCode(bits.longestCode, pair: pair, kind: 0) }
+            if symbol == 0 { return false }
+            bits.drop(Int(symbol >> 8))
+            block.mean &+= bits.takeValue(Int(symbol & 15))
+            bits.refill(bytes)
+        }
+        // The index of the next coefficient, in zigzag order.
+        var next = 1
+        if Form.hasDetails {
+            let start = starts[pair &* size &+ bits.index]
+            bits.drop(Int(truncatingIfNeeded: start & 255))
+            next = Int(truncatingIfNeeded: (start >> 8) & 255)
+            block.across = Int(Int16(truncatingIfNeeded: start >> 16))
+            block.down = Int(Int16(truncatingIfNeeded: start >> 32))
+            block.both = Int(Int16(truncatingIfNeeded: start >> 48))
+            while next <= 4 {
+                bits.refill(bytes)
+                var (run, value) = (0, 0)
+                let coefficient = entries[base &+ size &+ bits.index]
+                if coefficient != 0 {
+                    bits.drop(Int(coefficient & 255))
+                    if (coefficient >> 8) & 255 == HuffmanLookups.endOfBlock { return true }
+                    run = Int((coefficient >> 8) & 255)
+                    value = Int(Int32(bitPattern: coefficient) >> 16)
+                } else {
+                    var symbol = entries[base &+ 3 &* size &+ bits.index]
+                    if symbol == 0 { symbol = tables.longCode(bits.longestCode, pair: pair, kind: 1) }
+                    if symbol == 0 { return false }
+                    bits.drop(Int(symbol >> 8))
+                    run = Int((symbol >> 4) & 15)
+                    if symbol & 15 == 0 && run < 15 { return true }
+                    value = bits.takeValue(Int(symbol & 15))
+                }
+                next &+= run
+                switch next {
+                case 1: block.across = value
+                case 2: block.down = value
+                case 4: block.both = value
+                default: break
+                }
+                next &+= 1
+            }
+            if next == HuffmanLookups.ended { return true }
+        }
+        // A jump takes up to 27 bits.
+        var isFirst = bits.has(27)
+        while next < 64 {
+            if isFirst { isFirst = false } else { bits.refill(bytes) }
+            var jump = jumps[pair &* size &+ bits.index]
+            var after = next &+ Int(jump >> 8)
+            if jump != 0 && after < 64 {
+                bits.drop(Int(jump & 255))
+                next = after
+                bits.refill(bytes)
+                jump = jumps[pair &* size &+ bits.index]
+                after = next &+ Int(jump >> 8)
+                if jump != 0 && after < 64 {
+                    bits.drop(Int(jump & 255))
+                    next = after
+                    // Two jumps take at most 54 bits.
+                    jump = jumps[pair &* size &+ bits.index]
+                    after = next &+ Int(jump >> 8)
+                    if jump != 0 && after < 64 {
+                        bits.drop(Int(jump & 255))
+                        next = after
+                        continue
+                    }
+                }
+            }
+            // The last coefficient, or the end of the block before it.
+            if jump != 0 && (after == 64 || after >= 128 && after < 192) {
+                bits.drop(Int(jump & 255))
+                return true
+            }
+            bits.refill(bytes)
+            var symbol = entries[base &+ 3 &* size &+ bits.index]
+            if symbol == 0 { symbol = tables.longCode(bits.longestCode, pair: pair, kind: 1) }
+            if symbol == 0 { return false }
+            let (length, run) = (Int(symbol & 15), Int((symbol >> 4) & 15))
+            bits.drop(Int(symbol >> 8) &+ length)
+            if length == 0 && run < 15 { return true }
+            next &+= run &+ 1
+        }
+        return next == 64
+    }
+}

@@ -1,0 +1,29 @@
+#if DEBUG || MEGATON_FUZZ
+    public import Foundation
+
+    /// Untrusted baseline JPEGs: `LowCoefficientReader` has the coefficients of libjpeg, or leaves the file to it, as
+    /// it does with all damage.
+    public struct JPEGFuzz: FuzzTarget {
+        public let name = "jpeg"
+        /// Texts cannot have the bytes of markers.
+        public let words: [String] = ["JFIF\0", "Adobe", "\0\u{3F}\0"]
+        public let seeds: [[UInt8]]
+
+        /// - Parameter files: further small images; only JPEGs are used.
+        public init(files: [Data] = []) {
+            var random = SeededGenerator(seed: 1)
+            let made = (0..<12).map { _ in BaselineJPEG.random(upTo: 40, using: &random).bytes }
+            seeds = made + files.map { Array($0) }.filter { $0.starts(with: [0xFF, 0xD8]) }
+        }
+
+        public func generate(using random: inout SeededGenerator) -> [UInt8] {
+            BaselineJPEG.random(upTo: 24, using: &random).bytes
+        }
+
+        public func check(_ input: [UInt8]) throws {
+            guard let read = LowCoefficientsOfFile(input), let found = read.found else { return }
+            try promise(read.expected != nil, "libjpeg finds damage")
+            try promise(read.expected == found, "libjpeg has other coefficients")
+        }
+    }
+#endif

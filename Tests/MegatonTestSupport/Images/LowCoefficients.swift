@@ -1,0 +1,69 @@
+#if DEBUG || MEGATON_FUZZ
+    internal import CCoefficients
+
+    @testable import MegatonCore
+    @testable import MegatonRendering
+
+    /// The lowest coefficients of all blocks of a JPEG, as two decoders read them.
+    public struct LowCoefficientsOfFile {
+        /// Those that libjpeg reads; nil if it warns, or cannot read the file.
+        public let expected: [Int16]?
+        /// Those of `LowCoefficientReader`; nil if it leaves the file to libjpeg.
+        public let found: [Int16]?
+
+        /// Coefficients up to which files are compared.
+        private static let limit = 24_000_000
+
+        /// - Returns: nil if the file is no baseline JPEG, or too large to compare.
+        public init?(_ file: [UInt8]) {
+            guard file.starts(with: [0xFF, 0xD8]), let header = BaselineHeader(file) else { return nil }
+            let blocks = header.unitsAcross * header.unitsDown * 6
+            guard blocks * 4 <= Self.limit else { return nil }
+            var output = [Int16](repeating: 0, count: blocks * 4)
+            var count = 0
+            let warnings = megaton_low_coefficients(file, file.count, &output, output.count, &count)
+            expected = warnings == 0 ? Array(output.prefix(count)) : nil
+            var reader = LowCoefficientReader()
+            let size = PixelSize(width: header.width, height: header.height)
+            let sampling: ChromaSampling =
+                switch (header.components.count, header.components[0].across, header.components[0].down) {
+                case (1, _, _): .gray
+                case (_, 1, _): .s444
+                case (_, _, 1): .s422
+                default: .s420
+                }
+            guard let parts = reader.read(file, of: size, sampling, as: RawBlock.self) else {
+                found = nil
+                return
+            }
+            let length = parts.reduce(0) { $0 + $1.stride * $1.rows }
+            found = (0..<(length / 2)).map { index in
+                Int16(truncatingIfNeeded: Int(reader.output[2 * index]) | Int(reader.output[2 * index + 1]) << 8)
+            }
+            // The other forms read the same data.
+            _ = reader.read(file, of: size, sampling, as: QuarterBlock.self)
+            _ = reader.read(file, of: size, sampling, as: MeanBlock.self)
+        }
+    }
+
+    /// A block as its coefficients, two bytes each.
+    private enum RawBlock: BlockForm {
+        static let hasDetails = true
+        static let width = 8
+        static let height = 1
+
+        static func write(
+            _ block: LowCoefficients,
+            _ quantization: borrowing Span<Int>,
+            from factors: Int,
+            to output: inout MutableSpan<UInt8>,
+            at start: Int,
+            stride: Int
+        ) {
+            for (index, value) in [block.mean, block.across, block.down, block.both].enumerated() {
+                output[start + 2 * index] = UInt8(truncatingIfNeeded: value)
+                output[start + 2 * index + 1] = UInt8(truncatingIfNeeded: value >> 8)
+            }
+        }
+    }
+#endif
