@@ -1,6 +1,9 @@
+internal import Foundation
+
 /// The segments before the scan of a baseline JPEG with one scan for all components (ITU-T T.81 annex B).
 ///
-/// Only headers as usual encoders write them: everything else, and damage, is left to libjpeg.
+/// Only headers as usual encoders write them: everything else, and damage, is left to libjpeg. `JPEGSegments` reads
+/// others of the same segments, by unsafe pointers, and more liberally.
 struct BaselineHeader {
     struct Component {
         let name: UInt8
@@ -30,15 +33,22 @@ struct BaselineHeader {
     var unitsAcross: Int { (width + 8 * components[0].across - 1) / (8 * components[0].across) }
     var unitsDown: Int { (height + 8 * components[0].down - 1) / (8 * components[0].down) }
 
+    /// Number of parts between restart markers that the scan has.
+    var intervals: Int {
+        restartInterval == 0 ? 1 : (unitsAcross * unitsDown + restartInterval - 1) / restartInterval
+    }
+
     /// - Returns: nil if the file is not usual.
-    init?(_ file: [UInt8]) {
-        guard file.count > 4, file[0] == 0xFF, file[1] == 0xD8 else { return nil }
+    init?(_ file: Data) {
+        let bytes = file.span
+        guard bytes.count > 4, bytes[0] == 0xFF, bytes[1] == 0xD8 else { return nil }
         var reading = Reading()
         var start = 2
-        while start + 4 <= file.count {
-            let end = start + 2 + (Int(file[start + 2]) << 8 | Int(file[start + 3]))
-            guard file[start] == 0xFF, end >= start + 4, end <= file.count else { return nil }
-            guard reading.take(file[start + 1], file[(start + 4)..<end]) else { return nil }
+        while start + 4 <= bytes.count {
+            let end = start + 2 + (Int(bytes[start + 2]) << 8 | Int(bytes[start + 3]))
+            guard bytes[start] == 0xFF, end >= start + 4, end <= bytes.count else { return nil }
+            let body = file[(file.startIndex + start + 4)..<(file.startIndex + end)]
+            guard reading.take(bytes[start + 1], ArraySlice(body)) else { return nil }
             start = end
             if reading.isComplete { break }
         }
@@ -71,16 +81,22 @@ struct BaselineHeader {
             case 0xDB: return takeQuantization(body)
             case 0xDD: return takeRestartInterval(body)
             case 0xDA: return takeScan(body)
-            case 0xE0: return isKnownJFIF(body)
+            case 0xE0: return Self.isKnownJFIF(body)
+            case 0xEE: return Self.isKnownAdobe(body)
             // Other segments of applications, and comments.
-            case 0xE1...0xEF, 0xFE: return true
+            case 0xE1...0xED, 0xEF, 0xFE: return true
             default: return false
             }
         }
 
         /// libjpeg warns of a JFIF version other than 1.
-        private func isKnownJFIF(_ body: ArraySlice<UInt8>) -> Bool {
+        private static func isKnownJFIF(_ body: ArraySlice<UInt8>) -> Bool {
             !body.starts(with: "JFIF\0".utf8) || body.dropFirst(5).first == 1
+        }
+
+        /// The colors of Adobe's segment are those of all files that come here: 1 is YCbCr.
+        private static func isKnownAdobe(_ body: ArraySlice<UInt8>) -> Bool {
+            !body.starts(with: "Adobe".utf8) || body.dropFirst(11).first == 1
         }
 
         private mutating func takeFrame(_ body: ArraySlice<UInt8>) -> Bool {
@@ -89,7 +105,8 @@ struct BaselineHeader {
             let count = bytes[5]
             guard count == 1 || count == 3, bytes.count == 6 + 3 * count else { return false }
             let (height, width) = (bytes[1] << 8 | bytes[2], bytes[3] << 8 | bytes[4])
-            guard width > 0, height > 0 else { return false }
+            // The longest side that libjpeg accepts.
+            guard (1...65_500).contains(width), (1...65_500).contains(height) else { return false }
             size = (width, height)
             components = (0..<count).map { index in
                 let (name, factors, table) = (bytes[6 + 3 * index], bytes[7 + 3 * index], bytes[8 + 3 * index])
@@ -124,7 +141,7 @@ struct BaselineHeader {
             var rest = body
             while let first = rest.popFirst() {
                 let count = rest.prefix(16).reduce(0) { $0 + Int($1) }
-                guard first >> 4 <= 1, first & 15 < 4, rest.count >= 16 + count else { return false }
+                guard first >> 4 <= 1, first & 15 < 4, count <= 256, rest.count >= 16 + count else { return false }
                 let specification = rest.prefix(16 + count)
                 rest = rest.dropFirst(16 + count)
                 if first >> 4 == 1 {

@@ -30,7 +30,8 @@ protocol BlockForm {
     )
 }
 
-/// A block as one sample: its mean. That is what libjpeg makes at an eighth of the size.
+/// A block as one sample: its mean. libjpeg makes the same at an eighth of the size, except that means far outside of
+/// the range of samples, which no encoder writes, wrap around there.
 enum MeanBlock: BlockForm {
     static let hasDetails = false
     static let width = 1

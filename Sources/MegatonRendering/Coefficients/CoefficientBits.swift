@@ -2,7 +2,7 @@
 struct CoefficientBits {
     /// The bits, the next one in the highest place. Behind those that count are bits of the byte at ``position``, or
     /// zeros.
-    private(set) var buffer: UInt64 = 0
+    private var buffer: UInt64 = 0
     /// Number of the bits that count.
     private var count = 0
     /// Offset of the byte behind those bits.
@@ -20,7 +20,7 @@ struct CoefficientBits {
         Int(truncatingIfNeeded: buffer &>> UInt64(64 &- HuffmanTable.longestCode))
     }
 
-    /// The number of bits until the end of a code that began at a position, in bits.
+    /// Offset of the next bit, in bits.
     var consumed: Int { position * 8 - count }
 
     /// Whether this number of bits is there without another ``refill(_:)``.
@@ -40,7 +40,7 @@ struct CoefficientBits {
     }
 
     /// The value behind a code whose symbol has its number of bits: at most 15.
-    @inline(__always) mutating func takeValue(_ size: Int) -> Int {
+    @inline(__always) mutating func readValue(_ size: Int) -> Int {
         // A shift by 64 bits would be none.
         let bits = Int(truncatingIfNeeded: (buffer &>> 1) &>> UInt64(truncatingIfNeeded: 63 &- size))
         drop(size)

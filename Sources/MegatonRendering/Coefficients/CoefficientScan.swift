@@ -24,13 +24,11 @@ struct CoefficientScan<Form: BlockForm> {
 
     /// - Returns: whether the data has all blocks, and nothing else.
     func read(_ data: EntropyData, to output: inout [UInt8]) -> Bool {
-        let (bytes, blocks) = (data.bytes, blocks)
+        let (bytes, blocks, quantization) = (data.bytes, blocks, quantization)
         let (entries, starts, jumps) = (tables.entries, tables.starts, tables.jumps)
-        let quantization = quantization
         var target = output.mutableSpan
         var (unit, column, row) = (0, 0, 0)
         for interval in data.intervals {
-            if unit == units { return false }
             let end = restartInterval > 0 ? min(units, unit + restartInterval) : units
             var bits = CoefficientBits(at: interval.lowerBound)
             // The means of the last blocks of the components (ITU-T T.81 annex F.1.1.5.1).
@@ -51,7 +49,8 @@ struct CoefficientScan<Form: BlockForm> {
                         starts.span,
                         jumps.span
                     )
-                    if !isValid { return false }
+                    // libjpeg keeps 16 bits of each coefficient.
+                    if !isValid || low.mean != Int(Int16(truncatingIfNeeded: low.mean)) { return false }
                     switch block.component {
                     case 0: luma = low.mean
                     case 1: blue = low.mean
@@ -93,76 +92,127 @@ struct CoefficientScan<Form: BlockForm> {
         // Kept in registers.
         var bits = state
         defer { state = bits }
-        let size = HuffmanTable.size
-        let base = pair &* DecodingTables.kinds &* size
         bits.refill(bytes)
-        let difference = entries[base &+ bits.index]
+        let difference = entries[Kind.differences.start(pair) &+ bits.index]
         if difference != 0 {
             bits.drop(Int(difference & 255))
             block.mean &+= Int(Int32(bitPattern: difference) >> 16)
         } else {
-            var symbol = entries[base &+ 2 &* size &+ bits.index]
-            if symbol == 0 { symbol = tables.longCode(bits.longestCode, pair: pair, kind: 0) }
+            let symbol = symbol(.dcSymbols, pair: pair, bits, entries)
             if symbol == 0 { return false }
             bits.drop(Int(symbol >> 8))
-            block.mean &+= bits.takeValue(Int(symbol & 15))
+            block.mean &+= bits.readValue(Int(symbol & 15))
             bits.refill(bytes)
         }
         // The index of the next coefficient, in zigzag order.
         var next = 1
         if Form.hasDetails {
-            let start = starts[pair &* size &+ bits.index]
-            bits.drop(Int(truncatingIfNeeded: start & 255))
-            next = Int(truncatingIfNeeded: (start >> 8) & 255)
-            block.across = Int(Int16(truncatingIfNeeded: start >> 16))
-            block.down = Int(Int16(truncatingIfNeeded: start >> 32))
-            block.both = Int(Int16(truncatingIfNeeded: start >> 48))
-            while next <= 4 {
-                bits.refill(bytes)
-                var (run, value) = (0, 0)
-                let coefficient = entries[base &+ size &+ bits.index]
-                if coefficient != 0 {
-                    bits.drop(Int(coefficient & 255))
-                    if (coefficient >> 8) & 255 == HuffmanLookups.endOfBlock { return true }
-                    run = Int((coefficient >> 8) & 255)
-                    value = Int(Int32(bitPattern: coefficient) >> 16)
-                } else {
-                    var symbol = entries[base &+ 3 &* size &+ bits.index]
-                    if symbol == 0 { symbol = tables.longCode(bits.longestCode, pair: pair, kind: 1) }
-                    if symbol == 0 { return false }
-                    bits.drop(Int(symbol >> 8))
-                    run = Int((symbol >> 4) & 15)
-                    if symbol & 15 == 0 && run < 15 { return true }
-                    value = bits.takeValue(Int(symbol & 15))
-                }
-                next &+= run
-                switch next {
-                case 1: block.across = value
-                case 2: block.down = value
-                case 4: block.both = value
-                default: break
-                }
-                next &+= 1
-            }
-            if next == HuffmanLookups.ended { return true }
+            next = readDetails(&block, pair: pair, &bits, bytes, entries, starts)
+            if next > 64 { return next == HuffmanLookups.ended }
         }
+        return jump(from: next, pair: pair, &bits, bytes, entries, jumps)
+    }
+
+    /// Lookups of ``DecodingTables/entries``.
+    private enum Kind: Int {
+        case differences, coefficients, dcSymbols, acSymbols
+
+        @inline(__always) func start(_ pair: Int) -> Int {
+            (pair &* DecodingTables.kinds &+ rawValue) &* HuffmanTable.size
+        }
+    }
+
+    /// The next code, also if it is long.
+    ///
+    /// - Returns: as an entry of ``HuffmanTable/symbols``; 0 if there is none.
+    @inline(__always) private func symbol(
+        _ kind: Kind,
+        pair: Int,
+        _ bits: CoefficientBits,
+        _ entries: borrowing Span<UInt32>
+    ) -> UInt32 {
+        let symbol = entries[kind.start(pair) &+ bits.index]
+        if symbol != 0 { return symbol }
+        return tables.longCode(bits.longestCode, pair: pair, kind: kind == .dcSymbols ? 0 : 1)
+    }
+
+    /// Reads the first four coefficients after the mean.
+    ///
+    /// - Returns: the index of the next one; ``HuffmanLookups/ended`` after the end of the block, or 128 if there is no
+    ///   such code.
+    @inline(__always) private func readDetails(
+        _ block: inout LowCoefficients,
+        pair: Int,
+        _ bits: inout CoefficientBits,
+        _ bytes: borrowing Span<UInt8>,
+        _ entries: borrowing Span<UInt32>,
+        _ starts: borrowing Span<UInt64>
+    ) -> Int {
+        let start = starts[pair &* HuffmanTable.size &+ bits.index]
+        bits.drop(Int(truncatingIfNeeded: start & 255))
+        var next = Int(truncatingIfNeeded: (start >> 8) & 255)
+        block.across = Int(Int16(truncatingIfNeeded: start >> 16))
+        block.down = Int(Int16(truncatingIfNeeded: start >> 32))
+        block.both = Int(Int16(truncatingIfNeeded: start >> 48))
+        while next <= 4 {
+            bits.refill(bytes)
+            var (run, value) = (0, 0)
+            let coefficient = entries[Kind.coefficients.start(pair) &+ bits.index]
+            if coefficient != 0 {
+                bits.drop(Int(coefficient & 255))
+                run = Int((coefficient >> 8) & 255)
+                if run == Int(HuffmanLookups.endOfBlock) { return HuffmanLookups.ended }
+                value = Int(Int32(bitPattern: coefficient) >> 16)
+            } else {
+                let symbol = symbol(.acSymbols, pair: pair, bits, entries)
+                if symbol == 0 { return 128 }
+                bits.drop(Int(symbol >> 8))
+                run = Int((symbol >> 4) & 15)
+                if symbol & 15 == 0 && run < 15 { return HuffmanLookups.ended }
+                value = bits.readValue(Int(symbol & 15))
+            }
+            next &+= run
+            switch next {
+            case 1: block.across = value
+            case 2: block.down = value
+            case 4: block.both = value
+            default: break
+            }
+            next &+= 1
+        }
+        return next
+    }
+
+    /// Jumps over the coefficients that are left.
+    ///
+    /// - Returns: whether the block ends with the 63rd, or before.
+    @inline(__always) private func jump(
+        from first: Int,
+        pair: Int,
+        _ bits: inout CoefficientBits,
+        _ bytes: borrowing Span<UInt8>,
+        _ entries: borrowing Span<UInt32>,
+        _ jumps: borrowing Span<UInt16>
+    ) -> Bool {
+        var next = first
+        let start = pair &* HuffmanTable.size
         // A jump takes up to 27 bits.
-        var isFirst = bits.has(27)
+        var isFilled = bits.has(27)
         while next < 64 {
-            if isFirst { isFirst = false } else { bits.refill(bytes) }
-            var jump = jumps[pair &* size &+ bits.index]
+            if isFilled { isFilled = false } else { bits.refill(bytes) }
+            var jump = jumps[start &+ bits.index]
             var after = next &+ Int(jump >> 8)
             if jump != 0 && after < 64 {
                 bits.drop(Int(jump & 255))
                 next = after
                 bits.refill(bytes)
-                jump = jumps[pair &* size &+ bits.index]
+                jump = jumps[start &+ bits.index]
                 after = next &+ Int(jump >> 8)
                 if jump != 0 && after < 64 {
                     bits.drop(Int(jump & 255))
                     next = after
                     // Two jumps take at most 54 bits.
-                    jump = jumps[pair &* size &+ bits.index]
+                    jump = jumps[start &+ bits.index]
                     after = next &+ Int(jump >> 8)
                     if jump != 0 && after < 64 {
                         bits.drop(Int(jump & 255))
@@ -177,8 +227,7 @@ struct CoefficientScan<Form: BlockForm> {
                 return true
             }
             bits.refill(bytes)
-            var symbol = entries[base &+ 3 &* size &+ bits.index]
-            if symbol == 0 { symbol = tables.longCode(bits.longestCode, pair: pair, kind: 1) }
+            let symbol = symbol(.acSymbols, pair: pair, bits, entries)
             if symbol == 0 { return false }
             let (length, run) = (Int(symbol & 15), Int((symbol >> 4) & 15))
             bits.drop(Int(symbol >> 8) &+ length)

@@ -50,8 +50,8 @@ struct DecodingTablesCache {
     /// The entry that is replaced next.
     private var oldest = 0
 
-    /// Number of files whose tables are kept: about 200 KB each.
-    static let limit = 4
+    /// Number of files whose tables are kept: 210 KB each, or 310 if each component has its own.
+    static let limit = 2
 
     /// - Returns: nil if a table is damaged.
     mutating func tables(for header: BaselineHeader) -> DecodingTables? {

@@ -1,3 +1,5 @@
+internal import Foundation
+
 /// The entropy-coded data of a scan, without stuffed bytes and restart markers (ITU-T T.81 annex F.1.2.3 and E.1.4).
 struct EntropyData {
     /// Bytes behind the data that may be read: more than the largest block has.
@@ -9,39 +11,55 @@ struct EntropyData {
 
     /// Reads a scan, and replaces the one before.
     ///
-    /// - Parameter start: offset of the data.
+    /// - Parameters:
+    ///   - start: offset of the data.
+    ///   - count: number of intervals that it has.
     /// - Returns: whether the data ends with the end of the image, and its restart markers are in their order.
-    mutating func read(_ file: [UInt8], from start: Int, withRestarts hasRestarts: Bool) -> Bool {
-        bytes.removeAll(keepingCapacity: true)
-        bytes.reserveCapacity(file.count - start + Self.padding)
-        intervals.removeAll(keepingCapacity: true)
-        var (index, copied, begin) = (start, start, 0)
+    mutating func read(_ file: Data, from start: Int, intervals count: Int) -> Bool {
+        let source = file.span
+        let needed = source.count - start + Self.padding
+        if bytes.count < needed { bytes = [UInt8](repeating: 0, count: needed) }
+        var found: [Range<Int>] = []
+        var target = bytes.mutableSpan
+        var (index, copied, begin, end) = (start, start, 0, 0)
         while true {
-            index = Self.nextMark(file.span, from: index)
-            guard index + 1 < file.count else { return false }
-            let code = file[index + 1]
-            if code == 0 {
-                bytes.append(contentsOf: file[copied...index])
-                index += 2
-                copied = index
-                continue
-            }
-            bytes.append(contentsOf: file[copied..<index])
-            intervals.append(begin..<bytes.count)
-            if code == 0xD9 { break }
-            // Restart markers are numbered from 0 to 7, again and again.
-            guard hasRestarts, Int(code) == 0xD0 + (intervals.count - 1) & 7 else { return false }
+            index = Self.nextMark(source, from: index)
+            guard index + 1 < source.count else { return false }
+            let code = source[index + 1]
+            let next = code == 0 ? index + 1 : index
+            Self.copy(source, copied, next - copied, to: &target, at: end)
+            end += next - copied
             index += 2
             copied = index
-            begin = bytes.count
+            if code == 0 { continue }
+            found.append(begin..<end)
+            begin = end
+            if code == 0xD9 { break }
+            // Restart markers are numbered from 0 to 7, again and again.
+            guard found.count < count, Int(code) == 0xD0 + (found.count - 1) & 7 else { return false }
         }
-        bytes.append(contentsOf: repeatElement(0, count: Self.padding))
-        return true
+        for index in end..<(end + Self.padding) { target[index] = 0 }
+        intervals = found
+        return found.count == count
+    }
+
+    @inline(__always) private static func copy(
+        _ source: borrowing Span<UInt8>,
+        _ from: Int,
+        _ count: Int,
+        to target: inout MutableSpan<UInt8>,
+        at start: Int
+    ) {
+        // With these checks the compiler needs no others, and copies many bytes at a time.
+        precondition(from >= 0 && count >= 0 && start >= 0)
+        precondition(from <= source.count &- count && start <= target.count &- count)
+        for index in 0..<count { target[start &+ index] = source[from &+ index] }
     }
 
     /// Frees the memory if there is more than this number of bytes.
     mutating func trim(to limit: Int) {
         if bytes.capacity > limit { bytes = [] }
+        if intervals.capacity * MemoryLayout<Range<Int>>.stride > limit { intervals = [] }
     }
 
     /// The offset of the next 0xFF, or the number of bytes.

@@ -3,8 +3,6 @@
 /// All of them are indexed by the next 12 bits. The symbol of an AC coefficient is the number of zeros before it (its
 /// run) times 16, plus the number of bits of its value, which follow the code (ITU-T T.81 annex F.1.2.2).
 struct HuffmanLookups {
-    let dc: HuffmanTable
-    let ac: HuffmanTable
     /// Codes of DC differences with their values: the value times 65,536, plus the bits of both; 0 if the 12 bits do
     /// not have both.
     let differences: [UInt32]
@@ -25,8 +23,6 @@ struct HuffmanLookups {
     private static let longRun = 0xF0
 
     init(dc: HuffmanTable, ac: HuffmanTable) {
-        self.dc = dc
-        self.ac = ac
         differences = Self.differences(dc)
         let coefficients = Self.coefficients(ac)
         self.coefficients = coefficients

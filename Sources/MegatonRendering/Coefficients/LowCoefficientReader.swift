@@ -1,3 +1,6 @@
+internal import Foundation
+internal import MegatonCore
+
 /// Reads the lowest coefficients of baseline JPEGs, for images at a quarter or an eighth of their size.
 ///
 /// Decoding Huffman codes is most of the work on such an image. libjpeg decodes all coefficients one by one. Here a
@@ -26,7 +29,7 @@ struct LowCoefficientReader {
     ///
     /// - Returns: the parts of the components; nil if the file is not usual, not whole, or of another size or sampling.
     mutating func read<Form: BlockForm>(
-        _ file: [UInt8],
+        _ file: Data,
         of size: PixelSize,
         _ sampling: ChromaSampling,
         as form: Form.Type
@@ -34,7 +37,7 @@ struct LowCoefficientReader {
         guard let header = BaselineHeader(file), header.width == size.width, header.height == size.height,
             header.components.count == sampling.planes, header.components[0].across == sampling.horizontal,
             header.components[0].down == sampling.vertical, let tables = cache.tables(for: header),
-            data.read(file, from: header.scan, withRestarts: header.restartInterval > 0)
+            data.read(file, from: header.scan, intervals: header.intervals)
         else { return nil }
         let (unitsAcross, unitsDown) = (header.unitsAcross, header.unitsDown)
         var (parts, blocks, length): ([Part], [CoefficientScan<Form>.Block], Int) = ([], [], 0)
@@ -76,7 +79,7 @@ struct LowCoefficientReader {
     }
 
     /// Bytes of buffers that are kept for the next image.
-    private static let keptBytes = 4 << 20
+    private static let keptBytes = 1 << 20
 
     /// Frees buffers that are larger than those of most images.
     mutating func trim() {

@@ -61,13 +61,17 @@ final class TurboJPEGCodec: @unchecked Sendable {
         shrink: Int,
         to planes: [Plane]
     ) -> Bool {
-        guard !probe.isProgressive, shrink == 4 || shrink == 8 else { return false }
+        // The reader has a copy of the data and of the planes, for which `RenderCost` has no sum of its own.
+        let copies = data.count + planes.reduce(0) { $0 + $1.stride * $1.height }
+        guard !probe.isProgressive, shrink == 4 || shrink == 8,
+            Double(copies) <= RenderPlan.baselineJPEGFactor * Double(probe.width * probe.height * probe.bands)
+        else { return false }
         defer { reader.trim() }
-        let (file, size) = ([UInt8](data), PixelSize(width: probe.width, height: probe.height))
+        let size = PixelSize(width: probe.width, height: probe.height)
         let parts =
             shrink == 4
-            ? reader.read(file, of: size, sampling, as: QuarterBlock.self)
-            : reader.read(file, of: size, sampling, as: MeanBlock.self)
+            ? reader.read(data, of: size, sampling, as: QuarterBlock.self)
+            : reader.read(data, of: size, sampling, as: MeanBlock.self)
         guard let parts, parts.count == planes.count else { return false }
         for (plane, part) in zip(planes, parts) {
             guard part.stride >= plane.width, part.rows >= plane.height else { return false }

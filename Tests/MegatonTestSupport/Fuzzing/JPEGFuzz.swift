@@ -21,7 +21,9 @@
         }
 
         public func check(_ input: [UInt8]) throws {
-            guard let read = LowCoefficientsOfFile(input), let found = read.found else { return }
+            guard let read = LowCoefficientsOfFile(input) else { return }
+            try promise(read.hasSameMeans, "the means alone are others")
+            guard let found = read.found else { return }
             try promise(read.expected != nil, "libjpeg finds damage")
             try promise(read.expected == found, "libjpeg has other coefficients")
         }

@@ -1,5 +1,6 @@
 #if DEBUG || MEGATON_FUZZ
     internal import CCoefficients
+    internal import Foundation
 
     @testable import MegatonCore
     @testable import MegatonRendering
@@ -11,12 +12,16 @@
         /// Those of `LowCoefficientReader`; nil if it leaves the file to libjpeg.
         public let found: [Int16]?
 
-        /// Coefficients up to which files are compared.
-        private static let limit = 24_000_000
+        /// Whether the reader has the same means when it reads nothing else.
+        public let hasSameMeans: Bool
+
+        /// Coefficients up to which files are compared: those of 40 megapixels.
+        private static let limit = 4_000_000
 
         /// - Returns: nil if the file is no baseline JPEG, or too large to compare.
         public init?(_ file: [UInt8]) {
-            guard file.starts(with: [0xFF, 0xD8]), let header = BaselineHeader(file) else { return nil }
+            let data = Data(file)
+            guard let header = BaselineHeader(data) else { return nil }
             let blocks = header.unitsAcross * header.unitsDown * 6
             guard blocks * 4 <= Self.limit else { return nil }
             var output = [Int16](repeating: 0, count: blocks * 4)
@@ -32,17 +37,23 @@
                 case (_, _, 1): .s422
                 default: .s420
                 }
-            guard let parts = reader.read(file, of: size, sampling, as: RawBlock.self) else {
-                found = nil
-                return
-            }
+            let parts = reader.read(data, of: size, sampling, as: RawBlock.self)
+            let coefficients = parts.map { Self.coefficients(reader, $0) }
+            found = coefficients
+            let ofMeans = reader.read(data, of: size, sampling, as: RawMean.self)
+            let means = ofMeans.map { Self.coefficients(reader, $0) }
+            hasSameMeans = means == coefficients.map { all in stride(from: 0, to: all.count, by: 4).map { all[$0] } }
+            // The form with four samples reads the same data.
+            _ = reader.read(data, of: size, sampling, as: QuarterBlock.self)
+        }
+
+        private static func coefficients(_ reader: LowCoefficientReader, _ parts: [LowCoefficientReader.Part])
+            -> [Int16]
+        {
             let length = parts.reduce(0) { $0 + $1.stride * $1.rows }
-            found = (0..<(length / 2)).map { index in
+            return (0..<(length / 2)).map { index in
                 Int16(truncatingIfNeeded: Int(reader.output[2 * index]) | Int(reader.output[2 * index + 1]) << 8)
             }
-            // The other forms read the same data.
-            _ = reader.read(file, of: size, sampling, as: QuarterBlock.self)
-            _ = reader.read(file, of: size, sampling, as: MeanBlock.self)
         }
     }
 
@@ -64,6 +75,25 @@
                 output[start + 2 * index] = UInt8(truncatingIfNeeded: value)
                 output[start + 2 * index + 1] = UInt8(truncatingIfNeeded: value >> 8)
             }
+        }
+    }
+
+    /// A block as its mean, two bytes.
+    private enum RawMean: BlockForm {
+        static let hasDetails = false
+        static let width = 2
+        static let height = 1
+
+        static func write(
+            _ block: LowCoefficients,
+            _ quantization: borrowing Span<Int>,
+            from factors: Int,
+            to output: inout MutableSpan<UInt8>,
+            at start: Int,
+            stride: Int
+        ) {
+            output[start] = UInt8(truncatingIfNeeded: block.mean)
+            output[start + 1] = UInt8(truncatingIfNeeded: block.mean >> 8)
         }
     }
 #endif
