@@ -1,4 +1,3 @@
-import Logging
 import MegatonPipeline
 import MegatonRedis
 import MegatonTestSupport
@@ -134,7 +133,7 @@ struct IdlePaceTests {
     @Test func aHeartbeatFollowsTheFleet() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let pace = IdlePace()
-            let heartbeat = heartbeat(fixture, pace)
+            let heartbeat = fixture.heartbeat(pace: pace)
             let now = try await fixture.queue.now()
             let others = (1..<1_000).flatMap { [RedisArgument.int(Int(now)), .string("w\($0)")] }
             try await fixture.redis.send(RedisCommand(["ZADD", .string(fixture.keys.workers)] + others))
@@ -149,7 +148,7 @@ struct IdlePaceTests {
     /// The description of an idle worker stays the same, and is not written with each heartbeat.
     @Test func aHeartbeatWritesADescriptionOnce() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            let heartbeat = heartbeat(fixture, IdlePace())
+            let heartbeat = fixture.heartbeat(pace: IdlePace())
             func description() async throws -> String? {
                 try await fixture.redis.send(["HGET", .string(fixture.keys.workerInfo), "w0"]).string
             }
@@ -192,20 +191,6 @@ struct IdlePaceTests {
         let info = try await fixture.redis.send(["INFO", "stats"]).string ?? ""
         let line = info.split(whereSeparator: \.isNewline).first { $0.hasPrefix("total_commands_processed:") }
         return try #require(line.flatMap { Int($0.drop { $0 != ":" }.dropFirst()) })
-    }
-
-    private func heartbeat(_ fixture: QueueFixture, _ pace: IdlePace) -> LeaseHeartbeat {
-        LeaseHeartbeat(
-            queue: fixture.queue,
-            worker: "w0",
-            info: WorkerInfo(concurrency: 4),
-            running: RunningJobs(),
-            lease: .seconds(60),
-            interval: .seconds(5),
-            statistics: StatisticsRecorder(),
-            pace: pace,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        )
     }
 }
 

@@ -123,6 +123,27 @@ struct QueueFixture: Sendable {
         )
     }
 
+    /// The heartbeat of a worker, without its loop.
+    func heartbeat(
+        of worker: String = "w0",
+        _ running: RunningJobs = RunningJobs(),
+        lease: Duration = .seconds(60),
+        interval: Duration = .seconds(5),
+        pace: IdlePace = IdlePace()
+    ) -> LeaseHeartbeat {
+        LeaseHeartbeat(
+            queue: queue,
+            worker: worker,
+            info: WorkerInfo(concurrency: 4),
+            running: running,
+            lease: lease,
+            interval: interval,
+            statistics: StatisticsRecorder(),
+            pace: pace,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        )
+    }
+
     /// Expires a lease without a wait: only Redis' clock counts, and the score is compared with it.
     func expire(_ job: ActiveJob) async throws {
         try await redis.send(["ZADD", .string(keys.lease), "XX", "1", .string(job.key.text)])

@@ -1,4 +1,3 @@
-import Logging
 import MegatonRedis
 import MegatonTestSupport
 import Testing
@@ -21,16 +20,7 @@ import Testing
     /// A worker that is started again would not reach its Redis either.
     @Test func aHeartbeatThatFailsIsProgress() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            let heartbeat = LeaseHeartbeat(
-                queue: fixture.queue,
-                worker: "w0",
-                info: WorkerInfo(concurrency: 4),
-                running: RunningJobs(),
-                lease: .seconds(60),
-                interval: .seconds(1),
-                statistics: StatisticsRecorder(),
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-            )
+            let heartbeat = fixture.heartbeat(interval: .seconds(1))
             await fixture.server.crash()
             #expect(!heartbeat.pulse.isOverdue(after: .zero), "no round has ended")
             #expect(await heartbeat.renew() != nil)

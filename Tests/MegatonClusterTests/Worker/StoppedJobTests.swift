@@ -1,5 +1,4 @@
 import Foundation
-import Logging
 import MegatonRedis
 import MegatonTestSupport
 import NIOCore
@@ -92,16 +91,7 @@ import Testing
                 }
             }
             _ = try await fixture.queue.cancel(batch: "b")
-            let heartbeat = LeaseHeartbeat(
-                queue: fixture.queue,
-                worker: "w1",
-                info: WorkerInfo(concurrency: count),
-                running: running,
-                lease: .seconds(600),
-                interval: .seconds(5),
-                statistics: StatisticsRecorder(),
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-            )
+            let heartbeat = fixture.heartbeat(of: "w1", running, lease: .seconds(600))
             #expect(await heartbeat.renew() == nil)
             #expect(stops.withLock { $0 } == Array(repeating: true, count: count))
         }
