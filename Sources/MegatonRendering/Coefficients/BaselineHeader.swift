@@ -48,7 +48,7 @@ struct BaselineHeader {
             let end = start + 2 + (Int(bytes[start + 2]) << 8 | Int(bytes[start + 3]))
             guard bytes[start] == 0xFF, end >= start + 4, end <= bytes.count else { return nil }
             let body = file[(file.startIndex + start + 4)..<(file.startIndex + end)]
-            guard reading.take(bytes[start + 1], ArraySlice(body)) else { return nil }
+            guard reading.take(bytes[start + 1], body) else { return nil }
             start = end
             if reading.isComplete { break }
         }
@@ -74,7 +74,10 @@ struct BaselineHeader {
         var isComplete = false
 
         /// - Returns: false if the segment is not usual.
-        mutating func take(_ marker: UInt8, _ body: ArraySlice<UInt8>) -> Bool {
+        mutating func take(_ marker: UInt8, _ data: Data) -> Bool {
+            // Other segments of applications, which may be large, and comments.
+            if (0xE1...0xED).contains(marker) || marker == 0xEF || marker == 0xFE { return true }
+            let body = ArraySlice(data)
             switch marker {
             case 0xC0, 0xC1: return takeFrame(body)
             case 0xC4: return takeHuffmanTables(body)
@@ -83,8 +86,6 @@ struct BaselineHeader {
             case 0xDA: return takeScan(body)
             case 0xE0: return Self.isKnownJFIF(body)
             case 0xEE: return Self.isKnownAdobe(body)
-            // Other segments of applications, and comments.
-            case 0xE1...0xED, 0xEF, 0xFE: return true
             default: return false
             }
         }

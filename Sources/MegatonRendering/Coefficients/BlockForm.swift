@@ -1,4 +1,4 @@
-/// The lowest coefficients of a block of 8 by 8 samples, before they are multiplied with their factors.
+/// The lowest coefficients of a block of 8 by 8 samples, or the factors by which they are multiplied.
 struct LowCoefficients {
     /// Eight times the mean.
     var mean = 0
@@ -17,13 +17,12 @@ protocol BlockForm {
     static var height: Int { get }
 
     /// - Parameters:
-    ///   - factors: the quantization table from this index on has the factors of the component.
+    ///   - factors: those of the component.
     ///   - start: the first byte of the block.
     ///   - stride: bytes between rows.
     static func write(
         _ block: LowCoefficients,
-        _ quantization: borrowing Span<Int>,
-        from factors: Int,
+        times factors: LowCoefficients,
         to output: inout MutableSpan<UInt8>,
         at start: Int,
         stride: Int
@@ -39,13 +38,12 @@ enum MeanBlock: BlockForm {
 
     @inline(__always) static func write(
         _ block: LowCoefficients,
-        _ quantization: borrowing Span<Int>,
-        from factors: Int,
+        times factors: LowCoefficients,
         to output: inout MutableSpan<UInt8>,
         at start: Int,
         stride: Int
     ) {
-        output[start] = sample(block.mean &* quantization[factors])
+        output[start] = sample(block.mean &* factors.mean)
     }
 
     /// A sample whose value is an eighth of a sum of coefficients.
@@ -64,16 +62,13 @@ enum QuarterBlock: BlockForm {
 
     @inline(__always) static func write(
         _ block: LowCoefficients,
-        _ quantization: borrowing Span<Int>,
-        from factors: Int,
+        times factors: LowCoefficients,
         to output: inout MutableSpan<UInt8>,
         at start: Int,
         stride: Int
     ) {
-        let mean = block.mean &* quantization[factors]
-        let across = block.across &* quantization[factors &+ 1]
-        let down = block.down &* quantization[factors &+ 2]
-        let both = block.both &* quantization[factors &+ 4]
+        let (mean, across) = (block.mean &* factors.mean, block.across &* factors.across)
+        let (down, both) = (block.down &* factors.down, block.both &* factors.both)
         output[start] = MeanBlock.sample(mean &+ across &+ down &+ both)
         output[start &+ 1] = MeanBlock.sample(mean &- across &+ down &- both)
         output[start &+ stride] = MeanBlock.sample(mean &+ across &- down &- both)

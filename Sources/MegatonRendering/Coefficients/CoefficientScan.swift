@@ -1,8 +1,6 @@
 /// Reads the blocks of a scan.
 struct CoefficientScan<Form: BlockForm> {
     let tables: DecodingTables
-    /// For each component 64 factors.
-    let quantization: [Int]
     /// The blocks of a unit.
     let blocks: [Block]
     let unitsAcross: Int
@@ -13,6 +11,7 @@ struct CoefficientScan<Form: BlockForm> {
     /// A block of a unit.
     struct Block {
         let component: Int
+        let factors: LowCoefficients
         /// Number of its pair of tables.
         let pair: Int
         /// Its first byte in the first unit, and the distances to those in the next unit and in the next row of units.
@@ -24,7 +23,7 @@ struct CoefficientScan<Form: BlockForm> {
 
     /// - Returns: whether the data has all blocks, and nothing else.
     func read(_ data: EntropyData, to output: inout [UInt8]) -> Bool {
-        let (bytes, blocks, quantization) = (data.bytes, blocks, quantization)
+        let (bytes, blocks) = (data.bytes, blocks)
         let (entries, starts, jumps) = (tables.entries, tables.starts, tables.jumps)
         var target = output.mutableSpan
         var (unit, column, row) = (0, 0, 0)
@@ -58,8 +57,7 @@ struct CoefficientScan<Form: BlockForm> {
                     }
                     Form.write(
                         low,
-                        quantization.span,
-                        from: 64 &* block.component,
+                        times: block.factors,
                         to: &target,
                         at: block.start &+ column &* block.nextUnit &+ row &* block.nextRow,
                         stride: block.stride

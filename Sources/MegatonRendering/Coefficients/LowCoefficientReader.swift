@@ -47,11 +47,14 @@ struct LowCoefficientReader {
                 stride: unitsAcross * component.across * Form.width,
                 rows: unitsDown * component.down * Form.height
             )
+            let table = header.quantization[component.quantization]
+            let factors = LowCoefficients(mean: table[0], across: table[1], down: table[2], both: table[4])
             for down in 0..<component.down {
                 for across in 0..<component.across {
                     blocks.append(
                         CoefficientScan<Form>.Block(
                             component: index,
+                            factors: factors,
                             pair: tables.pairs[index],
                             start: length + down * Form.height * part.stride + across * Form.width,
                             stride: part.stride,
@@ -66,10 +69,8 @@ struct LowCoefficientReader {
         }
         // Not filled again: each byte is written.
         if output.count < length { output = [UInt8](repeating: 0, count: length) }
-        let quantization = header.components.flatMap { header.quantization[$0.quantization] }
         let scan = CoefficientScan<Form>(
             tables: tables,
-            quantization: quantization,
             blocks: blocks,
             unitsAcross: unitsAcross,
             units: unitsAcross * unitsDown,

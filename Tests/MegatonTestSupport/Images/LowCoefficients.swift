@@ -57,6 +57,13 @@
         }
     }
 
+    extension BlockForm {
+        fileprivate static func write(_ coefficient: Int, to output: inout MutableSpan<UInt8>, at start: Int) {
+            output[start] = UInt8(truncatingIfNeeded: coefficient)
+            output[start + 1] = UInt8(truncatingIfNeeded: coefficient >> 8)
+        }
+    }
+
     /// A block as its coefficients, two bytes each.
     private enum RawBlock: BlockForm {
         static let hasDetails = true
@@ -65,15 +72,13 @@
 
         static func write(
             _ block: LowCoefficients,
-            _ quantization: borrowing Span<Int>,
-            from factors: Int,
+            times factors: LowCoefficients,
             to output: inout MutableSpan<UInt8>,
             at start: Int,
             stride: Int
         ) {
             for (index, value) in [block.mean, block.across, block.down, block.both].enumerated() {
-                output[start + 2 * index] = UInt8(truncatingIfNeeded: value)
-                output[start + 2 * index + 1] = UInt8(truncatingIfNeeded: value >> 8)
+                write(value, to: &output, at: start + 2 * index)
             }
         }
     }
@@ -86,14 +91,12 @@
 
         static func write(
             _ block: LowCoefficients,
-            _ quantization: borrowing Span<Int>,
-            from factors: Int,
+            times factors: LowCoefficients,
             to output: inout MutableSpan<UInt8>,
             at start: Int,
             stride: Int
         ) {
-            output[start] = UInt8(truncatingIfNeeded: block.mean)
-            output[start + 1] = UInt8(truncatingIfNeeded: block.mean >> 8)
+            write(block.mean, to: &output, at: start)
         }
     }
 #endif
