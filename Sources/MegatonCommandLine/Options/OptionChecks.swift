@@ -4,7 +4,8 @@ import MegatonPipeline
 /// Finds options that a command does not have. The parser checks values first, and would answer `-z` with a message
 /// about a missing output.
 package enum OptionNames {
-    /// The first argument that looks like an option and is unknown, and the name of its command; nil if there is none.
+    /// The first argument that looks like an option and is unknown, the name of its command, and what probably was
+    /// meant; nil if there is none.
     ///
     /// - Parameter definition: JSON of the whole tool.
     package static func unknown(in arguments: [String], definition: String) -> (
@@ -28,7 +29,8 @@ package enum OptionNames {
             if joinedValue(argument, known) || ["--help", "-h", "--version", "--help-hidden"].contains(name) {
                 continue
             }
-            return (name, path.joined(separator: " "), closest(to: name, among: known.keys))
+            let like = PeerOptions.replacement(of: name, among: known.keys) ?? closest(to: name, among: known.keys)
+            return (name, path.joined(separator: " "), like)
         }
         return nil
     }

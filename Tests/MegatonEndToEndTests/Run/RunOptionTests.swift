@@ -53,6 +53,12 @@ import Testing
             "megaton batch wait has no option --timout. Did you mean --timeout?"
         ),
         (["submit", "-j", "4"], "megaton submit has no option -j."),
+        // Options of other tools, whose spelling is nearer to something else.
+        (["run", "a.jpg", "--width", "320"], "megaton run has no option --width. Did you mean --size 320x?"),
+        (["run", "a.jpg", "--image_size=256"], "has no option --image_size. Did you mean --size 320x240?"),
+        (["run", "a.jpg", "--output_folder", "b"], "Did you mean --output DIR?"),
+        (["run", "a.jpg", "-j", "4"], "megaton run has no option -j. Did you mean --concurrency N?"),
+        (["status", "--width", "3"], "megaton status has no option --width.\n"),
     ]
 
     @Test func anUnknownOptionIsReportedFirst() async throws {
