@@ -7,7 +7,7 @@ enum PeerOptions {
     ///   - name: with its dashes, in any case and with `_` or `-` between words.
     ///   - known: the names of the command's options, with dashes.
     static func replacement(of name: String, among known: some Sequence<String>) -> String? {
-        let word = name.lowercased().drop { $0 == "-" }.replacing("_", with: "-")
+        let word = String(name.lowercased().drop { $0 == "-" }).replacing("_", with: "-")
         let found = all.first { $0.words.contains(word) }
         guard let found, known.contains(found.option) else { return nil }
         return "\(found.option) \(found.value)"
