@@ -1,6 +1,7 @@
 internal import Crypto
 package import Foundation
 internal import MegatonPipeline
+internal import Synchronization
 
 /// Path of a job's results: a `file:` URL, or `s3://bucket/key`, with placeholders.
 ///
@@ -14,8 +15,20 @@ package struct OutputTemplate: Sendable, Hashable {
 
     private static let objectPrefix = "s3://"
 
+    /// The template that was read last. A job has its own several times, and shares it with its batch.
+    private static let last = Mutex<(text: String, template: OutputTemplate)?>(nil)
+
     /// - Throws: `JobError` that names the fault of the template.
     package init(_ text: String) throws(JobError) {
+        if let known = Self.last.withLock({ $0?.text == text ? $0?.template : nil }) {
+            self = known
+            return
+        }
+        try self.init(reading: text)
+        Self.last.withLock { [self] in $0 = (text, self) }
+    }
+
+    private init(reading text: String) throws(JobError) {
         if text.hasPrefix(Self.objectPrefix) {
             let rest = text.dropFirst(Self.objectPrefix.count)
             let bucket = String(rest.prefix { $0 != "/" })

@@ -47,8 +47,9 @@ package struct URLParts: Sendable, Hashable {
         let path = url.path(percentEncoded: true)
         hasOddPath = Self.isOdd(path)
         components = Self.trimmed(
-            path.split(separator: "/", omittingEmptySubsequences: false).map { part in
-                part.utf8.contains(Self.percent) ? String(part).removingPercentEncoding ?? String(part) : String(part)
+            path.utf8.split(separator: Self.slash, omittingEmptySubsequences: false).map { bytes in
+                let part = String(Substring(bytes))
+                return bytes.contains(Self.percent) ? part.removingPercentEncoding ?? part : part
             }
         )
     }
@@ -66,8 +67,10 @@ package struct URLParts: Sendable, Hashable {
 
     private static func canonical(_ host: String) -> String {
         var host = host.lowercased()
-        if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
-        if host.hasSuffix(".") { host.removeLast() }
+        if host.utf8.first == UInt8(ascii: "["), host.utf8.last == UInt8(ascii: "]") {
+            host = String(host.dropFirst().dropLast())
+        }
+        if host.utf8.last == dot { host.removeLast() }
         return IPAddress(host)?.description ?? host
     }
 
@@ -79,22 +82,39 @@ package struct URLParts: Sendable, Hashable {
     }
 
     private static let percent = UInt8(ascii: "%")
+    private static let slash = UInt8(ascii: "/")
+    private static let backslash = UInt8(ascii: "\\")
+    private static let dot = UInt8(ascii: ".")
 
     private static func isOdd(_ path: String) -> Bool {
-        let slashes = path.split(separator: "/", omittingEmptySubsequences: false).count
+        let slashes = path.utf8.count { $0 == slash }
         var text = path
         // Some servers decode more than once.
         for _ in 0..<3 {
-            let parts = text.split(whereSeparator: { $0 == "/" || $0 == "\\" })
-            if parts.contains(where: { $0 == "." || $0 == ".." }) || text.contains("\\") || text.contains("\0") {
-                return true
-            }
-            if text.split(separator: "/", omittingEmptySubsequences: false).count != slashes { return true }
+            if hasOddPart(text) || text.utf8.count(where: { $0 == slash }) != slashes { return true }
             guard text.utf8.contains(percent), let decoded = text.removingPercentEncoding, decoded != text else {
                 break
             }
             text = decoded
         }
         return false
+    }
+
+    /// Whether a path contains `.` or `..` as a component, a backslash, or NUL. By bytes, as servers read it: a letter
+    /// that combines with a slash makes it another character.
+    private static func hasOddPart(_ path: String) -> Bool {
+        // Nil in a component that has more than dots.
+        var dots: Int? = 0
+        for byte in path.utf8 {
+            switch byte {
+            case slash:
+                if let dots, dots == 1 || dots == 2 { return true }
+                dots = 0
+            case dot: dots = dots.map { $0 + 1 }
+            case backslash, 0: return true
+            default: dots = nil
+            }
+        }
+        return dots == 1 || dots == 2
     }
 }

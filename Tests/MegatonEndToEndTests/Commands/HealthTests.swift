@@ -43,6 +43,28 @@ import Testing
         }
     }
 
+    /// Each priority has threads of its own. A job with another one than the work that it waits for, in two pools of
+    /// threads, changed threads at each step.
+    @Test func allTasksOfAWorkerShareThreads() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let port = try FreePort.find()
+            let worker = try ProgramUnderTest.megaton([
+                "worker", "--redis", server.url, "--health", "127.0.0.1:\(port)",
+            ])
+            try await wait(for: 200, at: "/ready", port)
+            let threads = "/proc/\(worker.pid)/task"
+            let names = try FileManager.default.contentsOfDirectory(atPath: threads).compactMap { thread in
+                // A thread may have ended since.
+                try? String(contentsOfFile: "\(threads)/\(thread)/comm", encoding: .utf8)
+            }
+            // The ends of the names of libdispatch's queues, of which the kernel keeps 15 bytes.
+            #expect(names.contains { $0.hasPrefix("oot.default-qos") }, "\(names)")
+            #expect(!names.contains { $0.hasPrefix("r-initiated-qos") }, "\(names)")
+            worker.send(SIGTERM)
+            #expect(await worker.ending().code == 0)
+        }
+    }
+
     @Test func aCoordinatorReportsItsHealthFromTheStart() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let port = try FreePort.find()

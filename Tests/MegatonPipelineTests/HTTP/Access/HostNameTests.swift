@@ -25,6 +25,16 @@ struct HostNameTests {
         #expect(HostName.canonical(of: try #require(URL(string: text))) == name)
     }
 
+    /// Usual addresses are not parsed again; others must not be taken for these.
+    @Test(arguments: [
+        "0.0.0.0", "255.255.255.255", "10.0.200.1", "0177.0.0.1", "01.2.3.4", "1.2.3.08", "1.2.3.256", "1.2.3.4.5",
+        "1.2.3", "1..2.3.4", "1.2.3.4.", "1.2.3.4a", "00.0.0.0", "1.2.3.99999999999999999999", "a.1", "1.a",
+    ])
+    func numbersHaveTheNameThatTheClientConnectsTo(_ host: String) throws {
+        let url = try #require(URL(string: "http://\(host)/a"))
+        #expect(HostName.canonical(of: url) == URLParts(url)?.host ?? host)
+    }
+
     /// The record of a job separates its fields by these characters.
     @Test(arguments: ["http://a%7Cb.example/a", "http://a%20b.example/", "http://a%0ab.example/"])
     func aNameHasNoOtherCharacters(_ text: String) throws {
