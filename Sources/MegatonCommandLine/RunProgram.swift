@@ -15,9 +15,9 @@ extension AsyncParsableCommand {
         signal(SIGPIPE, SIG_IGN)
         // On this thread, which runs no task: a file may be a pipe.
         let program = Program(root: Self.self, rules: rules, arguments: arguments(rules))
-        // Safe without a parent: it lives as long as the process, which it ends. Without a priority it would have that of
-        // the main thread. Tasks that it does not start have the default one, and each priority has threads of its own
-        // (libdispatch), so that a job would change threads whenever it waits for one of these.
+        // Safe without a parent: it lives as long as the process, which it ends. Without a priority it would have that
+        // of the main thread. Tasks that it does not start have the default one, and each priority has threads of its
+        // own (libdispatch), so that a job would change threads whenever it waits for one of these.
         Task(priority: .medium) {
             await runCommand(program)
             Self.exit()

@@ -23,7 +23,9 @@ enum PeerOptions {
         (["output-format", "encode-format", "type", "ext", "extension"], "--format", "webp"),
         (["encode-quality", "q"], "--quality", "80"),
         (["url-col"], "--url-column", "NAME"),
-        (["processes-count", "thread-count", "threads", "jobs", "j", "parallel"], "--concurrency", "N"),
+        (["processes-count", "thread-count", "threads", "jobs", "parallel", "workers"], "--concurrency", "N"),
+        (["retries", "max-retries", "tries"], "--attempts", "N"),
+        (["save-metadata", "write-report"], "--ledger", "FILE"),
         (["number-sample-per-shard"], "--shard-size", "MIB"),
     ]
 }
