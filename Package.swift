@@ -56,10 +56,10 @@ let package = Package(
         .systemLibrary(name: "CXXHash", providers: [.apt(["libxxhash-dev"])]),
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CZimg", providers: [.apt(["libzimg-dev"])]),
-        // Messages and damage of one image, which libvips and libjpeg do not report, planes of PNGs, and a lock for
-        // Orc.
+        // Messages and damage of one image, which libvips and libjpeg do not report, planes of PNGs and JPEGs, and a
+        // lock for Orc.
         .target(
-            name: "CDecoders",
+            name: "CCodecs",
             dependencies: ["CVips"],
             linkerSettings: [.linkedLibrary("jpeg"), .linkedLibrary("png")]
         ),
@@ -76,7 +76,7 @@ let package = Package(
         // Bytes and renditions in, bytes out; knows no network, cache or task.
         .target(
             name: "MegatonRendering",
-            dependencies: ["CDecoders", "CDeflate", "CTurboJPEG", "CVips", "CWebP", "CZimg", "MegatonCore"],
+            dependencies: ["CCodecs", "CDeflate", "CTurboJPEG", "CVips", "CWebP", "CZimg", "MegatonCore"],
             swiftSettings: settings
         ),
         // Requests in, bytes out; knows no image and no cache store.

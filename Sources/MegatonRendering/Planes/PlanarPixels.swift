@@ -1,4 +1,4 @@
-internal import CDecoders
+internal import CCodecs
 internal import CWebP
 internal import Foundation
 

@@ -1,4 +1,4 @@
-internal import CDecoders
+internal import CCodecs
 internal import Foundation
 
 /// Damage of a JPEG's coded data, and its severity. libjpeg pads truncated data and warns only once for a whole scan;

@@ -1,4 +1,4 @@
-internal import CDecoders
+internal import CCodecs
 internal import CVips
 internal import Foundation
 public import Logging

@@ -47,7 +47,7 @@ import Testing
     @Test func cModulesAreImportedWhereTheyAreWrapped() throws {
         let homes = [
             "CVips": ["MegatonRendering/Vips/"],
-            "CDecoders": ["MegatonRendering/Vips/", "MegatonRendering/Planes/"],
+            "CCodecs": ["MegatonRendering/Vips/", "MegatonRendering/Planes/"],
             "CDeflate": ["MegatonRendering/Planes/"],
             "CTurboJPEG": ["MegatonRendering/Planes/"], "CWebP": ["MegatonRendering/Planes/"],
             "CZimg": ["MegatonRendering/Planes/"], "CZlib": ["MegatonCommandLine/Inputs/"],
