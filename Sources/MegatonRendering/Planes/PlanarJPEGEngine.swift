@@ -35,7 +35,7 @@ final class PlanarJPEGEngine: Sendable {
                 let step = plan.steps[index]
                 if deadline.isExpired, let error = deadline.error { throw error }
                 guard let image = pyramid.make(step, graphs) else { return nil }
-                guard let bytes = encode(image, step.rendition, codec, deadline) else {
+                guard let bytes = encode(image, step.rendition, deadline) else {
                     if let error = deadline.error { throw error }
                     return nil
                 }
@@ -52,14 +52,9 @@ final class PlanarJPEGEngine: Sendable {
     }
 
     /// Encodes the planes of an upright image.
-    func encode(
-        _ image: PlanarImage,
-        _ rendition: Rendition,
-        _ codec: TurboJPEGCodec,
-        _ deadline: RenderDeadline
-    ) -> Data? {
+    func encode(_ image: PlanarImage, _ rendition: Rendition, _ deadline: RenderDeadline) -> Data? {
         rendition.format == .webp
-            ? WebPPlanes.encode(image, rendition, deadline) : codec.encode(image, rendition)
+            ? WebPPlanes.encode(image, rendition, deadline) : JPEGPlanes.encode(image, rendition)
     }
 }
 
@@ -78,10 +73,6 @@ extension PlanarJPEGEngine {
     func scale(_ image: PlanarImage, _ plan: RenderPlan) -> PlanarImage? {
         var pyramid = PlanePyramid(image, plan.passes[0], EXIFOrientation(plan.probe.orientation))
         return pyramid.make(plan.steps[0], graphs)
-    }
-
-    func encode(_ image: PlanarImage, _ rendition: Rendition, _ deadline: RenderDeadline) -> Data? {
-        codecs.withCodec { encode(image, rendition, $0, deadline) }
     }
 }
 

@@ -2,21 +2,12 @@ internal import CTurboJPEG
 internal import Foundation
 import Synchronization
 
-/// Decodes and encodes planes with TurboJPEG, and decodes small ones of usual files with `LowCoefficientReader`. The
-/// compressor and the reader are reused for the next image.
+/// Decodes planes with TurboJPEG, and small ones of usual files with `LowCoefficientReader`, which is reused for the
+/// next image.
 ///
 /// `@unchecked Sendable`: used by one thread at a time, which takes it from `TurboJPEGCodecs` and puts it back.
 final class TurboJPEGCodec: @unchecked Sendable {
-    private let compressor: tjhandle
     private var reader = LowCoefficientReader()
-
-    /// - Returns: nil if there is no memory.
-    init?() {
-        guard let compressor = tjInitCompress() else { return nil }
-        self.compressor = compressor
-    }
-
-    deinit { tjDestroy(compressor) }
 
     /// Decodes the planes of a JPEG, each shrunk by the same factor.
     ///
@@ -120,51 +111,6 @@ final class TurboJPEGCodec: @unchecked Sendable {
         return isDecoded == 0 || (!isWhole && tjGetErrorCode(decompressor) == Int32(TJERR_WARNING.rawValue))
     }
 
-    /// Encodes the planes of an upright image.
-    ///
-    /// - Returns: nil if TurboJPEG fails.
-    func encode(_ image: PlanarImage, _ rendition: Rendition) -> Data? {
-        guard rendition.progressive else { return Self.encode(image, rendition, compressor) }
-        // A new compressor: the tables of a progressive image stay with it and do not fit the next image (seen in
-        // libjpeg-turbo 2.1.5).
-        guard let compressor = tjInitCompress() else { return nil }
-        defer { tjDestroy(compressor) }
-        return Self.encode(image, rendition, compressor)
-    }
-
-    private static func encode(
-        _ image: PlanarImage,
-        _ rendition: Rendition,
-        _ compressor: tjhandle
-    ) -> Data? {
-        let size = image.size
-        var pointers: [UnsafePointer<UInt8>?] = image.planes.map { UnsafePointer($0.bytes) }
-        var strides = image.planes.map { Int32($0.stride) }
-        var bytes: UnsafeMutablePointer<UInt8>?
-        var length: UInt = 0
-        let isEncoded = tjCompressFromYUVPlanes(
-            compressor,
-            &pointers,
-            Int32(size.width),
-            &strides,
-            Int32(size.height),
-            image.sampling.code,
-            &bytes,
-            &length,
-            Int32(rendition.quality),
-            TJFLAG_ACCURATEDCT | (rendition.progressive ? TJFLAG_PROGRESSIVE : 0)
-        )
-        guard isEncoded == 0, let bytes else {
-            tjFree(bytes)
-            return nil
-        }
-        return Data(
-            bytesNoCopy: bytes,
-            count: Int(length),
-            deallocator: .custom { bytes, _ in tjFree(bytes.assumingMemoryBound(to: UInt8.self)) }
-        )
-    }
-
     private static func planes(_ size: PixelSize, _ sampling: ChromaSampling) -> [Plane]? {
         var planes: [Plane] = []
         for index in 0..<Int32(sampling.planes) {
@@ -193,10 +139,9 @@ extension ChromaSampling {
 final class TurboJPEGCodecs: Sendable {
     private let idle = Mutex<[TurboJPEGCodec]>([])
 
-    /// - Returns: The body's result; nil if there is no memory for a codec.
-    func withCodec<Value, Failure: Error>(_ body: (TurboJPEGCodec) throws(Failure) -> Value?) throws(Failure) -> Value?
-    {
-        guard let codec = idle.withLock({ $0.popLast() }) ?? TurboJPEGCodec() else { return nil }
+    /// - Returns: The body's result.
+    func withCodec<Value, Failure: Error>(_ body: (TurboJPEGCodec) throws(Failure) -> Value) throws(Failure) -> Value {
+        let codec = idle.withLock { $0.popLast() } ?? TurboJPEGCodec()
         defer { idle.withLock { $0.append(codec) } }
         return try body(codec)
     }

@@ -1,0 +1,149 @@
+#include "jpeg_planes.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// jpeglib.h needs size_t and FILE.
+#include <jpeglib.h>
+
+/// Samples of the side of a block.
+enum { SIDE = 8 };
+
+struct encoder {
+    struct jpeg_error_mgr errors;
+    jmp_buf end;
+    struct jpeg_destination_mgr destination;
+    uint8_t *bytes;
+    size_t capacity;
+};
+
+static struct encoder *of(j_common_ptr codec) { return (struct encoder *) codec->client_data; }
+
+static void fail(j_common_ptr codec) { longjmp(of(codec)->end, 1); }
+
+static void ignore_message(j_common_ptr codec) { (void) codec; }
+
+static void ignore_warning(j_common_ptr codec, int level) {
+    (void) codec;
+    (void) level;
+}
+
+// libjpeg's own destination in memory loses its buffer if an error ends the encoding.
+
+static void resize(j_compress_ptr image, size_t capacity) {
+    struct encoder *encoder = of((j_common_ptr) image);
+    uint8_t *bytes = realloc(encoder->bytes, capacity);
+    if (bytes == NULL) fail((j_common_ptr) image);
+    encoder->destination.next_output_byte = bytes + encoder->capacity;
+    encoder->destination.free_in_buffer = capacity - encoder->capacity;
+    encoder->bytes = bytes;
+    encoder->capacity = capacity;
+}
+
+/// More than most thumbnails have.
+static void begin_bytes(j_compress_ptr image) { resize(image, 32 * 1024); }
+
+/// Called if all bytes of the buffer are used, whatever the destination says.
+static boolean add_bytes(j_compress_ptr image) {
+    resize(image, of((j_common_ptr) image)->capacity * 2);
+    return TRUE;
+}
+
+static void end_bytes(j_compress_ptr image) { (void) image; }
+
+static void set_table(j_compress_ptr image, int slot, const uint16_t *divisors) {
+    unsigned int table[DCTSIZE2];
+    for (int i = 0; i < DCTSIZE2; i++) table[i] = divisors[i];
+    // TRUE: at most 255, as baseline requires.
+    jpeg_add_quant_table(image, slot, table, 100, TRUE);
+}
+
+static void describe(j_compress_ptr image, const megaton_jpeg_form *form) {
+    image->image_width = (JDIMENSION) form->width;
+    image->image_height = (JDIMENSION) form->height;
+    image->input_components = form->planes;
+    image->in_color_space = form->planes == 1 ? JCS_GRAYSCALE : JCS_YCbCr;
+    jpeg_set_defaults(image);
+    set_table(image, 0, form->luma);
+    if (form->planes > 1) {
+        set_table(image, 1, form->chroma);
+        image->comp_info[0].h_samp_factor = form->horizontal;
+        image->comp_info[0].v_samp_factor = form->vertical;
+    }
+    image->dct_method = JDCT_ISLOW;
+    image->optimize_coding = form->is_optimized;
+    image->raw_data_in = TRUE;
+    if (form->is_progressive) jpeg_simple_progression(image);
+}
+
+static int rounded_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+/// Writes the bands of an image that has been started: each is one row of blocks of the plane with the fewest.
+static void write_bands(
+    j_compress_ptr image, const megaton_jpeg_form *form, const uint8_t *const *planes, const size_t *strides) {
+    // As wide as whole blocks of all planes.
+    JSAMPARRAY rows[3] = {NULL, NULL, NULL};
+    int widths[3], heights[3], counts[3], padded[3];
+    for (int i = 0; i < form->planes; i++) {
+        int across = i == 0 ? 1 : form->horizontal, down = i == 0 ? 1 : form->vertical;
+        widths[i] = (form->width + across - 1) / across;
+        heights[i] = (form->height + down - 1) / down;
+        counts[i] = SIDE * image->comp_info[i].v_samp_factor;
+        padded[i] = rounded_up(widths[i], SIDE * image->comp_info[i].h_samp_factor);
+        rows[i] = (*image->mem->alloc_sarray)(
+            (j_common_ptr) image, JPOOL_IMAGE, (JDIMENSION) padded[i], (JDIMENSION) counts[i]);
+    }
+    for (int band = 0; image->next_scanline < image->image_height; band++) {
+        for (int i = 0; i < form->planes; i++) {
+            for (int row = 0; row < counts[i]; row++) {
+                int y = band * counts[i] + row;
+                if (y >= heights[i]) y = heights[i] - 1;
+                const uint8_t *source = planes[i] + (size_t) y * strides[i];
+                memcpy(rows[i][row], source, (size_t) widths[i]);
+                memset(rows[i][row] + widths[i], source[widths[i] - 1], (size_t) (padded[i] - widths[i]));
+            }
+        }
+        jpeg_write_raw_data(image, rows, (JDIMENSION) counts[0]);
+    }
+}
+
+/// Encodes into the buffer of `encoder`, whose caller frees it: a variable of this function would have lost its value
+/// after longjmp. Returns 0, or -1.
+static int encode(
+    struct encoder *encoder, const megaton_jpeg_form *form, const uint8_t *const *planes, const size_t *strides) {
+    struct jpeg_compress_struct image;
+    memset(&image, 0, sizeof image);
+    image.err = jpeg_std_error(&encoder->errors);
+    image.client_data = encoder;
+    encoder->errors.error_exit = fail;
+    encoder->errors.emit_message = ignore_warning;
+    encoder->errors.output_message = ignore_message;
+    if (setjmp(encoder->end)) {
+        jpeg_destroy_compress(&image);
+        return -1;
+    }
+    jpeg_create_compress(&image);
+    encoder->destination.init_destination = begin_bytes;
+    encoder->destination.empty_output_buffer = add_bytes;
+    encoder->destination.term_destination = end_bytes;
+    image.dest = &encoder->destination;
+    describe(&image, form);
+    jpeg_start_compress(&image, TRUE);
+    write_bands(&image, form, planes, strides);
+    jpeg_finish_compress(&image);
+    jpeg_destroy_compress(&image);
+    return 0;
+}
+
+uint8_t *megaton_jpeg_encode(
+    const megaton_jpeg_form *form, const uint8_t *const *planes, const size_t *strides, size_t *length) {
+    struct encoder encoder;
+    memset(&encoder, 0, sizeof encoder);
+    if (encode(&encoder, form, planes, strides) != 0) {
+        free(encoder.bytes);
+        return NULL;
+    }
+    *length = encoder.capacity - encoder.destination.free_in_buffer;
+    return encoder.bytes;
+}
