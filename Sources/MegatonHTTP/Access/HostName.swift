@@ -12,8 +12,8 @@ package enum HostName {
         return host
     }
 
-    /// Whether a host has one spelling beside its case: its last label does not begin with a digit, as that of any
-    /// numeric form of an address does, or it is an address in the usual form.
+    /// Whether a host has one spelling beside its case: its last label begins with a letter, and not with a digit as
+    /// that of any numeric form of an address, or it is an address in the usual form.
     private static func isPlain(_ host: String) -> Bool {
         guard let last = host.utf8.last, last != dot, host.utf8.allSatisfy(isOfName) else { return false }
         let beginning = host.utf8.lastIndex(of: dot).map { host.utf8.index(after: $0) } ?? host.startIndex

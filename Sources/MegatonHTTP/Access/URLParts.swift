@@ -70,7 +70,7 @@ package struct URLParts: Sendable, Hashable {
         if host.utf8.first == UInt8(ascii: "["), host.utf8.last == UInt8(ascii: "]") {
             host = String(host.dropFirst().dropLast())
         }
-        if host.utf8.last == dot { host.removeLast() }
+        if host.utf8.last == dot { host = String(Substring(host.utf8.dropLast())) }
         return IPAddress(host)?.description ?? host
     }
 
@@ -86,26 +86,48 @@ package struct URLParts: Sendable, Hashable {
     private static let backslash = UInt8(ascii: "\\")
     private static let dot = UInt8(ascii: ".")
 
+    /// By bytes, as servers read it: a letter that combines with a slash makes it another character, and a byte that is
+    /// not UTF-8 must not hide the others that are encoded beside it.
     private static func isOdd(_ path: String) -> Bool {
-        let slashes = path.utf8.count { $0 == slash }
-        var text = path
+        var bytes = Array(path.utf8)
+        let slashes = bytes.count { $0 == slash }
         // Some servers decode more than once.
         for _ in 0..<3 {
-            if hasOddPart(text) || text.utf8.count(where: { $0 == slash }) != slashes { return true }
-            guard text.utf8.contains(percent), let decoded = text.removingPercentEncoding, decoded != text else {
-                break
-            }
-            text = decoded
+            if hasOddPart(bytes) || bytes.count(where: { $0 == slash }) != slashes { return true }
+            guard bytes.contains(percent) else { break }
+            let decoded = decoded(bytes)
+            if decoded.count == bytes.count { break }
+            bytes = decoded
         }
         return false
     }
 
-    /// Whether a path contains `.` or `..` as a component, a backslash, or NUL. By bytes, as servers read it: a letter
-    /// that combines with a slash makes it another character.
-    private static func hasOddPart(_ path: String) -> Bool {
+    /// Replaces each percent sign with two hex digits by the byte that they name (RFC 3986 section 2.1).
+    private static func decoded(_ bytes: [UInt8]) -> [UInt8] {
+        var decoded: [UInt8] = []
+        decoded.reserveCapacity(bytes.count)
+        var index = 0
+        while index < bytes.count {
+            if bytes[index] == percent, index + 2 < bytes.count, let high = digit(bytes[index + 1]),
+                let low = digit(bytes[index + 2])
+            {
+                decoded.append(high << 4 | low)
+                index += 3
+            } else {
+                decoded.append(bytes[index])
+                index += 1
+            }
+        }
+        return decoded
+    }
+
+    private static func digit(_ byte: UInt8) -> UInt8? { Character(UnicodeScalar(byte)).hexDigitValue.map(UInt8.init) }
+
+    /// Whether a path contains `.` or `..` as a component, a backslash, or NUL.
+    private static func hasOddPart(_ path: [UInt8]) -> Bool {
         // Nil in a component that has more than dots.
         var dots: Int? = 0
-        for byte in path.utf8 {
+        for byte in path {
             switch byte {
             case slash:
                 if let dots, dots == 1 || dots == 2 { return true }

@@ -59,6 +59,11 @@ import Testing
         ("example.com/images", "http://example.com/images/%2e%2e/a"),
         ("example.com/images", "http://example.com/images/.%2E/a"),
         ("example.com/images", "http://example.com/images/%252e%252e/a"),
+        // Fault: a byte that is not UTF-8 hid all that is encoded beside it.
+        ("example.com/images", "http://example.com/images/%FF/%2e%2e/%2e%2e/a"),
+        ("example.com/images", "http://example.com/images/%FF/..%2fa"),
+        ("example.com/images", "http://example.com/images/%25FF/%252e%252e/a"),
+        ("example.com/images", "http://example.com/images/%e9%2f%2e%2e%2fa"),
         ("example.com/images", "http://example.com/images/..%2fa"),
         ("example.com/images", "http://example.com/images/..%5ca"),
         ("example.com/images", "http://example.com/images%2fa"), ("example.com/images", "http://example.com//images/a"),
