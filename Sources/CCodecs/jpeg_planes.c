@@ -14,6 +14,7 @@ struct encoder {
     struct jpeg_error_mgr errors;
     jmp_buf end;
     struct jpeg_destination_mgr destination;
+    struct jpeg_compress_struct image;
     uint8_t *bytes;
     size_t capacity;
 };
@@ -108,31 +109,30 @@ static void write_bands(
     }
 }
 
-/// Encodes into the buffer of `encoder`, whose caller frees it: a variable of this function would have lost its value
-/// after longjmp. Returns 0, or -1.
+/// Encodes into the buffer of `encoder`, whose caller frees it: variables of this function would have lost their values
+/// after longjmp (C11 section 7.13.2.1). Returns 0, or -1.
 static int encode(
     struct encoder *encoder, const megaton_jpeg_form *form, const uint8_t *const *planes, const size_t *strides) {
-    struct jpeg_compress_struct image;
-    memset(&image, 0, sizeof image);
-    image.err = jpeg_std_error(&encoder->errors);
-    image.client_data = encoder;
+    j_compress_ptr image = &encoder->image;
+    image->err = jpeg_std_error(&encoder->errors);
+    image->client_data = encoder;
     encoder->errors.error_exit = fail;
     encoder->errors.emit_message = ignore_warning;
     encoder->errors.output_message = ignore_message;
     if (setjmp(encoder->end)) {
-        jpeg_destroy_compress(&image);
+        jpeg_destroy_compress(image);
         return -1;
     }
-    jpeg_create_compress(&image);
+    jpeg_create_compress(image);
     encoder->destination.init_destination = begin_bytes;
     encoder->destination.empty_output_buffer = add_bytes;
     encoder->destination.term_destination = end_bytes;
-    image.dest = &encoder->destination;
-    describe(&image, form);
-    jpeg_start_compress(&image, TRUE);
-    write_bands(&image, form, planes, strides);
-    jpeg_finish_compress(&image);
-    jpeg_destroy_compress(&image);
+    image->dest = &encoder->destination;
+    describe(image, form);
+    jpeg_start_compress(image, TRUE);
+    write_bands(image, form, planes, strides);
+    jpeg_finish_compress(image);
+    jpeg_destroy_compress(image);
     return 0;
 }
 
@@ -145,5 +145,7 @@ uint8_t *megaton_jpeg_encode(
         return NULL;
     }
     *length = encoder.capacity - encoder.destination.free_in_buffer;
-    return encoder.bytes;
+    // A cache counts the bytes, not the buffer.
+    uint8_t *fitting = realloc(encoder.bytes, *length);
+    return fitting != NULL ? fitting : encoder.bytes;
 }

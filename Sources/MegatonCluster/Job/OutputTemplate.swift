@@ -20,8 +20,10 @@ package struct OutputTemplate: Sendable, Hashable {
 
     /// - Throws: `JobError` that names the fault of the template.
     package init(_ text: String) throws(JobError) {
-        if let known = Self.last.withLock({ $0?.text == text ? $0?.template : nil }) {
-            self = known
+        // Compared by bytes: strings are equal also if their accents are encoded in two ways, and name two directories.
+        let last = Self.last.withLock { $0 }
+        if let last, last.text.utf8.elementsEqual(text.utf8) {
+            self = last.template
             return
         }
         try self.init(reading: text)

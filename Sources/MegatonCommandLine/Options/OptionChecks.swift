@@ -4,8 +4,8 @@ import MegatonPipeline
 /// Finds options that a command does not have. The parser checks values first, and would answer `-z` with a message
 /// about a missing output.
 package enum OptionNames {
-    /// The first argument that looks like an option and is unknown, the name of its command, and what probably was
-    /// meant; nil if there is none.
+    /// The first argument that looks like an option and is unknown, the name of its command, and the text that probably
+    /// replaces it; nil if there is none.
     ///
     /// - Parameter definition: JSON of the whole tool.
     package static func unknown(in arguments: [String], definition: String) -> (

@@ -15,17 +15,17 @@ enum PeerOptions {
 
     private static let all: [(words: Set<String>, option: String, value: String)] = [
         (["width", "w"], "--size", "320x"),
-        (["height", "h"], "--size", "x240"),
+        (["height"], "--size", "x240"),
         (["resize", "thumbnail", "image-size", "dimensions", "geometry", "max-size"], "--size", "320x240"),
         (["crop", "smartcrop"], "--fit", "cover"),
         (["resize-mode", "resizing-type"], "--fit", "cover"),
-        (["out", "outdir", "out-dir", "output-dir", "output-folder", "output-path", "dest"], "--output", "DIR"),
+        (["out", "outdir", "out-dir", "output-dir", "output-folder", "output-path", "dest"], "--output", "PATH"),
         (["output-format", "encode-format", "type", "ext", "extension"], "--format", "webp"),
         (["encode-quality", "q"], "--quality", "80"),
         (["url-col"], "--url-column", "NAME"),
         (["processes-count", "thread-count", "threads", "jobs", "parallel", "workers"], "--concurrency", "N"),
         (["retries", "max-retries", "tries"], "--attempts", "N"),
         (["save-metadata", "write-report"], "--ledger", "FILE"),
-        (["number-sample-per-shard"], "--shard-size", "MIB"),
+        (["number-sample-per-shard"], "--shard-count", "N"),
     ]
 }

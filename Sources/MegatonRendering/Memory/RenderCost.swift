@@ -56,11 +56,14 @@ extension RenderPlan {
 
     /// Bytes for each pixel of the encoder's input.
     ///
-    /// - Parameter pixels: of the result.
-    private static func encodingFactor(_ rendition: Rendition, pixels: Double) -> Double {
+    /// - Parameters:
+    ///   - pixels: of the result.
+    ///   - usesPlanes: Whether it is made from planes.
+    private static func encodingFactor(_ rendition: Rendition, pixels: Double, usesPlanes: Bool) -> Double {
         switch rendition.format {
         // The coefficients of all scans, or of an image whose Huffman codes are made for it.
-        case .jpeg: rendition.progressive || pixels <= Double(JPEGPlanes.mostOptimized) ? 6 : 1
+        case .jpeg:
+            rendition.progressive || usesPlanes && pixels <= Double(JPEGPlanes.mostOptimized) ? 6 : 1
         case .png: rendition.progressive ? 4 : 1
         case .webp: 12
         case .gif: 12
@@ -102,7 +105,9 @@ extension RenderPlan {
             // The scaled planes, and a rotated copy of them.
             let scaled: Double = !pass.usesPlanes ? 0 : probe.orientation == 1 ? 3 : 6
             let effects = steps[index].effectFactor * Double(pass.frames)
-            let bytes = area * (Self.encodingFactor(steps[index].rendition, pixels: area) + scaled + effects)
+            let rendition = steps[index].rendition
+            let encoder = Self.encodingFactor(rendition, pixels: area, usesPlanes: pass.usesPlanes)
+            let bytes = area * (encoder + scaled + effects)
             // Rows of a PNG as libvips has stored them, as blocks, as read again, and compressed.
             let isPNG = steps[index].rendition.format == .png && !steps[index].rendition.progressive
             return isPNG ? bytes + min(area * 16, Double(4 * PNGCompression.limit)) : bytes

@@ -55,6 +55,6 @@ public enum RenderEngineChoice: String, Sendable, CaseIterable {
     /// libvips for everything.
     case vips
     /// The planes engine alone: it works on a JPEG's planes without converting them to pixels (TurboJPEG, zimg,
-    /// libwebp), and refuses everything else. For comparisons.
+    /// libjpeg, libwebp), and refuses everything else. For comparisons.
     case planes
 }

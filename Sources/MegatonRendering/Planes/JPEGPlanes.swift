@@ -3,13 +3,14 @@ internal import Foundation
 
 /// Encodes planes as JPEG.
 enum JPEGPlanes {
-    /// Luma samples up to which Huffman codes are made for an image. They save 4 % of the bytes of 256 x 192 pixels,
-    /// and less of a larger image, as its data is larger beside them; the encoding takes twice as long.
+    /// Luma samples up to which Huffman codes are made for an image of one scan. They save 4 % of the bytes of 256 x
+    /// 192 pixels, and less of a larger image, as its data is larger beside them; the encoding takes twice as long.
     static let mostOptimized = 512 * 512
 
     /// Encodes the planes of an upright image.
     ///
-    /// - Returns: nil if there is no memory.
+    /// - Returns: nil if there is no memory, if the planes do not cover the image, or if a side has more than the
+    ///   65,500 pixels that libjpeg allows.
     static func encode(_ image: PlanarImage, _ rendition: Rendition) -> Data? {
         let size = image.size
         let (across, down) = (image.sampling.horizontal, image.sampling.vertical)

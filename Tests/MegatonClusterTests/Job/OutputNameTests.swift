@@ -30,6 +30,22 @@ struct OutputNameTests {
         #expect(Array(OutputTemplate.plain(name).unicodeScalars) == Array(name.unicodeScalars))
     }
 
+    /// The template that was read last is known again by its bytes: equal strings may name two directories.
+    @Test func spellingsOfALetterAreDirectoriesOfTheirOwn() throws {
+        let composed = "file:///out/\u{E9}/{stem}.{ext}"
+        let decomposed = "file:///out/e\u{301}/{stem}.{ext}"
+        for text in [composed, decomposed, composed, composed, decomposed] {
+            let template = try OutputTemplate(text)
+            let path = template.path(
+                source: "https://example.org/a.jpg",
+                rendition: Rendition(width: 1),
+                size: PixelSize(width: 1, height: 1)
+            )
+            let expected = text.dropFirst("file://".count).prefix { $0 != "{" } + "a.jpg"
+            #expect(path.utf8.elementsEqual(expected.utf8))
+        }
+    }
+
     /// Fault: a long name with a dot at its beginning lost its hash with its extension, and two had one stem.
     @Test func longNamesAreDistinct() throws {
         let beginning = "2024.06. " + String(repeating: "x", count: 150)

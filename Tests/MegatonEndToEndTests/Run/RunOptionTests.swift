@@ -56,7 +56,7 @@ import Testing
         // Options of other tools, whose spelling is nearer to something else.
         (["run", "a.jpg", "--width", "320"], "megaton run has no option --width. Did you mean --size 320x?"),
         (["run", "a.jpg", "--image_size=256"], "has no option --image_size. Did you mean --size 320x240?"),
-        (["run", "a.jpg", "--output_folder", "b"], "Did you mean --output DIR?"),
+        (["run", "a.jpg", "--output_folder", "b"], "Did you mean --output PATH?"),
         (["run", "a.jpg", "--threads", "4"], "megaton run has no option --threads. Did you mean --concurrency N?"),
         (["status", "--width", "3"], "megaton status has no option --width.\n"),
     ]

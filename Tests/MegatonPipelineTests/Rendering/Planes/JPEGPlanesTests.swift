@@ -69,13 +69,52 @@ import Testing
         let image = try Self.image(PixelSize(width: side, height: side), .s420)
         let data = try #require(JPEGPlanes.encode(image, Rendition(width: side)))
         #expect(try Self.loss(image, data).mean < 2)
-        // Each of the four usual codes is 28 or 179 bytes long with its header, without their common marker.
+        // A marker and a length of 31 bytes begin each of the usual codes of means, and its own ones are shorter.
         let isUsual = data.range(of: Data([0xFF, 0xC4, 0x00, 0x1F])) != nil && data.range(of: Self.usualCodes) != nil
         #expect(isUsual == (side > 512))
     }
 
     /// The lengths of the usual codes of luma's other coefficients (ITU-T T.81 table K.5).
     private static let usualCodes = Data([0, 2, 1, 3, 3, 2, 4, 3, 5, 5, 4, 4, 0, 0, 1, 0x7D])
+
+    /// Noise of the highest quality, whose bytes are several times as many as the first buffer holds.
+    @Test(arguments: [false, true]) func noiseIsWhole(_ progressive: Bool) throws {
+        var random = SeededGenerator(seed: 3)
+        let image = try Self.image(PixelSize(width: 500, height: 300), .s444)
+        for plane in image.planes {
+            for index in 0..<plane.stride * plane.height { plane.bytes[index] = .random(in: 0...255, using: &random) }
+        }
+        let rendition = Rendition(width: 500, quality: 100, progressive: progressive)
+        let data = try #require(JPEGPlanes.encode(image, rendition))
+        #expect(data.count > 300_000)
+        #expect(try Self.loss(image, data).most <= 3)
+    }
+
+    /// More than the 65,500 pixels of a side that libjpeg allows.
+    @Test func aSideThatIsTooLongIsRefused() throws {
+        let image = try Self.image(PixelSize(width: 65_501, height: 1), .gray)
+        #expect(JPEGPlanes.encode(image, Rendition(width: 100)) == nil)
+    }
+
+    /// The coefficients of a small image are in memory, until its codes are made.
+    @Test func aSmallImageCostsItsCoefficients() {
+        var probe = ImageProbe(
+            type: .jpeg,
+            width: 600,
+            height: 600,
+            bands: 3,
+            frames: 1,
+            orientation: 1,
+            isProgressive: false
+        )
+        probe.planes = .s420
+        func encoder(_ side: Int) -> Double {
+            func cost(_ rendition: Rendition) -> Double { Double(RenderPlan(probe, [rendition]).cost.bytes) }
+            let plain = Rendition(width: side, height: side)
+            return (cost(Rendition(width: side, height: side, progressive: true)) - cost(plain)) / Double(side * side)
+        }
+        #expect(encoder(512) == 0 && encoder(513) > 4)
+    }
 
     /// Planes that do not cover the image would be read beyond their end.
     @Test func planesThatAreTooSmallAreRefused() throws {
