@@ -14,7 +14,7 @@ extension RenderPlan {
         }
         return switch shrink(pass) {
         // With first coefficients alone libjpeg smooths them over five blocks, which is seen if planes stay that large.
-        case 8: pass.qualityProfile == .fast ? .quarter : .eighth
+        case 8: scale(pass) < 16 ? .quarter : .eighth
         case 4: .quarter
         default: nil
         }

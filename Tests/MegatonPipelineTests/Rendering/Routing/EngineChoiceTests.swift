@@ -180,7 +180,7 @@ import Testing
         #expect(made[0] == made[1] && made[1] == made[2])
     }
 
-    // Fault: TurboJPEG's compressor keeps the tables of a progressive image, and writes the next image with them.
+    // Fault: TurboJPEG's compressor kept the tables of a progressive image, and wrote the next image with them.
     @Test func aProgressiveImageLeavesNothingBehind() throws {
         let engine = RoutingEngine(isStrict: true)
         let plain = try plan([Rendition(width: 60)])
@@ -217,6 +217,28 @@ import Testing
         )
         let plan = RenderPlan(probe, [Rendition(width: 100, qualityProfile: profile)])
         #expect(plan.shrink(plan.passes[0]) == shrink)
+    }
+
+    /// Planes leave less to the resampling than libvips does, for both engines' formats.
+    @Test(arguments: [
+        (1200, Rendition.QualityProfile.balanced, 8), (1199, .balanced, 4), (600, .balanced, 4), (599, .balanced, 2),
+        (300, .balanced, 2), (299, .balanced, 1), (800, .fast, 8), (1200, .faithful, 1),
+    ])
+    func planesHaveASmallerMargin(_ width: Int, _ profile: Rendition.QualityProfile, _ shrink: Int) {
+        var probe = ImageProbe(
+            type: .jpeg,
+            width: width,
+            height: 2 * width,
+            bands: 3,
+            frames: 1,
+            orientation: 1,
+            isProgressive: false
+        )
+        probe.planes = .s420
+        for format in [Rendition.Format.jpeg, .png] {
+            let plan = RenderPlan(probe, [Rendition(width: 100, format: format, qualityProfile: profile)])
+            #expect(plan.shrink(plan.passes[0]) == shrink, "\(format)")
+        }
     }
 
     @Test func profilesAreDecodesOfTheirOwn() throws {
