@@ -1,31 +1,44 @@
 /// Options of other image tools that Megaton has under another name, for the hint of an unknown option.
 enum PeerOptions {
     /// The text that replaces an option of vipsthumbnail, img2dataset, ImageMagick, sharp or imgproxy; nil if it is
-    /// none of these, or if the command lacks the option that it stands for.
+    /// none of these, or if the command lacks the options that it stands for.
     ///
     /// - Parameters:
     ///   - name: with its dashes, in any case and with `_` or `-` between words.
     ///   - known: the names of the command's options, with dashes.
     static func replacement(of name: String, among known: some Sequence<String>) -> String? {
         let word = String(name.lowercased().drop { $0 == "-" }).replacing("_", with: "-")
-        let found = all.first { $0.words.contains(word) }
-        guard let found, known.contains(found.option) else { return nil }
-        return "\(found.option) \(found.value)"
+        let found = all.first { $0.words.contains(word) && known.contains($0.option) }
+        return found.map { $0.value.isEmpty ? $0.option : "\($0.option) \($0.value)" }
     }
 
+    /// Of rows with the same word, the first one counts whose option the command has.
     private static let all: [(words: Set<String>, option: String, value: String)] = [
         (["width", "w"], "--size", "320x"),
         (["height"], "--size", "x240"),
         (["resize", "thumbnail", "image-size", "dimensions", "geometry", "max-size"], "--size", "320x240"),
-        (["crop", "smartcrop"], "--fit", "cover"),
-        (["resize-mode", "resizing-type"], "--fit", "cover"),
-        (["out", "outdir", "out-dir", "output-dir", "output-folder", "output-path", "dest"], "--output", "PATH"),
-        (["output-format", "encode-format", "type", "ext", "extension"], "--format", "webp"),
+        (["crop", "smartcrop", "resizing-type"], "--fit", "cover"),
+        (["resize-mode"], "--fit", "contain"),
+        (["position", "smart"], "--gravity", "attention"),
+        (["upscale"], "--enlarge", ""),
+        (["out", "outdir", "out-dir", "output-dir", "output-folder", "output-path"], "--output", "PATH"),
+        (["dest", "destination"], "--output", "PATH"),
+        (["prefix", "suffix", "rename"], "--name", "'{path}/{stem}-{name}.{ext}'"),
+        (["encode-format", "type", "ext", "extension"], "--format", "webp"),
         (["encode-quality", "q"], "--quality", "80"),
+        (["interlace", "interlaced"], "--progressive", ""),
+        (["sampling-factor", "subsampling", "chroma-subsampling", "chromasubsampling"], "--chroma", "444"),
+        (["withmetadata", "with-metadata"], "--keep-metadata", "copyright"),
         (["url-col"], "--url-column", "NAME"),
-        (["processes-count", "thread-count", "threads", "jobs", "parallel", "workers"], "--concurrency", "N"),
-        (["retries", "max-retries", "tries"], "--attempts", "N"),
+        (["id-col"], "--id-column", "NAME"),
+        (["caption-col"], "--label-columns", "NAME"),
+        (["processes-count", "jobs", "parallel", "num-workers", "nproc", "threads"], "--workers", "N"),
+        (["thread-count", "threads", "jobs", "parallel"], "--concurrency", "N"),
+        (["retry", "retries", "max-retries", "tries"], "--attempts", "N"),
+        (["number-sample-per-shard", "samples-per-shard"], "--shard-count", "N"),
         (["save-metadata", "write-report"], "--ledger", "FILE"),
-        (["number-sample-per-shard"], "--shard-count", "N"),
+        (["cache-dir"], "--local-cache", "DIR"),
+        (["allow-dir", "root"], "--allow-root", "DIR"),
+        (["silent"], "--quiet", ""),
     ]
 }

@@ -57,7 +57,7 @@ import Testing
         (["run", "a.jpg", "--width", "320"], "megaton run has no option --width. Did you mean --size 320x?"),
         (["run", "a.jpg", "--image_size=256"], "has no option --image_size. Did you mean --size 320x240?"),
         (["run", "a.jpg", "--output_folder", "b"], "Did you mean --output PATH?"),
-        (["run", "a.jpg", "--threads", "4"], "megaton run has no option --threads. Did you mean --concurrency N?"),
+        (["run", "a.jpg", "--threads", "4"], "megaton run has no option --threads. Did you mean --workers N?"),
         (["status", "--width", "3"], "megaton status has no option --width.\n"),
     ]
 
