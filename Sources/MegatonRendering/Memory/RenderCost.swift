@@ -109,7 +109,7 @@ extension RenderPlan {
             let encoder = Self.encodingFactor(rendition, pixels: area, usesPlanes: pass.usesPlanes)
             let bytes = area * (encoder + scaled + effects)
             // Rows of a PNG as libvips has stored them, as blocks, as read again, and compressed.
-            let isPNG = steps[index].rendition.format == .png && !steps[index].rendition.progressive
+            let isPNG = rendition.format == .png && !rendition.progressive
             return isPNG ? bytes + min(area * 16, Double(4 * PNGCompression.limit)) : bytes
         }
         return decoding + held + (encoding.max() ?? 0)

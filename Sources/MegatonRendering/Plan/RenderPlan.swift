@@ -324,12 +324,19 @@ extension RenderPlan {
     /// Minimum ratio of the decoded size of a JPEG to the base; nil for no shrinking.
     private func decodingMargin(_ pass: Pass) -> Double? {
         let margin = pass.qualityProfile.margin
-        return pass.usesPlanes || hasPlanarPixels(pass) ? margin.map { min($0, Self.planarMargin) } : margin
+        let isRough =
+            pass.usesPlanes
+            && pass.steps.allSatisfy { index in
+                let rendition = steps[index].rendition
+                return rendition.format == .jpeg && rendition.quality <= Self.highestRoughQuality
+            }
+        return isRough ? margin.map { min($0, Self.roughMargin) } : margin
     }
 
-    /// The margin of `balanced` if zimg scales planes: with it a result is closer to the source than one of libvips
-    /// with a margin of two, by each measure of the article Engines.
-    static let planarMargin = 1.5
+    /// The margin of `balanced` for JPEGs from planes whose quantization hides the difference: they are closer to the
+    /// source than those of libvips with a margin of two. WebP is as close, and PNG is not.
+    private static let roughMargin = 1.5
+    private static let highestRoughQuality = 90
 }
 
 // A pass with several sizes makes small renditions from larger ones: an image pyramid.

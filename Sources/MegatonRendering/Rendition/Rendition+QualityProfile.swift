@@ -7,8 +7,8 @@ extension Rendition {
     public enum QualityProfile: String, WordChoice {
         /// The decoder downscales as far as the output size.
         case fast
-        /// The decoder leaves a factor of two to the resampling by libvips, as its own thumbnailer does, and one of 1.5
-        /// to the resampling of planes.
+        /// The decoder leaves a factor of two to the resampling, as libvips' own thumbnailer does, and one of 1.5 to
+        /// that of planes for JPEGs of a quality of at most 90.
         case balanced
         /// The decoder does not downscale: each pixel of the source is resampled.
         case faithful
