@@ -13,6 +13,7 @@ extension AsyncParsableCommand {
         StandardStreams.openClosed()
         // A peer that closes its end causes an error of that write, and must not end the process.
         signal(SIGPIPE, SIG_IGN)
+        exitIfArgumentIsNotUTF8()
         // On this thread, which runs no task: a file may be a pipe.
         let program = Program(root: Self.self, rules: rules, arguments: arguments(rules))
         // Safe without a parent: it lives as long as the process, which it ends. Without a priority it would have that
@@ -23,6 +24,19 @@ extension AsyncParsableCommand {
             Self.exit()
         }
         dispatchMain()
+    }
+
+    /// Ends the process if an argument is not UTF-8. Swift's text of it has U+FFFD for such bytes, which is the name of
+    /// another file or directory.
+    private static func exitIfArgumentIsNotUTF8() {
+        for index in 1..<max(Int(CommandLine.argc), 1) {
+            guard let bytes = CommandLine.unsafeArgv[index], String(validatingCString: bytes) == nil else { continue }
+            Terminal.error(
+                "Error: argument \(index), \"\(TextColumns.oneLine(String(cString: bytes)))\", is not UTF-8. Rename the "
+                    + "file or directory, or name a directory above it: the ledger reports each file with such a name."
+            )
+            quit(.validationFailure)
+        }
     }
 
     /// The arguments with variables and files; ends the process if these are invalid.
@@ -57,6 +71,8 @@ extension AsyncParsableCommand {
             // Asked for once: for each question about an error, the parser describes the whole command, which takes a
             // debug build a tenth of a second or more.
             let code = error as? ExitCode ?? exitCode(for: error)
+            // The parser takes `-thumbnail` for `-t -h …`, and would print the help.
+            if code == .success && OptionNames.haveBundle(arguments) { exitIfOptionIsUnknown(arguments) }
             if code == .validationFailure {
                 exitIfCommandIsUnknown(arguments)
                 exitIfShellIsUnknown(arguments)

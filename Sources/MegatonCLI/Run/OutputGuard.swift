@@ -2,6 +2,7 @@ import Foundation
 import MegatonCluster
 import MegatonCommandLine
 import MegatonPipeline
+import SystemPackage
 
 /// Decides for each job of a run which directories its outputs may go to, and which files they may replace.
 ///
@@ -32,7 +33,7 @@ struct OutputGuard: Sendable {
     private let selection: InputSelection
     private let replacesAll: Bool
     /// Directories that outputs may go to, links resolved; nil if only the workers know them.
-    private let roots: [[Substring]]?
+    private let roots: [FilePath]?
     /// Lists, ledgers and other files of the run itself.
     private let own: Set<FileID>
     /// Nil until they are needed.
@@ -47,7 +48,7 @@ struct OutputGuard: Sendable {
     /// Maximum number of files remembered: 16 bytes each, and as much for the table.
     private let limit: Int
     /// Directories resolved most recently.
-    private var resolved: [String: [Substring]] = [:]
+    private var resolved: [FilePath: FilePath] = [:]
 
     private static let resolvedLimit = 1000
 
@@ -68,7 +69,7 @@ struct OutputGuard: Sendable {
         self.selection = selection
         self.limit = limit
         replacesAll = overwrites
-        self.roots = roots.map { roots in roots.map(Self.resolve) }
+        self.roots = roots.map { roots in roots.map { Self.resolve(FilePath($0)) } }
         own = Set((selection.lists + files).flatMap(FileID.all))
         isStreamed = !selection.isRepeatable
     }
@@ -113,12 +114,12 @@ struct OutputGuard: Sendable {
 
     private mutating func refusal(_ template: OutputTemplate, _ output: String) -> String? {
         guard let roots else { return nil }
-        let directory = template.directory
-        let parts = resolved[directory] ?? Self.resolve(directory)
+        let directory = FilePath(template.directory)
+        let real = resolved[directory] ?? Self.resolve(directory)
         if resolved.count >= Self.resolvedLimit { resolved = [:] }
-        resolved[directory] = parts
-        if roots.contains(where: { parts.starts(with: $0) }) { return nil }
-        let known = roots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
+        resolved[directory] = real
+        if roots.contains(where: real.starts) { return nil }
+        let known = roots.map(\.string).joined(separator: ", ")
         return "the output \(output) is outside of the directories that this run may write to (\(known)); "
             + "--allow-root DIR allows another one"
     }
@@ -204,17 +205,8 @@ struct OutputGuard: Sendable {
 
     // MARK: - Directories
 
-    /// The components of a path, with links resolved in the part of it that exists.
-    private static func resolve(_ path: String) -> [Substring] {
-        var existing = path.split(separator: "/").filter { $0 != "." }
-        var missing: [Substring] = []
-        while true {
-            if let real = realpath("/" + existing.joined(separator: "/"), nil) {
-                defer { free(real) }
-                return String(cString: real).split(separator: "/") + missing
-            }
-            guard let last = existing.popLast() else { return missing }
-            missing.insert(last, at: 0)
-        }
+    /// The path from the root, with links resolved in the part of it that exists.
+    private static func resolve(_ path: FilePath) -> FilePath {
+        FileAccess.resolved(FilePath(root: "/", path.components.filter { $0.kind != .currentDirectory })).path
     }
 }

@@ -45,7 +45,7 @@ struct OutputNames: Sendable {
     /// - Throws: `JobError` if the job does not have a label of the template, or no id of its own for it.
     func template(_ path: String, for job: Job, hasOwnID: Bool) throws(JobError) -> String {
         let url = OutputTemplate.isDataURL(job.source) ? nil : URL(string: job.source)
-        var components = path.split(separator: "/")
+        var components = path.pathComponents()
         let stem = components.popLast() ?? "_"
         // The path begins with the host, which has a placeholder of its own.
         if url.map(Self.isRemote) ?? false { components = Array(components.dropFirst()) }
@@ -76,7 +76,7 @@ struct OutputNames: Sendable {
             }
         }
         // A file named `...` has the stem `..`, and a source in the named directory has an empty path.
-        return text.split(separator: "/").map { $0 == ".." || $0 == "." ? "_" : String($0) }.joined(separator: "/")
+        return text.pathComponents().map { $0 == ".." || $0 == "." ? "_" : $0 }.joined(separator: "/")
     }
 
     private static func isRemote(_ url: URL) -> Bool {

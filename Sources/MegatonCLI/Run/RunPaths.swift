@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCommandLine
+import SystemPackage
 
 /// Paths that a run reads and writes.
 struct RunPaths: Sendable {
@@ -31,7 +32,9 @@ struct RunPaths: Sendable {
         let retried = options.retryFailed.map(RetryLedger.init)
         ledger = Self.ledger(options, output: self.output)
         try options.checkLedger(ledger)
-        readRoots = Array(Set(Self.inputRoots(options) + (try retried?.readRoots(isStopped: isStopped) ?? []))).sorted()
+        let roots = Self.inputRoots(options) + (try retried?.readRoots(isStopped: isStopped) ?? [])
+        // A set of strings would keep one of two directories whose names differ only in Unicode normalization.
+        readRoots = Set(roots.map { FilePath($0) }).map(\.string).sorted()
         outputRoots = (writesFiles ? [self.output].compactMap { $0 } : []) + (retried.map { [$0.directory] } ?? [])
     }
 
@@ -73,7 +76,9 @@ struct RunPaths: Sendable {
         return path
     }
 
-    private static func real(_ path: String) -> String { URL(fileURLWithPath: path).resolvingSymlinksInPath().path }
+    private static func real(_ path: String) -> FilePath {
+        FilePath(URL(fileURLWithPath: path).resolvingSymlinksInPath().path)
+    }
 
     private static func inputRoots(_ options: BatchOptions) -> [String] {
         var roots: [String] = []

@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonCore
 import MegatonPipeline
 import Synchronization
 
@@ -76,7 +77,7 @@ struct ShardSample: Sendable {
     ///   - path: of the source, for readers of a listing.
     ///   - identity: the text that distinguishes the job from others.
     static func id(path: String, identity: String) -> String {
-        let file = path.split(separator: "/").last ?? "_"
+        let file = path.pathComponents().last ?? "_"
         let stem = String(file.unicodeScalars.prefix(longestStem).map { isPlain($0) ? Character($0) : "_" })
         return "\(stem)-\(Checksum.sha256(Data(identity.utf8)).prefix(identityDigits))"
     }

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import MegatonCore
 internal import MegatonPipeline
 
 extension OutputTemplate {
@@ -67,7 +68,7 @@ extension OutputTemplate {
             }
             parts.append(.text(try decoding(rest)))
             let hasParent = parts.contains { part in
-                if case .text(let text) = part { text.split(separator: "/").contains("..") } else { false }
+                if case .text(let text) = part { text.hasParentComponent } else { false }
             }
             if hasParent { throw JobError("\(subject) must not contain \"..\"") }
             return parts

@@ -1,5 +1,6 @@
 internal import Crypto
 package import Foundation
+internal import MegatonCore
 internal import MegatonPipeline
 internal import Synchronization
 
@@ -117,7 +118,7 @@ package struct OutputTemplate: Sendable, Hashable {
         let path = filePath(source: source, rendition: rendition, size: size, id: id, labels: labels)
         guard let bucket else { return path }
         // A key is no path: it has no empty part at its beginning, and no part that a client would leave out.
-        let key = path.drop { $0 == "/" }.split(separator: "/").map { $0 == "." ? "_" : $0 }.joined(separator: "/")
+        let key = path.pathComponents().map { $0 == "." ? "_" : $0 }.joined(separator: "/")
         return "\(Self.objectPrefix)\(bucket)/\(S3Location.encoded(key))"
     }
 
@@ -151,8 +152,7 @@ package struct OutputTemplate: Sendable, Hashable {
         // A file named `...` has the stem `..`, and an empty component turns `.{path}.` into two dots.
         let dot = UInt8(ascii: ".")
         guard zip(path.utf8, path.utf8.dropFirst()).contains(where: { $0 == dot && $1 == dot }) else { return path }
-        let safe = path.split(separator: "/", omittingEmptySubsequences: false).map { $0 == ".." ? "_" : $0 }
-        return safe.joined(separator: "/")
+        return path.pathComponents(omittingEmpty: false).map { $0 == ".." ? "_" : $0 }.joined(separator: "/")
     }
 
     /// The host of a source as a part of a path.
@@ -161,7 +161,7 @@ package struct OutputTemplate: Sendable, Hashable {
     /// Components of a URL's path, decoded; left encoded if they are not UTF-8, so that two such names stay distinct.
     package static func components(of url: URL) -> [String] {
         let decoded = url.path(percentEncoded: false)
-        return (decoded.isEmpty ? url.path() : decoded).split(separator: "/").map(String.init)
+        return (decoded.isEmpty ? url.path() : decoded).pathComponents().map(String.init)
     }
 
     /// A component that is safe in a path, and readable.

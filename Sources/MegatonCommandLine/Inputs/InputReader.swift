@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonCore
 import MegatonPipeline
 
 /// Reads the inputs that the user named as a stream: only the current directory or block is in memory.
@@ -227,7 +228,7 @@ package struct InputReader {
         let path = "\(listing.path)/\(name)"
         let components = listing.components + [name]
         stack.append(.directory(listing))
-        if name.hasPrefix(".") || path == selection.output { return }
+        if name.utf8.first == UInt8(ascii: ".") { return }
         if isExcluded(components.joined(separator: "/"), path) { return }
         // Links to directories are not followed: they may lead in a circle.
         switch listing.entryType(of: bytes) {
@@ -397,7 +398,7 @@ package struct InputReader {
         if isExcluded(text) { return nil }
         let encoded = FileNames.encoded(bytes)
         let start = bytes.first == UInt8(ascii: "/") ? "" : FileManager.default.currentDirectoryPath + "/"
-        let components = encoded.split(separator: "/").filter { $0 != "." && $0 != ".." }.map(String.init)
+        let components = encoded.pathComponents().filter { $0 != "." && $0 != ".." }.map(String.init)
         return .source(url: FileNames.fileURL(start) + encoded, path: OutputPath.of(components))
     }
 
@@ -460,8 +461,8 @@ package struct InputReader {
             return .refused(line: text, reason: reason, location: location)
         }
         // A relative path keeps its components in the output tree; an absolute one keeps those from the root.
-        let shown = text.hasPrefix("/") || text.split(separator: "/").contains("..") ? path : text
-        return Self.file(path, components: shown.split(separator: "/").filter { $0 != "." }.map(String.init))
+        let shown = text.utf8.first == UInt8(ascii: "/") || text.hasParentComponent ? path : text
+        return Self.file(path, components: shown.pathComponents().filter { $0 != "." }.map(String.init))
     }
 
     private static let jobInList =

@@ -1,5 +1,6 @@
 import Foundation
 package import MegatonCluster
+import MegatonCore
 
 /// The inputs that the user named, and the patterns of files to leave out.
 package struct InputSelection: Sendable {
@@ -140,7 +141,7 @@ package struct Exclusions: Sendable {
         return patterns.contains { pattern in
             all.contains { path in
                 if pattern.utf8.contains(UInt8(ascii: "/")) { return fnmatch(pattern, path, 0) == 0 }
-                let whole = path.split(separator: "/").last.map(String.init) ?? path
+                let whole = path.pathComponents().last.map(String.init) ?? path
                 return fnmatch(pattern, whole, 0) == 0 || fnmatch(pattern, String(whole.prefix { $0 != "?" }), 0) == 0
             }
         }

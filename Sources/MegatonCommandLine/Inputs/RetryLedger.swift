@@ -1,5 +1,6 @@
 import Foundation
 package import MegatonCluster
+import SystemPackage
 
 /// A ledger of an earlier run, whose failed jobs are repeated with their original options.
 package struct RetryLedger {
@@ -138,8 +139,8 @@ package struct RetryLedger {
     }
 
     package static func isSame(_ left: String, _ right: String) -> Bool {
-        URL(fileURLWithPath: left).resolvingSymlinksInPath().path
-            == URL(fileURLWithPath: right).resolvingSymlinksInPath().path
+        FilePath(URL(fileURLWithPath: left).resolvingSymlinksInPath().path)
+            == FilePath(URL(fileURLWithPath: right).resolvingSymlinksInPath().path)
     }
 
     /// The directory of the ledger. The outputs of its jobs may go beneath it, as in the first run if the ledger had
@@ -158,7 +159,7 @@ package struct RetryLedger {
     ///   stopped.
     package func readRoots(isStopped: () -> Bool = { false }) throws -> [String] {
         let own = directory
-        var directories: Set<String> = [own]
+        var directories: Set<FilePath> = [FilePath(own)]
         var reader = try InputReader.lines(of: path)
         while let line = try reader.nextLine() {
             if isStopped() {
@@ -171,8 +172,8 @@ package struct RetryLedger {
                 !Self.inconclusiveCodes.contains(outcome.error?.code ?? "")
             else { continue }
             guard let source = URL(string: job.source), source.isFileURL else { continue }
-            let parent = source.deletingLastPathComponent().standardizedFileURL.path
-            if !Self.isBeneath(parent, own) && Self.isDirectory(parent) { directories.insert(parent) }
+            let parent = FilePath(source.deletingLastPathComponent().standardizedFileURL.path)
+            if !parent.starts(with: FilePath(own)) && Self.isDirectory(parent.string) { directories.insert(parent) }
         }
         guard directories.count <= Self.rootLimit else {
             throw CLIError.usage(
@@ -180,10 +181,8 @@ package struct RetryLedger {
                     + "Allow their parent directories with --allow-read."
             )
         }
-        return directories.sorted()
+        return directories.map(\.string).sorted()
     }
-
-    private static func isBeneath(_ path: String, _ root: String) -> Bool { (path + "/").hasPrefix(root + "/") }
 
     private static func isDirectory(_ path: String) -> Bool {
         var isDirectory: ObjCBool = false

@@ -35,6 +35,12 @@ package enum OptionNames {
         return nil
     }
 
+    /// Whether one of the arguments begins with a single dash and has several letters, which are options of their own
+    /// for the parser.
+    package static func haveBundle(_ arguments: [String]) -> Bool {
+        arguments.prefix { $0 != "--" }.contains { $0.hasPrefix("-") && !$0.hasPrefix("--") && $0.count > 2 }
+    }
+
     /// The first argument that should be the name of a command and is none; nil if all are known.
     ///
     /// - Parameter definition: JSON of the whole tool.

@@ -1,4 +1,5 @@
 public import Foundation
+internal import MegatonCore
 
 /// An object in S3 or a compatible store: `s3://bucket/key`.
 public struct S3Location: Sendable, Hashable, CustomStringConvertible {
@@ -19,7 +20,7 @@ public struct S3Location: Sendable, Hashable, CustomStringConvertible {
                 "\"\(bucket)\" is not the name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens."
             )
         }
-        let parts = key.split(separator: "/", omittingEmptySubsequences: false)
+        let parts = key.pathComponents()
         // Normalization on the way to the server would turn such a key into another one.
         guard !key.isEmpty, key.utf8.count <= 1024, !parts.contains("."), !parts.contains(".."), !key.contains("\0")
         else {

@@ -1,4 +1,6 @@
 public import Foundation
+internal import MegatonCore
+package import SystemPackage
 
 /// Reads source files, and checks output paths, beneath allowed roots only.
 ///
@@ -20,15 +22,17 @@ public struct FileAccess: Sendable {
         var revision: String { "\(size) \(modified)" }
     }
 
-    private let roots: [[String]]
-    private let outputRoots: [[String]]
+    /// Compared by bytes, as the file system does: Swift's strings are equal if they differ only in Unicode
+    /// normalization.
+    private let roots: [FilePath]
+    private let outputRoots: [FilePath]
 
     /// - Parameters:
     ///   - roots: absolute paths of directories to read from; resolved now, so a root may itself be a link.
     ///   - outputRoots: directories for outputs; `roots` if nil.
     public init(roots: [String], outputRoots: [String]? = nil) {
-        self.roots = roots.map { Self.components(Self.realPath($0) ?? $0) }
-        self.outputRoots = outputRoots?.map { Self.components(Self.realPath($0) ?? $0) } ?? self.roots
+        self.roots = roots.map { Self.realPath($0) ?? Self.filePath($0) }
+        self.outputRoots = outputRoots?.map { Self.realPath($0) ?? Self.filePath($0) } ?? self.roots
     }
 
     /// - Parameter roots: `file:` URLs of directories, used like the paths of the other initializer. Other URLs allow
@@ -38,21 +42,21 @@ public struct FileAccess: Sendable {
     }
 
     /// Roots that hold files of the system and its processes rather than images.
-    private static let revealing: Set<[String]> = [[], ["dev"], ["etc"], ["proc"], ["root"], ["run"], ["sys"], ["var"]]
+    private static let revealing: Set<FilePath> = ["/", "/dev", "/etc", "/proc", "/root", "/run", "/sys", "/var"]
 
     /// Looks up a source file.
     ///
     /// - Throws: `.notFound`, `.forbidden` or `.accessDenied`.
     package func file(at path: String) throws(ImageError) -> File {
         try refuseOddities(path)
-        guard let resolved = Self.realPath(path) else {
+        guard let real = Self.realPath(path) else {
             let failure = Self.readError(path)
             // Outside of the roots the error must not reveal which files exist.
-            let (base, missing) = Self.existing(Self.components(path))
-            try requireRoot(of: base + "/" + missing.joined(separator: "/"), asked: path)
+            try requireRoot(of: Self.resolved(Self.filePath(path)).path, asked: path)
             throw failure
         }
-        try requireRoot(of: resolved, asked: path)
+        try requireRoot(of: real, asked: path)
+        let resolved = real.string
         var info = stat()
         guard stat(resolved, &info) == 0 else { throw Self.readError(path) }
         guard info.st_mode & S_IFMT != S_IFDIR else {
@@ -130,22 +134,22 @@ public struct FileAccess: Sendable {
     /// - Throws: `.forbidden`, `.diskFull` or `.outputFailed`.
     func prepareOutput(at path: String) throws(ImageError) -> (directory: String, name: String) {
         try refuseOddities(path)
-        let parts = Self.components(path)
-        guard let name = parts.last else {
+        let asked = Self.filePath(path)
+        guard let name = asked.lastComponent?.string else {
             throw ImageError(.forbidden, "\(path) names no file.")
         }
         // The existing part of the path is resolved and checked before anything is created beneath it.
-        let (base, missing) = Self.existing(parts.dropLast())
-        let directory = ([base == "/" ? "" : base] + missing).joined(separator: "/")
-        try requireOutputRoot(of: directory.isEmpty ? "/" : directory, asked: path)
-        if !missing.isEmpty {
+        let (resolved, base) = Self.resolved(asked.removingLastComponent())
+        try requireOutputRoot(of: resolved, asked: path)
+        let directory = resolved.string
+        if resolved != base {
             do {
                 try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
             } catch {
                 let isFull = (error as? CocoaError)?.code == .fileWriteOutOfSpace
                 throw ImageError(
                     isFull ? .diskFull : .outputFailed,
-                    "The directory \(directory) cannot be created: \(Self.reason(error, beneath: base))."
+                    "The directory \(directory) cannot be created: \(Self.reason(error, beneath: base.string))."
                 )
             }
         }
@@ -157,7 +161,7 @@ public struct FileAccess: Sendable {
     /// - Parameter base: the part of its path that exists.
     package static func reason(_ error: any Error, beneath base: String) -> String {
         var info = stat()
-        if stat(base.isEmpty ? "/" : base, &info) == 0, info.st_mode & S_IFMT != S_IFDIR {
+        if stat(base, &info) == 0, info.st_mode & S_IFMT != S_IFDIR {
             return "\(base) is not a directory"
         }
         if let code = ((error as? CocoaError)?.underlying as? POSIXError)?.code {
@@ -213,29 +217,27 @@ public struct FileAccess: Sendable {
     // MARK: -
 
     private func refuseOddities(_ path: String) throws(ImageError) {
-        guard path.hasPrefix("/") else {
+        guard path.utf8.first == UInt8(ascii: "/") else {
             throw ImageError(.forbidden, "\"\(path)\" is not an absolute path.")
         }
         if path.utf8.contains(0) { throw ImageError(.forbidden, "A path must not contain NUL.") }
-        if Self.components(path).contains("..") {
+        if path.hasParentComponent {
             throw ImageError(.forbidden, "\"\(path)\" contains \"..\".")
         }
     }
 
-    private func requireRoot(of resolved: String, asked: String) throws(ImageError) {
-        let parts = Self.components(resolved)
-        if roots.contains(where: { Self.isBeneath(parts, $0) }) { return }
+    private func requireRoot(of resolved: FilePath, asked: String) throws(ImageError) {
+        if roots.contains(where: resolved.starts) { return }
         throw Self.outside(asked, roots, "root", "roots")
     }
 
-    private func requireOutputRoot(of resolved: String, asked: String) throws(ImageError) {
-        let parts = Self.components(resolved)
-        if outputRoots.contains(where: { Self.isBeneath(parts, $0) }) { return }
+    private func requireOutputRoot(of resolved: FilePath, asked: String) throws(ImageError) {
+        if outputRoots.contains(where: resolved.starts) { return }
         throw Self.outside(asked, outputRoots, "output root", "output roots")
     }
 
-    private static func outside(_ asked: String, _ roots: [[String]], _ one: String, _ many: String) -> ImageError {
-        let known = roots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
+    private static func outside(_ asked: String, _ roots: [FilePath], _ one: String, _ many: String) -> ImageError {
+        let known = roots.map(\.string).joined(separator: ", ")
         let subject =
             linkOutOf(roots, asked).map { link, target in
                 let way = link == asked ? "is a symbolic link" : "leads through \(link), a symbolic link"
@@ -250,25 +252,19 @@ public struct FileAccess: Sendable {
 
     /// The symbolic link beneath a root by which a path leaves the roots, and its content. Links outside of the roots
     /// are not read, because a message must not reveal them.
-    private static func linkOutOf(_ roots: [[String]], _ path: String) -> (link: String, target: String)? {
+    private static func linkOutOf(_ roots: [FilePath], _ path: String) -> (link: String, target: String)? {
         var prefix = ""
         var isInside = false
-        for component in components(path) {
-            prefix += "/" + component
+        for component in filePath(path).components {
+            prefix += "/\(component)"
             guard let resolved = realPath(prefix) else { return nil }
             let wasInside = isInside
-            isInside = roots.contains { isBeneath(components(resolved), $0) }
+            isInside = roots.contains(where: resolved.starts)
             guard wasInside, !isInside else { continue }
             let target = try? FileManager.default.destinationOfSymbolicLink(atPath: prefix)
             return target.map { (prefix, $0) }
         }
         return nil
-    }
-
-    /// Compares bytes, as the file system does: Swift treats strings as equal if they differ only in Unicode
-    /// normalization.
-    private static func isBeneath(_ parts: [String], _ root: [String]) -> Bool {
-        parts.starts(with: root) { $0.utf8.elementsEqual($1.utf8) }
     }
 
     private static func requireUnchanged(_ file: File, _ descriptor: Int32) throws(ImageError) {
@@ -283,26 +279,29 @@ public struct FileAccess: Sendable {
         ImageError(.incompleteBody, "\(file.path) changed while it was read.")
     }
 
-    /// Splits a path into its existing part, links resolved, and the missing components.
-    private static func existing(_ parts: [String]) -> (base: String, missing: [String]) {
-        var existing = parts
-        var missing: [String] = []
-        var resolved = realPath("/" + existing.joined(separator: "/"))
-        while resolved == nil, let last = existing.popLast() {
+    /// Resolves the links in the existing part of an absolute path.
+    ///
+    /// - Returns: the whole path, and its existing part.
+    package static func resolved(_ path: FilePath) -> (path: FilePath, existing: FilePath) {
+        var existing = path
+        var missing: [FilePath.Component] = []
+        while true {
+            if let real = realPath(existing.string) { return (real.appending(missing), real) }
+            guard let last = existing.lastComponent else { return (FilePath("/").appending(missing), "/") }
+            existing.removeLastComponent()
             missing.insert(last, at: 0)
-            resolved = realPath("/" + existing.joined(separator: "/"))
         }
-        return (resolved ?? "/", missing)
     }
 
-    private static func components(_ path: String) -> [String] {
-        path.split(separator: "/").filter { $0 != "." }.map(String.init)
+    /// An absolute path without the components `.` and the empty ones.
+    private static func filePath(_ path: String) -> FilePath {
+        FilePath(root: "/", FilePath(path).components.filter { $0.kind != .currentDirectory })
     }
 
-    private static func realPath(_ path: String) -> String? {
+    private static func realPath(_ path: String) -> FilePath? {
         guard let resolved = realpath(path, nil) else { return nil }
         defer { free(resolved) }
-        return String(cString: resolved)
+        return FilePath(platformString: resolved)
     }
 
     private static func readError(_ path: String) -> ImageError {
@@ -326,7 +325,7 @@ extension FileAccess.File {
 extension FileAccess: SecurityRelaxationReporting {
     package var securityRelaxations: [String] {
         roots.filter(Self.revealing.contains).map {
-            "files beneath /\($0.joined(separator: "/")), which has files of the system, may be read"
+            "files beneath \($0), which has files of the system, may be read"
         }
     }
 }

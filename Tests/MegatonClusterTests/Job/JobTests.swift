@@ -77,6 +77,8 @@ import Testing
         let evil = try path("file:///t/{path}/{stem}", "https://h/a/../%2e%2e/b")
         #expect(!evil.split(separator: "/").contains(".."))
         #expect(try path("file:///t/{stem}/{name}", "https://h/...") == "/t/_/small")
+        // Fault: Swift takes a slash before a combining mark for another character than a slash.
+        #expect(try path("file:///t/.{path}./\u{301}x", "https://h/a") == "/t/_/\u{301}x")
         #expect(try path("file:///t/.{path}./{name}", "https://h/a") == "/t/_/small")
         #expect(try path("file:///t/{hash}", "https://h/a") != path("file:///t/{hash}", "https://h/b"))
         #expect(try path("file:///t/{stem}", "https://h/\(String(repeating: "x", count: 400))").utf8.count < 200)

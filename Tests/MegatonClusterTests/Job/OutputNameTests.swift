@@ -100,6 +100,8 @@ struct OutputNameTests {
     @Test(arguments: [
         ("file:///o/{label.}", "unknown placeholder {label.}"), ("file:///o/{ids}", "known are {ext} {hash}"),
         ("file:///o/{id", "without its \"}\""), ("file:///o/{id}/../x", "must not contain"),
+        // A slash before a combining mark is another character of Swift, and a slash of the file system.
+        ("file:///o/../\u{301}x/{id}", "must not contain"),
     ])
     func aFaultOfATemplateIsNamed(_ output: String, _ words: String) throws {
         let error = #expect(throws: JobError.self) { _ = try OutputTemplate(output) }

@@ -37,6 +37,42 @@ import Testing
         #expect(dry.errors.contains("caf%E9.png is not UTF-8") && dry.errors.contains("1 output of 1 job"))
     }
 
+    /// Fault: the outputs were written to a directory with U+FFFD in its name.
+    @Test func anArgumentThatIsNotUTF8IsRefused() async throws {
+        let home = try RunTests.Home()
+        try home.writeImages("in/a.png")
+        let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path + "/megaton"
+        let run = try ProgramUnderTest(
+            program: "/bin/sh",
+            arguments: ["-c", #"exec "$0" run in --output "$(printf 'caf\351')""#, program],
+            environment: home.environment,
+            directory: home.directory.path
+        )
+        let ending = await run.ending()
+        #expect(ending.code == 64, "\(ending.errors)")
+        #expect(ending.errors.contains("argument 4, \"caf\u{FFFD}\", is not UTF-8"), "\(ending.errors)")
+        #expect(home.directory.files.filter { $0.contains("caf") }.isEmpty)
+    }
+
+    /// Faults: the directory that reads like the output directory was left out without a word, the second of two such
+    /// inputs was forbidden, and such a run was refused as reading its own output.
+    @Test func directoriesOfEqualLettersAreDistinguishedByTheirBytes() async throws {
+        let home = try RunTests.Home()
+        let (composed, decomposed) = ("\u{E9}", "e\u{301}")
+        try home.writeImages("m/\(composed)/a.png", "in/\(composed)/a.png", "in/\(decomposed)/b.png")
+        func run(_ arguments: [String]) async throws -> ProgramUnderTest.Ending {
+            await (try home.megaton(["run", "--workers", "1"] + arguments)).ending()
+        }
+        for (inputs, output, count) in [
+            (["m"], "m/\(decomposed)", 1), (["in/\(composed)", "in/\(decomposed)"], "out1", 2),
+            (["in/\(composed)"], "in/\(decomposed)", 1),
+        ] {
+            let ending = try await run(inputs + ["--output", output])
+            #expect(ending.code == 0, "\(inputs) \(ending.errors)")
+            #expect(ending.errors.contains("\(count) of \(count) done"), "\(inputs) \(ending.errors)")
+        }
+    }
+
     /// Fault: such a path was opened under another name, with U+FFFD, and reported as not found.
     @Test func aLineThatIsNoUTF8IsRefusedByItsNumber() async throws {
         let home = try RunTests.Home()

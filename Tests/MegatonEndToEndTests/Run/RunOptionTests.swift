@@ -59,6 +59,8 @@ import Testing
         (["run", "a.jpg", "--output_folder", "b"], "Did you mean --output PATH?"),
         (["run", "a.jpg", "--threads", "4"], "megaton run has no option --threads. Did you mean --workers N?"),
         (["status", "--width", "3"], "megaton status has no option --width.\n"),
+        // Fault: the parser found `-h` in it, and printed the help.
+        (["run", "a.jpg", "-thumbnail", "200x200"], "has no option -thumbnail. Did you mean --size 320x240?"),
     ]
 
     @Test func anUnknownOptionIsReportedFirst() async throws {

@@ -15,6 +15,21 @@ import Testing
         #expect(TestPipeline.thrownCode { _ = try access.read(file, limit: 4) } == .dataTooLarge)
     }
 
+    /// Fault: the slash before a combining mark was no separator, so that `..` in front of it was not noticed, and a
+    /// directory was created outside of the root.
+    @Test func aCombiningMarkAfterASlashHidesNothing() throws {
+        let directory = try TestDirectory()
+        let path = try directory.write(Data("image".utf8), to: "in/\u{301}sub/a.jpg")
+        let access = FileAccess(roots: [directory.path + "/in"])
+        #expect(try access.file(at: path).size == 5)
+        close(try access.openOutput(at: directory.path + "/in/\u{301}new/a.jpg").descriptor)
+        for outside in ["in/../\u{301}out/a.jpg", "in/sub/../../\u{301}out/a.jpg"] {
+            let asked = "\(directory.path)/\(outside)"
+            #expect(TestPipeline.thrownCode { _ = try access.openOutput(at: asked) } == .forbidden)
+        }
+        #expect(!FileManager.default.fileExists(atPath: directory.path + "/\u{301}out"))
+    }
+
     @Test func isNotLedOut() throws {
         let directory = try TestDirectory()
         let secret = try directory.write(Data("secret".utf8), to: "secret.jpg")

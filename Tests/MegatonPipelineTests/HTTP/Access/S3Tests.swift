@@ -50,6 +50,12 @@ import Testing
         #expect(try S3Endpoint().url(of: location).absoluteString == "https://s3.us-east-1.amazonaws.com/my.bucket/k")
     }
 
+    /// Fault: a slash before a combining mark is another character of Swift, and hid the dots.
+    @Test(arguments: ["a/../b", "..", "a/../\u{301}b", "./\u{301}b"])
+    func aKeyThatWouldBecomeAnotherOneIsRefused(_ key: String) {
+        #expect(throws: ImagePipeline.Error.self) { try S3Location(bucket: "bucket", key: key) }
+    }
+
     @Test(arguments: ["ftp://store.example", "https://user:pw@store.example", "store.example"])
     func anEndpointIsAWebAddress(_ text: String) throws {
         let location = try S3Location(bucket: "bucket", key: "k")

@@ -1,0 +1,15 @@
+extension StringProtocol {
+    /// Components of a path by its bytes, which is how the file system and HTTP read it.
+    ///
+    /// `split(separator: "/")` goes by characters instead. A slash before a combining mark, such as U+0301, is another
+    /// character, so that it would miss such a slash, and with it a `..` in front.
+    ///
+    /// - Parameter omittingEmpty: false keeps the empty components between two slashes, and at both ends.
+    package func pathComponents(omittingEmpty: Bool = true) -> [Substring] {
+        let bytes = Substring(self).utf8
+        return bytes.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: omittingEmpty).map(Substring.init)
+    }
+
+    /// Whether a component of the path is `..`, which would lead out of its directory.
+    package var hasParentComponent: Bool { pathComponents().contains("..") }
+}
