@@ -102,11 +102,12 @@ extension RenderPlan {
         let held = isHeld ? base * 4 * Double(pass.frames) * copies : 0
         let encoding = pass.steps.map { index in
             let area = steps[index].largestArea
-            // The scaled planes, and a rotated copy of them.
-            let scaled: Double = !pass.usesPlanes ? 0 : probe.orientation == 1 ? 3 : 6
+            let isFromPlanes = pass.usesPlanes || encodesPlanes(pass)
+            // The scaled planes, and a rotated copy of them, or one with other colors beside alpha.
+            let scaled: Double = !isFromPlanes ? 0 : pass.usesPlanes && probe.orientation == 1 ? 3 : 7
             let effects = steps[index].effectFactor * Double(pass.frames)
             let rendition = steps[index].rendition
-            let encoder = Self.encodingFactor(rendition, pixels: area, usesPlanes: pass.usesPlanes)
+            let encoder = Self.encodingFactor(rendition, pixels: area, usesPlanes: isFromPlanes)
             let bytes = area * (encoder + scaled + effects)
             // Rows of a PNG as libvips has stored them, as blocks, as read again, and compressed.
             let isPNG = rendition.format == .png && !rendition.progressive

@@ -56,6 +56,12 @@ extension RenderPlan {
         return pass.base.width < source.width && pass.base.height < source.height
     }
 
+    /// Whether the results of a pass with planar pixels are encoded from planes too: all of them, because libvips would
+    /// have to begin with pixels.
+    func encodesPlanes(_ pass: Pass) -> Bool {
+        hasPlanarPixels(pass) && pass.steps.allSatisfy { steps[$0].reasonPlanesUnsupported(probe) == nil }
+    }
+
     private var hasPlanarSource: Bool {
         switch probe.type {
         case .jpeg: probe.planes != nil

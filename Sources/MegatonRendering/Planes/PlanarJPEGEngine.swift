@@ -2,6 +2,7 @@ internal import Foundation
 
 /// Makes thumbnails of JPEGs without converting them to pixels: planes are decoded at a fraction of their size, scaled
 /// separately, and encoded directly. This avoids color conversion, and processes a quarter to a half of the samples.
+/// Planes of other images, which `PlanarPixels` decodes, are scaled and encoded in the same way.
 ///
 /// libvips handles the rest: other formats and color spaces, crops by content (attention, entropy), canvases, effects
 /// such as blur, and metadata. It also reports the details of damage.
@@ -21,40 +22,55 @@ final class PlanarJPEGEngine: Sendable {
         isWhole: Bool = true,
         deadline: RenderDeadline
     ) throws(ImageError) -> [EncodedImage]? {
-        try codecs.withCodec { codec throws(ImageError) in
+        if deadline.isExpired, let error = deadline.error { throw error }
+        let needed = isWhole ? plan.neededScans(pass, of: data) ?? data : data
+        let decoded = codecs.withCodec {
+            $0.decode(needed, plan.probe, shrink: plan.shrink(pass), isWhole: isWhole)
+        }
+        guard let decoded else { return nil }
+        return try render(pass, of: plan, from: decoded, deadline: deadline)
+    }
+
+    /// - Parameter decoded: the whole source, as stored.
+    /// - Returns: nil if zimg or the encoder fails, or if there is no memory.
+    /// - Throws: `.renderTimedOut`, `.cancelled`.
+    func render(
+        _ pass: RenderPlan.Pass,
+        of plan: RenderPlan,
+        from decoded: PlanarImage,
+        deadline: RenderDeadline
+    ) throws(ImageError) -> [EncodedImage]? {
+        let orientation = EXIFOrientation(plan.probe.orientation)
+        let pixels = PixelFacts(SmallImage(decoded, orientation))
+        var pyramid = PlanePyramid(decoded, pass, orientation)
+        var images: [Int: EncodedImage] = [:]
+        for index in plan.fromLargeToSmall(pass) {
+            let step = plan.steps[index]
             if deadline.isExpired, let error = deadline.error { throw error }
-            let needed = isWhole ? plan.neededScans(pass, of: data) ?? data : data
-            guard let decoded = codec.decode(needed, plan.probe, shrink: plan.shrink(pass), isWhole: isWhole) else {
+            guard let image = pyramid.make(step, graphs) else { return nil }
+            guard let bytes = encode(image, step.rendition, deadline) else {
+                if let error = deadline.error { throw error }
                 return nil
             }
-            let orientation = EXIFOrientation(plan.probe.orientation)
-            let pixels = PixelFacts(SmallImage(decoded, orientation))
-            var pyramid = PlanePyramid(decoded, pass, orientation)
-            var images: [Int: EncodedImage] = [:]
-            for index in plan.fromLargeToSmall(pass) {
-                let step = plan.steps[index]
-                if deadline.isExpired, let error = deadline.error { throw error }
-                guard let image = pyramid.make(step, graphs) else { return nil }
-                guard let bytes = encode(image, step.rendition, deadline) else {
-                    if let error = deadline.error { throw error }
-                    return nil
-                }
-                images[index] = EncodedImage(
-                    data: bytes,
-                    size: image.size,
-                    maker: .planes,
-                    notes: plan.probe.notes,
-                    pixels: pixels
-                )
-            }
-            return pass.steps.compactMap { images[$0] }
+            images[index] = EncodedImage(
+                data: bytes,
+                size: image.size,
+                maker: .planes,
+                notes: plan.probe.notes,
+                pixels: pixels
+            )
         }
+        return pass.steps.compactMap { images[$0] }
     }
 
     /// Encodes the planes of an upright image.
     func encode(_ image: PlanarImage, _ rendition: Rendition, _ deadline: RenderDeadline) -> Data? {
-        rendition.format == .webp
-            ? WebPPlanes.encode(image, rendition, deadline) : JPEGPlanes.encode(image, rendition)
+        let isWebP = rendition.format == .webp
+        let sampling = rendition.planeSampling(image.isGray(on: rendition.background) ? .gray : image.sampling)
+        guard let image = image.converted(to: isWebP ? .video : .full, rendition.background, sampling) else {
+            return nil
+        }
+        return isWebP ? WebPPlanes.encode(image, rendition, deadline) : JPEGPlanes.encode(image, rendition)
     }
 }
 
@@ -89,16 +105,19 @@ extension RenderPlan.Step {
         if canvas != nil { return "it has a canvas" }
         if let effect = rendition.effectName { return "\(effect) needs pixels" }
         if rendition.maxBytes != nil { return "maxBytes may need several encodings" }
+        if probe.hasAlpha && rendition.keepsAlpha { return "transparent pixels are kept" }
         switch crop?.place {
         case .attention, .entropy: return "the crop depends on the pixels"
         case .at, nil: return nil
         }
     }
+}
 
-    /// Sampling of the result: by default chroma at half size except for high-quality JPEGs, as in libvips.
+extension Rendition {
+    /// Sampling of a result from planes: by default chroma at half size except for high-quality JPEGs, as in libvips.
     func planeSampling(_ source: ChromaSampling) -> ChromaSampling {
         if source == .gray { return .gray }
-        if let chroma = rendition.chroma { return chroma == .s420 ? .s420 : .s444 }
-        return rendition.format == .jpeg && rendition.quality >= 90 ? .s444 : .s420
+        if let chroma { return chroma == .s420 ? .s420 : .s444 }
+        return format == .jpeg && quality >= 90 ? .s444 : .s420
     }
 }

@@ -2,30 +2,34 @@ internal import CCodecs
 internal import CWebP
 internal import Foundation
 
-/// Decodes JPEGs, PNGs and WebP images to planes and scales each of them with zimg, so that libvips gets the pixels of
-/// a pass at its base. libvips would decode PNGs with zlib, which is slower than libdeflate, and convert all decoded
-/// pixels to RGB before it scales them.
+/// Decodes JPEGs, PNGs and WebP images to planes, for a pass that cannot begin with the planes of a JPEG. If libvips
+/// has to make its results, zimg scales the planes, and libvips gets pixels at the base of the pass. libvips would
+/// decode PNGs with zlib, which is slower than libdeflate, and convert all decoded pixels to RGB before it scales them.
 ///
 /// Damage, and all that is unusual, is left to libvips.
 struct PlanarPixels: Sendable {
     let codecs: TurboJPEGCodecs
     let graphs: ZimgGraphs
 
-    /// The base of a pass. The caller has found out that no needed scan of a JPEG is missing.
+    /// The planes of the whole source, as stored. The caller has found out that no needed scan of a JPEG is missing.
     ///
     /// The decoders cannot be interrupted; the limits of pixels and scans bound their time.
     ///
     /// - Returns: nil if the source is damaged or of a kind that is left to libvips, or if there is no memory.
-    func base(of pass: RenderPlan.Pass, _ plan: RenderPlan, from data: Data) -> PixelBuffer? {
+    func decode(_ pass: RenderPlan.Pass, of plan: RenderPlan, from data: Data) -> PlanarImage? {
         guard plan.hasPlanarPixels(pass) else { return nil }
-        let decoded: Decoded? =
-            switch plan.probe.type {
-            case .jpeg: decodeJPEG(data, plan, pass)
-            case .png: data.withUnsafeBytes { Self.decodePNG($0, plan.probe) }
-            case .webp: data.withUnsafeBytes { Self.decodeWebP($0, plan, pass) }
-            default: nil
-            }
-        guard let decoded else { return nil }
+        return switch plan.probe.type {
+        case .jpeg: decodeJPEG(data, plan, pass)
+        case .png: data.withUnsafeBytes { Self.decodePNG($0, plan.probe) }
+        case .webp: data.withUnsafeBytes { Self.decodeWebP($0, plan, pass) }
+        default: nil
+        }
+    }
+
+    /// Scales decoded planes to the base of a pass, upright.
+    ///
+    /// - Returns: nil if zimg fails, or if there is no memory.
+    func base(of pass: RenderPlan.Pass, _ plan: RenderPlan, from decoded: PlanarImage) -> PixelBuffer? {
         let orientation = EXIFOrientation(plan.probe.orientation)
         var scaled: [Plane] = []
         for (index, plane) in decoded.planes.enumerated() {
@@ -48,42 +52,12 @@ struct PlanarPixels: Sendable {
         }
     }
 
-    private struct Decoded {
-        /// All channels, of the same size, or luma and two chroma planes that may have half its size.
-        let planes: [Plane]
-        let colors: Colors
-        let sampling: ChromaSampling
-        /// Samples of the first plane that belong to the image, in a row and in a column: fractions if a decoder has
-        /// shrunk it.
-        let width: Double
-        let height: Double
-
-        init(_ image: PlanarImage) {
-            (planes, colors, sampling) = (image.planes, .full, image.sampling)
-            (width, height) = (image.width, image.height)
-        }
-
-        init(_ planes: [Plane], _ colors: Colors, _ probe: ImageProbe, _ sampling: ChromaSampling = .s444) {
-            (self.planes, self.colors, self.sampling) = (planes, colors, sampling)
-            (width, height) = (Double(probe.width), Double(probe.height))
-        }
-    }
-
-    private enum Colors {
-        /// Gray or RGB, with or without alpha, which colors are multiplied by.
-        case channels
-        /// Y, Cb and Cr, or Y alone, in the full range of JPEG.
-        case full
-        /// Y, Cb and Cr in the range of WebP.
-        case video
-    }
-
-    private func decodeJPEG(_ data: Data, _ plan: RenderPlan, _ pass: RenderPlan.Pass) -> Decoded? {
+    private func decodeJPEG(_ data: Data, _ plan: RenderPlan, _ pass: RenderPlan.Pass) -> PlanarImage? {
         let needed = plan.neededScans(pass, of: data) ?? data
-        return codecs.withCodec { $0.decode(needed, plan.probe, shrink: plan.shrink(pass)) }.map { Decoded($0) }
+        return codecs.withCodec { $0.decode(needed, plan.probe, shrink: plan.shrink(pass)) }
     }
 
-    private static func decodePNG(_ bytes: UnsafeRawBufferPointer, _ probe: ImageProbe) -> Decoded? {
+    private static func decodePNG(_ bytes: UnsafeRawBufferPointer, _ probe: ImageProbe) -> PlanarImage? {
         guard let chunks = PNGChunks(bytes), chunks.size == PixelSize(width: probe.width, height: probe.height),
             chunks.rowsLength <= RenderPlan.planarPixelLimit + probe.height, let planes = planes(probe, probe.bands),
             let memory = malloc(chunks.rowsLength)
@@ -107,14 +81,14 @@ struct PlanarPixels: Sendable {
                 planes[0].stride
             )
         }
-        return code == 0 ? Decoded(planes, .channels, probe) : nil
+        return code == 0 ? PlanarImage(planes, .channels, probe) : nil
     }
 
     private static func decodeWebP(
         _ bytes: UnsafeRawBufferPointer,
         _ plan: RenderPlan,
         _ pass: RenderPlan.Pass
-    ) -> Decoded? {
+    ) -> PlanarImage? {
         let probe = plan.probe
         // libwebp itself leaves out the filter of block edges for images that it scales below three quarters, and so
         // does libvips, which lets it scale (`WebPIoInitFromOptions`).
@@ -139,7 +113,7 @@ struct PlanarPixels: Sendable {
                 red.bytes,
                 Int32(blue.stride)
             )
-            if code == 0 { return Decoded([luma, blue, red], .video, probe, .s420) }
+            if code == 0 { return PlanarImage([luma, blue, red], .video, probe, .s420) }
             // Another kind of image; all other codes are about damage.
             guard code == -1 else { return nil }
         }
@@ -154,7 +128,7 @@ struct PlanarPixels: Sendable {
         for row in 0..<probe.height {
             megaton_split_row(pixels + row * rowLength, width, Int32(probe.bands), pointers, row * planes[0].stride)
         }
-        return Decoded(planes, .channels, probe)
+        return PlanarImage(planes, .channels, probe)
     }
 
     private static func planes(_ probe: ImageProbe, _ count: Int) -> [Plane]? {
@@ -164,6 +138,18 @@ struct PlanarPixels: Sendable {
             planes.append(plane)
         }
         return planes
+    }
+}
+
+extension PlanarImage {
+    fileprivate init(
+        _ planes: [Plane],
+        _ colors: PlanarColors,
+        _ probe: ImageProbe,
+        _ sampling: ChromaSampling = .s444
+    ) {
+        let (width, height) = (Double(probe.width), Double(probe.height))
+        self.init(width: width, height: height, sampling: sampling, planes: planes, colors: colors)
     }
 }
 

@@ -75,7 +75,7 @@ final class Plane {
     }
 }
 
-/// A luma plane with two chroma planes, or a luma plane alone.
+/// A luma plane with two chroma planes, a luma plane alone, or the channels of pixels.
 struct PlanarImage {
     /// Luma samples that belong to the image, in a row. A fraction if a decoder has shrunk the image; the plane may
     /// have more samples.
@@ -84,6 +84,7 @@ struct PlanarImage {
     let height: Double
     let sampling: ChromaSampling
     let planes: [Plane]
+    var colors = PlanarColors.full
 
     /// Size in pixels. Exact for scaled images, which have no fractions.
     var size: PixelSize { PixelSize(width: Int(width), height: Int(height)) }
@@ -101,7 +102,7 @@ extension SmallImage {
             let width = min(plane.width, max(1, Int((image.width / Double(horizontal)).rounded())))
             let height = min(plane.height, max(1, Int((image.height / Double(vertical)).rounded())))
             // Two samples of color are enough.
-            let taps = index == 0 ? Self.taps : Self.taps / 2
+            let taps = index == 0 || image.colors == .channels ? Self.taps : Self.taps / 2
             return Self.average(
                 plane.bytes,
                 rowBytes: plane.stride,
@@ -111,7 +112,38 @@ extension SmallImage {
                 Taps(from: height, to: size.height, atMost: taps)
             )
         }
-        let stored = SmallImage(size, Self.converted(planes))
+        let stored = SmallImage(size, Self.pixels(planes, image.colors))
         self = orientation == EXIFOrientation(1) ? stored : stored.turned(orientation)
+    }
+
+    /// RGB and alpha of averaged planes.
+    private static func pixels(_ planes: [[UInt8]], _ colors: PlanarColors) -> [UInt8] {
+        switch colors {
+        case .full: return converted(planes)
+        case .video:
+            return converted(
+                planes.enumerated().map { index, plane in
+                    let table = index == 0 ? SampleRange.fullLuma : SampleRange.fullColor
+                    return plane.map { table[Int($0)] }
+                }
+            )
+        case .channels: return joined(planes)
+        }
+    }
+
+    /// RGB and alpha of channels, which are multiplied by alpha.
+    private static func joined(_ planes: [[UInt8]]) -> [UInt8] {
+        let alpha = planes.count % 2 == 0 ? planes.last : nil
+        var pixels: [UInt8] = []
+        pixels.reserveCapacity(planes[0].count * 4)
+        for index in planes[0].indices {
+            let weight = Int(alpha?[index] ?? 255)
+            for band in 0..<3 {
+                let value = Int(planes[planes.count > 2 ? band : 0][index])
+                pixels.append(weight == 0 ? 0 : UInt8(min(255, (value * 255 + weight / 2) / weight)))
+            }
+            pixels.append(UInt8(weight))
+        }
+        return pixels
     }
 }

@@ -15,7 +15,9 @@ struct PlanePyramid {
     ///
     /// - Returns: nil if zimg fails, or if there is no memory.
     mutating func make(_ step: RenderPlan.Step, _ graphs: ZimgGraphs) -> PlanarImage? {
-        let sampling = step.planeSampling(levels[0].sampling)
+        let (colors, whole) = (levels[0].colors, levels[0].sampling)
+        // Channels get their sampling when they are converted for the encoder.
+        let sampling = colors == .channels ? whole : step.rendition.planeSampling(whole)
         let source = source(step, sampling)
         var planes: [Plane] = []
         for (index, plane) in source.planes.enumerated() {
@@ -30,7 +32,8 @@ struct PlanePyramid {
             width: Double(size.width),
             height: Double(size.height),
             sampling: sampling,
-            planes: planes
+            planes: planes,
+            colors: colors
         )
         if isLevel(made, step) { levels.append(made) }
         return upright(made)
@@ -63,7 +66,8 @@ struct PlanePyramid {
             width: isTurned ? image.height : image.width,
             height: isTurned ? image.width : image.height,
             sampling: image.sampling,
-            planes: planes
+            planes: planes,
+            colors: image.colors
         )
     }
 }

@@ -3,27 +3,18 @@ internal import Foundation
 
 /// Encodes planes of 4:2:0 as WebP.
 enum WebPPlanes {
-    /// JPEG uses the full range of values, WebP the video range of BT.601 (RFC 6386 section 9.2, JFIF 1.02).
-    private static let luma = (0...255).map { UInt8((16 + Double($0) * 219 / 255).rounded()) }
-    private static let color = (0...255).map { UInt8((128 + (Double($0) - 128) * 224 / 255).rounded()) }
-
-    /// Encodes the planes of an upright image, 4:2:0 or gray.
+    /// Encodes the planes of an upright image, 4:2:0 or gray, in the range of video.
     ///
     /// - Returns: nil if libwebp fails, or if the deadline stopped it.
     static func encode(_ image: PlanarImage, _ rendition: Rendition, _ deadline: RenderDeadline) -> Data? {
         let size = image.size
         guard image.sampling == .s420 || image.sampling == .gray else { return nil }
-        guard let y = image.planes[0].mapped(luma) else { return nil }
-        var colors: [Plane] = []
+        let y = image.planes[0]
+        var colors = Array(image.planes[1...])
         if image.sampling == .gray {
             let (width, height) = ((size.width + 1) / 2, (size.height + 1) / 2)
             guard let none = Plane(width: width, height: height, filledWith: 128) else { return nil }
             colors = [none, none]
-        } else {
-            for plane in image.planes[1...] {
-                guard let mapped = plane.mapped(color) else { return nil }
-                colors.append(mapped)
-            }
         }
         var bytes: UnsafeMutablePointer<UInt8>?
         var length = 0

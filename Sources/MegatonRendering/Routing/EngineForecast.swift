@@ -22,9 +22,15 @@ package struct EngineForecast: Sendable, Codable, Equatable {
         if let obstacle = RenderPlan(probe, [rendition]).steps.first?.reasonPlanesUnsupported(probe) {
             self = Self.withoutPlanes(obstacle, choice)
         } else if let beginning, let type = AssetType(beginning), type != .jpeg {
-            let isScaled = choice == .auto && (type == .png || type == .webp)
-            let help = isScaled ? "; its samples are scaled as planes if it is still and of usual colors" : ""
-            self = Self.withoutPlanes("the source is of type \(type), not JPEG\(help)", choice)
+            if choice == .auto && (type == .png || type == .webp) {
+                self.init(
+                    nil,
+                    "planes if the image is whole, still, larger than the result and of usual colors, and if all "
+                        + "results of the job can be made from planes; else libvips"
+                )
+            } else {
+                self = Self.withoutPlanes("the source is of type \(type), not JPEG", choice)
+            }
         } else if beginning == nil {
             self.init(nil, "planes if the source is a JPEG of usual sampling in sRGB or gray, else libvips")
         } else if probe.planes == nil || beginning.flatMap(Self.probe) == nil {

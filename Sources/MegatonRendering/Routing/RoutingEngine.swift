@@ -34,10 +34,10 @@ struct RoutingEngine: RenderEngine {
             // libjpeg shows missing scans as gray, without a warning.
             let gap = plan.hasPlanarPixels(pass) ? missingScans(pass, plan, data) : nil
             if deadline.isExpired, let error = deadline.error { throw error }
-            if gap == nil, let base = pixels.base(of: pass, plan, from: data) {
+            if gap == nil, let decoded = pixels.decode(pass, of: plan, from: data) {
                 // The decoders cannot be interrupted and may have used up the time limit.
                 if deadline.isExpired, let error = deadline.error { throw error }
-                if let images = try vips.render(pass, of: plan, from: base, deadline: deadline) { return images }
+                if let images = try render(pass, of: plan, from: decoded, deadline: deadline) { return images }
             }
             return try vips.rendering(pass, plan, data, damage: gap, deadline)
         }
@@ -57,6 +57,20 @@ struct RoutingEngine: RenderEngine {
         else { throw refusal(pass, plan) }
         for index in images.indices { images[index].notes.append(damage.note) }
         return images
+    }
+
+    /// Renders a pass from the planes of its source.
+    ///
+    /// - Returns: nil if that fails; libvips alone may still succeed.
+    private func render(
+        _ pass: RenderPlan.Pass,
+        of plan: RenderPlan,
+        from decoded: PlanarImage,
+        deadline: RenderDeadline
+    ) throws(ImageError) -> [EncodedImage]? {
+        if plan.encodesPlanes(pass) { return try planes.render(pass, of: plan, from: decoded, deadline: deadline) }
+        guard let base = pixels.base(of: pass, plan, from: decoded) else { return nil }
+        return try vips.render(pass, of: plan, from: base, deadline: deadline)
     }
 
     func image(

@@ -185,17 +185,17 @@ import Testing
 
     @Test func effectsCostMemory() throws {
         let probe = try VipsEngine().probe(TestImage.quarters(width: 400, height: 400), type: .png)
-        let plain = RenderPlan(probe, [Rendition(width: 200, height: 200)]).cost.bytes
+        let plain = RenderPlan(probe, [Rendition(width: 200, height: 200, format: .png)]).cost.bytes
         let changes: [(inout Rendition) -> Void] = [
             { $0.trim = 10 }, { $0.blur = 1 }, { $0.padding = .init(50) }, { $0.watermark = .init(.text("a")) },
             { $0.maxBytes = 100_000 }, { $0.rotate = .quarter },
         ]
         for (index, change) in changes.enumerated() {
-            var rendition = Rendition(width: 200, height: 200)
+            var rendition = Rendition(width: 200, height: 200, format: .png)
             change(&rendition)
             #expect(RenderPlan(probe, [rendition]).cost.bytes > plain, "change \(index)")
         }
-        var trimmed = Rendition(width: 200, height: 200)
+        var trimmed = Rendition(width: 200, height: 200, format: .png)
         trimmed.trim = 10
         #expect(RenderPlan(probe, [trimmed]).cost.bytes > 400 * 400 * 4, "the whole source is in memory")
     }

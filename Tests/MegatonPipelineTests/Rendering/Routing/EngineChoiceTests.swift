@@ -283,7 +283,10 @@ import Testing
         #expect(EngineForecast(square, of: jpeg).reason == "the crop depends on the pixels")
         #expect(EngineForecast(square, of: nil) == EngineForecast(square, of: jpeg), "the rendition alone decides")
         #expect(EngineForecast(small, of: nil).engine == nil, "it depends on the source")
-        #expect(EngineForecast(small, of: TestImage.quarters(width: 8, height: 8)).engine == "libvips")
+        let png = TestImage.quarters(width: 8, height: 8)
+        #expect(EngineForecast(small, of: png).engine == nil, "it depends on more than the beginning")
+        #expect(EngineForecast(Rendition(width: 50, format: .png), of: png).engine == "libvips")
+        #expect(EngineForecast(small, of: Data("GIF89a".utf8)).engine == "libvips")
         #expect(EngineForecast(small, of: jpeg, choice: .vips).engine == "libvips")
         #expect(EngineForecast(square, of: jpeg, choice: .planes).engine == nil)
     }
