@@ -55,7 +55,6 @@ let package = Package(
         .systemLibrary(name: "CWebP", providers: [.apt(["libwebp-dev"])]),
         .systemLibrary(name: "CXXHash", providers: [.apt(["libxxhash-dev"])]),
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
-        .systemLibrary(name: "CZimg", providers: [.apt(["libzimg-dev"])]),
         // Messages and damage of one image, which libvips and libjpeg do not report, planes of PNGs and JPEGs, and a
         // lock for Orc.
         .target(
@@ -63,6 +62,8 @@ let package = Package(
             dependencies: ["CVips"],
             linkerSettings: [.linkedLibrary("jpeg"), .linkedLibrary("png")]
         ),
+        // Scaling and colors of planes, by vectors.
+        .target(name: "CPlanes"),
 
         // Values, errors, text and concurrency; no I/O, except to name threads.
         .target(
@@ -76,7 +77,7 @@ let package = Package(
         // Bytes and renditions in, bytes out; knows no network, cache or task.
         .target(
             name: "MegatonRendering",
-            dependencies: ["CCodecs", "CDeflate", "CTurboJPEG", "CVips", "CWebP", "CZimg", "MegatonCore"],
+            dependencies: ["CCodecs", "CDeflate", "CTurboJPEG", "CPlanes", "CVips", "CWebP", "MegatonCore"],
             swiftSettings: settings
         ),
         // Requests in, bytes out; knows no image and no cache store.

@@ -24,7 +24,7 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
     /// Version 2: WebP is written without the EXIF of its source. Version 3: JPEG thumbnails are rendered from planes.
     /// Version 4: so are others, and columns that were wrong with AVX-512 are right. Version 5: JPEGs of planes have
     /// other quantization tables, and those at a quarter are made from four coefficients. Version 6: so do those of PNG
-    /// and WebP sources. Originals have stayed as they were.
+    /// and WebP sources, and scaling rounds otherwise. Originals have stayed as they were.
     private static func version(of kind: Kind) -> String { kind == .rendition ? "6" : "3" }
 
     package init(_ kind: Kind, _ fields: [String]) {

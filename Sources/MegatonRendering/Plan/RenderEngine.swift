@@ -54,7 +54,7 @@ public enum RenderEngineChoice: String, Sendable, CaseIterable {
     case auto
     /// libvips for everything.
     case vips
-    /// The planes engine alone: it works on a JPEG's planes without converting them to pixels (TurboJPEG, zimg,
-    /// libjpeg, libwebp), and refuses everything else. For comparisons.
+    /// The planes engine alone: it works on a JPEG's planes without converting them to pixels (TurboJPEG, libjpeg,
+    /// libwebp), and refuses everything else. For comparisons.
     case planes
 }

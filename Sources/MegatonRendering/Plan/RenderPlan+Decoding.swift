@@ -75,7 +75,7 @@ extension RenderPlan {
     }
 }
 
-/// The rows of planes, as zimg requires them.
+/// The rows of planes. Processors read and write a row in vectors, which may end behind its last sample.
 enum PlaneRow {
     /// Bytes; each row begins at a multiple of them.
     static let alignment = 64

@@ -1,4 +1,4 @@
-internal import CCodecs
+internal import CPlanes
 internal import Foundation
 
 /// How the samples of planes are colors.

@@ -8,7 +8,7 @@ internal import Foundation
 /// such as blur, and metadata. It also reports the details of damage.
 final class PlanarJPEGEngine: Sendable {
     let codecs = TurboJPEGCodecs()
-    let graphs = ZimgGraphs()
+    let axes = PlaneAxes()
 
     /// - Parameters:
     ///   - pass: A pass that uses planes.
@@ -32,7 +32,7 @@ final class PlanarJPEGEngine: Sendable {
     }
 
     /// - Parameter decoded: the whole source, as stored.
-    /// - Returns: nil if zimg or the encoder fails, or if there is no memory.
+    /// - Returns: nil if the encoder fails, or if there is no memory.
     /// - Throws: `.renderTimedOut`, `.cancelled`.
     func render(
         _ pass: RenderPlan.Pass,
@@ -47,7 +47,7 @@ final class PlanarJPEGEngine: Sendable {
         for index in plan.fromLargeToSmall(pass) {
             let step = plan.steps[index]
             if deadline.isExpired, let error = deadline.error { throw error }
-            guard let image = pyramid.make(step, graphs) else { return nil }
+            guard let image = pyramid.make(step, axes) else { return nil }
             guard let bytes = encode(image, step.rendition, deadline) else {
                 if let error = deadline.error { throw error }
                 return nil
@@ -88,7 +88,7 @@ extension PlanarJPEGEngine {
     /// Turns the decoded planes upright and scales them to the size of the plan's first step.
     func scale(_ image: PlanarImage, _ plan: RenderPlan) -> PlanarImage? {
         var pyramid = PlanePyramid(image, plan.passes[0], EXIFOrientation(plan.probe.orientation))
-        return pyramid.make(plan.steps[0], graphs)
+        return pyramid.make(plan.steps[0], axes)
     }
 }
 

@@ -3,13 +3,13 @@ internal import CWebP
 internal import Foundation
 
 /// Decodes JPEGs, PNGs and WebP images to planes, for a pass that cannot begin with the planes of a JPEG. If libvips
-/// has to make its results, zimg scales the planes, and libvips gets pixels at the base of the pass. libvips would
+/// has to make its results, the planes are scaled, and libvips gets pixels at the base of the pass. libvips would
 /// decode PNGs with zlib, which is slower than libdeflate, and convert all decoded pixels to RGB before it scales them.
 ///
 /// Damage, and all that is unusual, is left to libvips.
 struct PlanarPixels: Sendable {
     let codecs: TurboJPEGCodecs
-    let graphs: ZimgGraphs
+    let axes: PlaneAxes
 
     /// The planes of the whole source, as stored. The caller has found out that no needed scan of a JPEG is missing.
     ///
@@ -28,7 +28,7 @@ struct PlanarPixels: Sendable {
 
     /// Scales decoded planes to the base of a pass, upright.
     ///
-    /// - Returns: nil if zimg fails, or if there is no memory.
+    /// - Returns: nil if there is no memory.
     func base(of pass: RenderPlan.Pass, _ plan: RenderPlan, from decoded: PlanarImage) -> PixelBuffer? {
         let orientation = EXIFOrientation(plan.probe.orientation)
         var scaled: [Plane] = []
@@ -41,7 +41,7 @@ struct PlanarPixels: Sendable {
                 height: min(plane.height, max(1, Int(covered.height.rounded())))
             )
             let geometry = PlaneGeometry(source, covered: covered, to: orientation.turned(pass.base))
-            guard let result = graphs.graph(geometry)?.scale(plane)?.turned(orientation) else { return nil }
+            guard let result = axes.scale(plane, geometry)?.turned(orientation) else { return nil }
             scaled.append(result)
         }
         return switch decoded.colors {

@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// Samples of 8 bits in rows, each aligned to 64 bytes as zimg requires. Owns its memory.
+/// Samples of 8 bits in rows, each aligned to 64 bytes: see `PlaneRow`. Owns its memory.
 ///
 /// Used by one render on one thread.
 final class Plane {

@@ -13,8 +13,8 @@ struct PlanePyramid {
 
     /// The result of a step, upright and cropped.
     ///
-    /// - Returns: nil if zimg fails, or if there is no memory.
-    mutating func make(_ step: RenderPlan.Step, _ graphs: ZimgGraphs) -> PlanarImage? {
+    /// - Returns: nil if there is no memory.
+    mutating func make(_ step: RenderPlan.Step, _ axes: PlaneAxes) -> PlanarImage? {
         let (colors, whole) = (levels[0].colors, levels[0].sampling)
         // Channels get their sampling when they are converted for the encoder.
         let sampling = colors == .channels ? whole : step.rendition.planeSampling(whole)
@@ -23,7 +23,7 @@ struct PlanePyramid {
         for (index, plane) in source.planes.enumerated() {
             let geometry = PlaneGeometry(plane: index, of: step, from: source, orientation, to: sampling)
             guard geometry.source.width <= plane.width, geometry.source.height <= plane.height,
-                let scaled = graphs.graph(geometry)?.scale(plane)
+                let scaled = axes.scale(plane, geometry)
             else { return nil }
             planes.append(scaled)
         }

@@ -11,7 +11,7 @@ struct RoutingEngine: RenderEngine {
     init(isStrict: Bool) {
         self.isStrict = isStrict
         planes = PlanarJPEGEngine()
-        pixels = PlanarPixels(codecs: planes.codecs, graphs: planes.graphs)
+        pixels = PlanarPixels(codecs: planes.codecs, axes: planes.axes)
     }
 
     /// Parses the headers of common JPEGs without libvips, which is slow at headers compared to a thumbnail's total

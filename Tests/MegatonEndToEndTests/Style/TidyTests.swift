@@ -50,7 +50,7 @@ import Testing
             "CCodecs": ["MegatonRendering/Vips/", "MegatonRendering/Planes/"],
             "CDeflate": ["MegatonRendering/Planes/"],
             "CTurboJPEG": ["MegatonRendering/Planes/"], "CWebP": ["MegatonRendering/Planes/"],
-            "CZimg": ["MegatonRendering/Planes/"], "CZlib": ["MegatonCommandLine/Inputs/"],
+            "CPlanes": ["MegatonRendering/Planes/"], "CZlib": ["MegatonCommandLine/Inputs/"],
             // The parser of addresses is libcurl's own, so that both read the same address.
             "CCurl": ["MegatonHTTP/Client/", "MegatonHTTP/Access/"], "CHiredis": ["MegatonRedis/Codec/"],
         ]

@@ -19,7 +19,7 @@ PYTHON_PACKAGES = (
 )  # fmt: skip
 #: Packages of the environment with the newest libvips, where their versions may be others.
 NEWEST_PACKAGES = ("pyvips-binary", "pillow", "opencv-python-headless")
-DEBIAN_PACKAGES = ("libvips42", "libjpeg62-turbo", "libturbojpeg0", "libzimg2")
+DEBIAN_PACKAGES = ("libvips42", "libjpeg62-turbo", "libturbojpeg0")
 
 
 def machine() -> dict[str, object]:

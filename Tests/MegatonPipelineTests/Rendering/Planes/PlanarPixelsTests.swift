@@ -79,7 +79,7 @@ import Testing
         #expect(image.pixel(3, 3) == [0, 0, 0, 0])
     }
 
-    /// A slope shows where each pixel is. Fault: with AVX-512 zimg read wrong samples for some columns.
+    /// A slope shows where each pixel is. Fault: a library read wrong samples for some columns.
     @Test(arguments: [64, 50, 33, 97]) func pixelsStayInTheirPlace(_ width: Int) throws {
         let png = TestPNG(2, width: 200, height: 100)
         let source = png.data { x, y in [x, y * 2, 255 - x] }
@@ -278,7 +278,7 @@ import Testing
 
     // MARK: - Comparing
 
-    private static let pixels = PlanarPixels(codecs: TurboJPEGCodecs(), graphs: ZimgGraphs())
+    private static let pixels = PlanarPixels(codecs: TurboJPEGCodecs(), axes: PlaneAxes())
 
     private static var deadline: RenderDeadline { RenderDeadline(.now + .seconds(60)) }
 

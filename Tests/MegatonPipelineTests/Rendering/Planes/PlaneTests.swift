@@ -21,15 +21,15 @@ import Testing
         #expect(rows == expected)
     }
 
-    /// Fault: with AVX-512 zimg 3.0.4 reads wrong samples for some columns of these widths, such as 97 to 99.
+    /// Fault: with AVX-512 a library read wrong samples for some columns of these widths, such as 97 to 99.
     @Test func aSlopeStaysASlope() throws {
         let slope = try #require(Plane(width: 200, height: 16))
         for row in 0..<16 { for column in 0..<200 { slope.bytes[row * slope.stride + column] = UInt8(column) } }
-        let graphs = ZimgGraphs()
+        let axes = PlaneAxes()
         for width in 60..<200 {
             let size = PixelSize(width: width, height: 8)
             let geometry = PlaneGeometry(PixelSize(width: 200, height: 16), covered: (200, 16), to: size)
-            let scaled = try #require(graphs.graph(geometry)?.scale(slope))
+            let scaled = try #require(axes.scale(slope, geometry))
             for column in 4..<(width - 4) {
                 let expected = (Double(column) + 0.5) * 200 / Double(width) - 0.5
                 let found = Double(scaled.bytes[4 * scaled.stride + column])
@@ -114,14 +114,14 @@ import Testing
         #expect(Self.geometry(0, (160, 80), top, orientation: 8).part.left == 80)
     }
 
-    @Test func aGraphIsBuiltOnce() throws {
-        let graphs = ZimgGraphs(limit: 2)
-        let sizes = (1...3).map { Self.geometry(0, (80, 40), Rendition(width: 10 * $0)) }
-        let first = try #require(graphs.graph(sizes[0]))
-        let second = try #require(graphs.graph(sizes[1]))
-        #expect(graphs.graph(sizes[0]) === first)
-        _ = try #require(graphs.graph(sizes[2]))
-        #expect(graphs.graph(sizes[0]) === first, "what was used last stays")
-        #expect(graphs.graph(sizes[1]) !== second, "what was not is built again")
+    @Test func weightsAreComputedOnce() throws {
+        let axes = PlaneAxes(limit: 2)
+        let sizes = (1...3).map { Self.geometry(0, (80, 40), Rendition(width: 10 * $0)).across }
+        let first = try #require(axes.axis(sizes[0]))
+        let second = try #require(axes.axis(sizes[1]))
+        #expect(axes.axis(sizes[0]) === first)
+        _ = try #require(axes.axis(sizes[2]))
+        #expect(axes.axis(sizes[0]) === first, "those that were used last stay")
+        #expect(axes.axis(sizes[1]) !== second, "others are computed again")
     }
 }
