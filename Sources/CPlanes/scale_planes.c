@@ -118,8 +118,9 @@ static void fill(megaton_axis *axis, double start, double length, double *kernel
         if (low > most) low = most;
         memset(exact, 0, (size_t) taps * sizeof *exact);
         for (int tap = 0; tap < size; tap++) {
-            int place = first + tap;
-            if (place < 0) place = -place - 1;
+            // A result of one or two samples reaches beyond both ends more than once.
+            int place = (first + tap) % (2 * source);
+            if (place < 0) place += 2 * source;
             if (place >= source) place = 2 * source - 1 - place;
             exact[clamped(clamped(place, source - 1) - low, taps - 1)] += kernel[tap] / sum;
         }
@@ -132,9 +133,9 @@ megaton_axis *megaton_axis_make(int source, double start, double length, int cou
     if (source <= 0 || count <= 0 || !(length > 0) || !isfinite(start)) return NULL;
     const int multiple = is_across ? LANE : PAIR;
     const double step = length / count;
-    // A part is hardly longer than the plane.
+    // A part is at most twice as long as the plane: chroma of a result of one pixel is made for two.
     double needed = ceil(2 * LOBES * (step > 1 ? step : 1));
-    if (needed > 8.0 * source + 8) return NULL;
+    if (needed > 16.0 * source + 16) return NULL;
     int size = (int) needed;
     int taps = rounded_up(is_across ? size : size + 1, multiple);
     if (taps > rounded_up(source, multiple)) taps = rounded_up(source, multiple);

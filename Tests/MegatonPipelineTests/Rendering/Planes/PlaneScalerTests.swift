@@ -39,8 +39,9 @@ import Testing
                 let x = (Double(place) + 0.5 - center) * squeeze
                 if abs(x) >= 3 { continue }
                 let weight = x == 0 ? 1 : 3 * sin(.pi * x) * sin(.pi * x / 3) / (.pi * .pi * x * x)
-                var mirrored = place < 0 ? -place - 1 : place
-                if mirrored >= samples.count { mirrored = 2 * samples.count - 1 - mirrored }
+                let turn = 2 * samples.count
+                var mirrored = (place % turn + turn) % turn
+                if mirrored >= samples.count { mirrored = turn - 1 - mirrored }
                 sum += weight * samples[min(max(0, mirrored), samples.count - 1)]
                 weights += weight
             }
