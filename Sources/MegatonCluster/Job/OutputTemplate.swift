@@ -73,7 +73,7 @@ package struct OutputTemplate: Sendable, Hashable {
     /// The directory in the path before the first placeholder: the outputs of all sources lie beneath it.
     package var directory: String {
         guard case .text(let text)? = parts.first else { return "/" }
-        return String(text[...(text.lastIndex(of: "/") ?? text.startIndex)])
+        return String(text.directoryPart)
     }
 
     /// Whether the path depends on the size of the result.

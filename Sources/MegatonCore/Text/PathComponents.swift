@@ -10,6 +10,13 @@ extension StringProtocol {
         return bytes.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: omittingEmpty).map(Substring.init)
     }
 
+    /// The path up to its last slash, with it; empty if it has none.
+    package var directoryPart: Substring {
+        let bytes = Substring(self).utf8
+        guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")) else { return "" }
+        return Substring(bytes[...slash])
+    }
+
     /// Whether a component of the path is `..`, which would lead out of its directory.
     package var hasParentComponent: Bool { pathComponents().contains("..") }
 }

@@ -88,6 +88,15 @@ struct OutputNameTests {
         #expect(try path("file:///o/{label.a.b c}", labels: ["a.b c": .text("\u{202E}x")]) == "/o/_x")
     }
 
+    /// Fault: the slash before a combining mark was not found, so that a link in front of it was not looked at.
+    @Test(arguments: [
+        ("file:///o/link/%CC%81x{stem}", "/o/link/"), ("file:///o/{stem}", "/o/"), ("file:///%CC%81x{stem}", "/"),
+        ("file:///{stem}", "/"),
+    ])
+    func theDirectoryOfATemplateEndsWithItsLastSlash(_ output: String, _ directory: String) throws {
+        #expect(try OutputTemplate(output).directory.utf8.elementsEqual(directory.utf8))
+    }
+
     @Test func aMissingLabelIsNamed() throws {
         let template = try OutputTemplate("file:///out/{label.set}/{id}.{ext}")
         #expect(template.problem(with: ["set": .text("a")]) == nil)

@@ -183,6 +183,16 @@ import Testing
         }
     }
 
+    /// Fault: chroma of such a result is made for two pixels, and the scaler refused a part as long as that.
+    @Test(arguments: [(400, 8), (8, 400)], [Rendition.Format.jpeg, .webp]) func aResultOfOnePixelIsMadeFromPlanes(
+        _ size: (Int, Int),
+        _ format: Rendition.Format
+    ) throws {
+        let data = try TestSampling.s420.jpeg(size.0, size.1) { x, y in (UInt8(x / 2), UInt8(y / 2), 90) }
+        let made = try EffectFixture.render(Rendition(width: 40, height: 40, format: format), data)
+        #expect(made.maker == .planes && min(made.size.width, made.size.height) == 1, "\(made.size)")
+    }
+
     @Test func effectsCostMemory() throws {
         let probe = try VipsEngine().probe(TestImage.quarters(width: 400, height: 400), type: .png)
         let plain = RenderPlan(probe, [Rendition(width: 200, height: 200, format: .png)]).cost.bytes
