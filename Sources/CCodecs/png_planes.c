@@ -94,8 +94,7 @@ static void ignore_warning(png_structp png, png_const_charp text) {
     (void) text;
 }
 
-/// Multiplies colors by alpha, rounded to the nearest.
-static void premultiply(uint8_t *color, const uint8_t *alpha, int width) {
+void megaton_premultiply_row(uint8_t *color, const uint8_t *alpha, int width) {
     for (int x = 0; x < width; x++) {
         unsigned product = color[x] * alpha[x] + 128u;
         color[x] = (uint8_t) ((product + (product >> 8)) >> 8);
@@ -178,7 +177,7 @@ int megaton_png_planes(
         megaton_split_row(row, width, bands, planes, offset);
         if (!is_premultiplied || bands % 2 != 0) continue;
         for (int band = 0; band < bands - 1; band++) {
-            premultiply(planes[band] + offset, planes[bands - 1] + offset, width);
+            megaton_premultiply_row(planes[band] + offset, planes[bands - 1] + offset, width);
         }
     }
     png_free(png, row);

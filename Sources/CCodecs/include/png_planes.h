@@ -23,3 +23,6 @@ int megaton_png_planes(
 /// Writes the channels of a row of pixels, 1 to 4, each to a plane of its own.
 void megaton_split_row(
     const uint8_t *_Nonnull pixels, int width, int bands, uint8_t *_Nullable const *_Nonnull planes, size_t offset);
+
+/// Multiplies colors by alpha, rounded to the nearest.
+void megaton_premultiply_row(uint8_t *_Nonnull color, const uint8_t *_Nonnull alpha, int width);

@@ -8,7 +8,9 @@ struct PNGChunks {
     /// Bits of a channel, or of a palette's index: 1, 2, 4 or 8.
     private let depth: Int
     /// Channels as stored: one index of a palette is one.
-    private let channels: Int
+    let channels: Int
+    /// Whether samples are stored as bytes that need no palette and no transparent color.
+    private(set) var isPlain: Bool
     /// The signature, IHDR, and, if there are any, PLTE and tRNS, as in the file.
     private(set) var beginning: [UInt8]
     /// The compressed rows, which may be divided in any way.
@@ -21,6 +23,8 @@ struct PNGChunks {
     private static let profileLimit = 64 << 10
     private static let signature: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
     private static let headerLength = 13
+    /// The color type of an image with a palette.
+    private static let palette: UInt8 = 3
 
     /// - Returns: nil if the file is damaged, or has interlaced rows, channels of 16 bits, or a profile other than
     ///   sRGB.
@@ -31,14 +35,15 @@ struct PNGChunks {
         size = PixelSize(width: number(header), height: number(header + 4))
         depth = Int(bytes[header + 8])
         switch bytes[header + 9] {
-        case 0, 3: channels = 1
+        case 0, Self.palette: channels = 1
         case 2: channels = 3
         case 4: channels = 2
         case 6: channels = 4
         default: return nil
         }
-        let isPlain = bytes[header + 10] == 0 && bytes[header + 11] == 0 && bytes[header + 12] == 0
-        guard isPlain, [1, 2, 4, 8].contains(depth), size.width > 0, size.height > 0 else { return nil }
+        let hasUsualMethods = bytes[header + 10] == 0 && bytes[header + 11] == 0 && bytes[header + 12] == 0
+        guard hasUsualMethods, [1, 2, 4, 8].contains(depth), size.width > 0, size.height > 0 else { return nil }
+        isPlain = depth == 8 && bytes[header + 9] != Self.palette
         beginning = Self.signature
         guard readChunks(bytes), hasPlainColors, !parts.isEmpty else { return nil }
     }
@@ -77,6 +82,7 @@ struct PNGChunks {
                 guard keep(bytes, chunk.whole) else { return false }
             case "PLTE", "tRNS":
                 guard parts.isEmpty, keep(bytes, chunk.whole) else { return false }
+                if chunk.name == "tRNS" { isPlain = false }
             case "iCCP":
                 // libpng takes the first of several; each costs an inflation.
                 guard parts.isEmpty, !hasProfile else { return false }

@@ -60,28 +60,48 @@ struct PlanarPixels: Sendable {
     private static func decodePNG(_ bytes: UnsafeRawBufferPointer, _ probe: ImageProbe) -> PlanarImage? {
         guard let chunks = PNGChunks(bytes), chunks.size == PixelSize(width: probe.width, height: probe.height),
             chunks.rowsLength <= RenderPlan.planarPixelLimit + probe.height, let planes = planes(probe, probe.bands),
-            let memory = malloc(chunks.rowsLength)
+            // `megaton_png_rows` reads four bytes behind them.
+            let memory = malloc(chunks.rowsLength + 4)
         else { return nil }
         defer { free(memory) }
         let rows = UnsafeMutableRawBufferPointer(start: memory, count: chunks.rowsLength)
-        guard chunks.inflate(bytes, into: rows) else { return nil }
+        guard chunks.inflate(bytes, into: rows), write(rows, of: chunks, probe, to: planes) else { return nil }
+        return PlanarImage(planes, .channels, probe)
+    }
+
+    /// Undoes the filters of inflated rows.
+    ///
+    /// - Returns: Whether that succeeded.
+    private static func write(
+        _ rows: UnsafeMutableRawBufferPointer,
+        of chunks: PNGChunks,
+        _ probe: ImageProbe,
+        to planes: [Plane]
+    ) -> Bool {
+        guard let start = rows.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return false }
+        let (width, height, bands) = (Int32(probe.width), Int32(probe.height), Int32(probe.bands))
+        let hasAlpha: Int32 = probe.hasAlpha ? 1 : 0
         let pointers: [UnsafeMutablePointer<UInt8>?] = planes.map(\.bytes)
-        let code = chunks.beginning.withUnsafeBufferPointer { beginning in
-            guard let start = beginning.baseAddress else { return Int32(-1) }
-            return megaton_png_planes(
-                start,
-                beginning.count,
-                memory.assumingMemoryBound(to: UInt8.self),
-                rows.count,
-                Int32(probe.width),
-                Int32(probe.height),
-                Int32(probe.bands),
-                probe.hasAlpha ? 1 : 0,
-                pointers,
-                planes[0].stride
-            )
+        if chunks.isPlain {
+            guard chunks.channels == probe.bands else { return false }
+            return megaton_png_rows(start, width, height, bands, hasAlpha, pointers, planes[0].stride) == 0
         }
-        return code == 0 ? PlanarImage(planes, .channels, probe) : nil
+        return chunks.beginning.withUnsafeBufferPointer { beginning in
+            guard let header = beginning.baseAddress else { return false }
+            let (length, stride) = (beginning.count, planes[0].stride)
+            return megaton_png_planes(
+                header,
+                length,
+                start,
+                rows.count,
+                width,
+                height,
+                bands,
+                hasAlpha,
+                pointers,
+                stride
+            ) == 0
+        }
     }
 
     private static func decodeWebP(

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// A PNG of any color type and depth whose rows have each of the five filters in turn (PNG, third edition, section 9).
+/// A PNG of any color type and depth, with the filters of its rows (PNG, third edition, section 9).
 /// Rows are stored and not compressed.
 public struct TestPNG {
     /// Number of the color type: 0 gray, 2 RGB, 3 palette, 4 gray and alpha, 6 RGB and alpha.
@@ -13,6 +13,8 @@ public struct TestPNG {
     public var chunks: [(name: String, content: Data)] = []
     /// Number of chunks that share the rows.
     public var parts = 1
+    /// Numbers of the filters that the rows have in turn.
+    public var filters: [UInt8] = [0, 1, 2, 3, 4]
     /// Number of the interlace method; the rows are not interlaced.
     public var interlace: UInt8 = 0
 
@@ -38,11 +40,12 @@ public struct TestPNG {
         var above = [UInt8](repeating: 0, count: (width * channels * depth + 7) / 8)
         for y in 0..<height {
             let row = packed((0..<width).flatMap { samples($0, y) })
-            rows.append(UInt8(y % 5))
+            let filter = filters[y % filters.count]
+            rows.append(filter)
             for index in row.indices {
                 let left = index >= step ? Int(row[index - step]) : 0
                 let corner = index >= step ? Int(above[index - step]) : 0
-                let predicted = Self.predicted(y % 5, left, Int(above[index]), corner)
+                let predicted = Self.predicted(Int(filter), left, Int(above[index]), corner)
                 rows.append(row[index] &- UInt8(predicted))
             }
             above = row
