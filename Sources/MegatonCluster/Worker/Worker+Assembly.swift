@@ -136,6 +136,7 @@ extension Worker {
 
     private static func urlPolicy(_ configuration: Configuration) -> URLPolicy {
         var policy = URLPolicy(sources: configuration.sources)
+        policy.addresses = configuration.addressPolicy
         let hasS3 = configuration.credentials.credentials.contains { credential in
             if case .s3 = credential.method { true } else { false }
         }

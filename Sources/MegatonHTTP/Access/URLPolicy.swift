@@ -6,6 +6,11 @@ public struct URLPolicy: Sendable, Equatable {
     public var schemes: Set<String>
     /// Allowed hosts, ports and paths; any if empty. Files have their own roots (``FileAccess``).
     public var sources: [SourceRule]
+    /// Addresses that a URL may name in the place of a host; nil for any. The loader checks the address of each
+    /// connection by itself. This check comes before a cache is asked for a rendition or an original, so that nobody
+    /// gets what only others, with another policy, may fetch. The name of a host, other than `localhost`, is resolved
+    /// for a connection only.
+    public var addresses: AddressPolicy?
 
     /// - Parameters:
     ///   - schemes: `http`, `https`, `file` and `data` by default; files still need an allowed root.
@@ -59,7 +64,20 @@ public struct URLPolicy: Sendable, Equatable {
         guard sources.isEmpty || sources.contains(where: { $0.matches(parts) }) else {
             throw ImageError(.forbidden, "\(url.redacted) is not among the sources allowed.")
         }
+        if parts.scheme != "s3", let refusal = addressRefusal(parts) {
+            throw ImageError(.forbidden, "\(url.redacted) is not fetched: \(refusal).")
+        }
         return parts
+    }
+
+    private func addressRefusal(_ parts: URLParts) -> String? {
+        guard let addresses else { return nil }
+        // RFC 6761 section 6.3.
+        let isLocal = parts.host == "localhost" || parts.host.hasSuffix(".localhost")
+        let found = (isLocal ? ["127.0.0.1", "::1"] : [parts.host]).compactMap { IPAddress($0) }
+        let port = parts.explicitPort ?? parts.usualPort
+        let refusals = found.compactMap { addresses.validationError(address: $0, port: port) }
+        return refusals.count == found.count ? refusals.first : nil
     }
 }
 

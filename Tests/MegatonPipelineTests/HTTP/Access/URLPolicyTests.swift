@@ -83,6 +83,39 @@ import Testing
         #expect { try SourceRule(text) } throws: { ($0 as? ImagePipeline.Error)?.code == .invalidURL }
     }
 
+    /// Fault: what another worker had fetched from such an address was answered from the cache that they share.
+    @Test(arguments: [
+        "http://127.0.0.1/a", "https://2130706433/a", "http://0x7f.1:8080/a", "http://[::1]/a", "http://10.1.2.3/a",
+        "http://[::ffff:10.1.2.3]/a", "http://localhost/a", "http://LOCALHOST.:81/a", "http://a.localhost/a",
+        "http://169.254.169.254/latest", "http://8.8.8.8:8080/a", "ftp://8.8.8.8:2121/a",
+    ])
+    func addressesInURLsAreChecked(_ text: String) throws {
+        let url = try #require(URL(string: text))
+        var policy = URLPolicy()
+        policy.schemes.insert("ftp")
+        #expect(throws: Never.self) { try policy.check(url) }
+        policy.addresses = AddressPolicy()
+        #expect { try policy.check(url) } throws: { error in
+            let error = error as? ImagePipeline.Error
+            return error?.code == .forbidden && error?.message.contains("AddressPolicy.") == true
+        }
+        policy.addresses = AddressPolicy(allowsPrivate: true, ports: [80, 443, 8080, 2121])
+        #expect(throws: Never.self) { try policy.check(url) }
+    }
+
+    /// The addresses of a name are known when a connection is made; the name of a bucket is no address.
+    @Test(arguments: [
+        "http://example.com:8080/a", "https://8.8.8.8/a", "http://[2606:4700::1]/a", "s3://127.0.0.1/a", "data:,a",
+        "http://localhost.example.com/a",
+    ])
+    func otherHostsPass(_ text: String) throws {
+        var policy = URLPolicy()
+        policy.schemes.insert("s3")
+        policy.addresses = AddressPolicy()
+        let url = try #require(URL(string: text))
+        #expect(throws: Never.self) { try policy.check(url) }
+    }
+
     @Test func saysWhatIsNotAllowed() throws {
         let policy = URLPolicy(sources: [try SourceRule("example.com")])
         let url = try #require(URL(string: "http://evil.test/a?token=abc&size=3"))
