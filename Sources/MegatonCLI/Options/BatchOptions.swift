@@ -20,8 +20,9 @@ struct BatchOptions: ParsableArguments {
     @Option(
         name: .customLong("retry-failed"),
         help: ArgumentHelp(
-            "Repeat the failed jobs of a ledger with their original options. Cancelled jobs are left out: run the "
-                + "cancelled command again.",
+            "Repeat the failed jobs of a ledger with the renditions and outputs that they had. Options of access, such "
+                + "as --allow-private, are those of this command. Cancelled jobs are left out: run the cancelled "
+                + "command again.",
             valueName: "ledger.jsonl"
         )
     )
@@ -342,7 +343,7 @@ struct BatchOptions: ParsableArguments {
             exclusions: Exclusions(exclude)
         )
         selection.objects = objects
-        selection.requiredLabels = labelsOfNames
+        selection.requiredFields = fieldsOfNames
         lists.apply(to: &selection)
         return selection
     }

@@ -7,20 +7,20 @@ import MegatonRedis
 enum BatchFailure {
     /// The time of `--timeout` is over, and the batch continues without the command.
     ///
-    /// - Parameter pause: why no job starts, from ``QueueObstacle``; nil if the queue is not paused.
+    /// - Parameter obstacle: why no job starts, from ``QueueObstacle``; nil if jobs start.
     static func stoppedWaiting(
         _ batch: String,
         seconds: Double,
         ended: Int,
         submitted: Int,
         isComplete: Bool,
-        pause: String?,
+        obstacle: String?,
         repetition: RepeatAdvice = RepeatAdvice()
     ) -> CLIError {
         let count =
             "\(ended) of \(Counted.jobs(submitted)) \(submitted == 1 ? "has" : "have") ended after "
             + "\(seconds.formatted()) s"
-        let wait = pause.map { "wait: \($0)" } ?? "continue"
+        let wait = obstacle.map { "wait: \($0)" } ?? "continue"
         let message =
             isComplete
             ? "\(count); the others \(wait). megaton batch wait \(batch) waits for them, megaton batch results "

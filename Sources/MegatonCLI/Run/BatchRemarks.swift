@@ -60,7 +60,8 @@ enum LedgerRemark {
     static func forgotten(_ count: Int) -> String {
         let (files, them) = count == 1 ? ("its file stays", "it") : ("their files stay", "them")
         return "the last run made \(Counted.of(count, "output")) that this one does not make: \(files), and no later "
-            + "run knows \(them). --delete-orphans deletes such files, and megaton plan shows them before a run."
+            + "run knows \(them). Given to this run, --delete-orphans would have deleted \(them); megaton plan shows "
+            + "such files before a run."
     }
 
     /// - Parameter hasJobs: whether the run had a job. Without one, an earlier run's ledger stays as it is.

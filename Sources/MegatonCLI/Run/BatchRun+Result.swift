@@ -113,7 +113,7 @@ extension BatchRun {
             ended: now.ended,
             submitted: now.submitted,
             isComplete: now.isComplete,
-            pause: status.flatMap(QueueObstacle.pause),
+            obstacle: status.flatMap { QueueObstacle.pause($0) ?? QueueObstacle.missingWorker($0) },
             repetition: options.repetition
         )
     }

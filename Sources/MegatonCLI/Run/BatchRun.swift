@@ -352,6 +352,7 @@ final class BatchRun: Sendable {
         if progress.withLock({ $0.submitted > 0 }) { try await ledger?.begin() }
         var reporter = ProgressReporter(isInteractive: Terminal.isInteractive && !isShared)
         var retries = WaitingJobs()
+        var workers = WorkerWatch()
         defer { reporter.end() }
         var deadline: ContinuousClock.Instant?
         var obstacle: String?
@@ -366,6 +367,12 @@ final class BatchRun: Sendable {
             // While Redis is away, other questions would wait for it too, and delay the outcomes of other shards.
             let isIdle = read?.isEmpty ?? false
             if isIdle { await retries.poll(in: queue, for: batch) }
+            // A run has workers of its own, which are started again.
+            if !cancelsAtTimeout && read != nil {
+                await workers.poll(hasOutcomes: !isIdle) { () async throws(RedisError) in
+                    try await Inspector(queue: queue, cache: waiting).status()
+                }
+            }
             (shown.waiting, shown.onlyWaits) = retries.text(of: now.submitted - now.ended)
             reporter.show(shown)
             if lines.isEmpty {

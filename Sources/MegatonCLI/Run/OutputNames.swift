@@ -22,12 +22,23 @@ struct OutputNames: Sendable {
         parts = try OutputTemplate.Part.parts(of: text[...], in: "--name")
     }
 
-    /// Labels that jobs must have.
-    var labels: [String] {
-        parts.compactMap { part -> String? in
-            guard case .placeholder(.label(let label)) = part else { return nil }
-            return label
-        }
+    /// Fields that jobs must have.
+    var requiredFields: RequiredFields {
+        RequiredFields(labels: parts.labels, id: parts.contains(.placeholder(.id)))
+    }
+
+    /// The format that the end of each name shows, and the end itself, such as `.png`; nil if it shows none.
+    var format: (format: Rendition.Format, ending: String)? {
+        guard case .text(let text) = parts.last(where: { $0 != .text("") }) else { return nil }
+        return Self.imageFormat(of: text)
+    }
+
+    /// The format of an image by the end of its name, with this end, such as `.png`; nil if it shows no format.
+    static func imageFormat(of name: String) -> (format: Rendition.Format, ending: String)? {
+        guard let dot = name.lastIndex(of: ".") else { return nil }
+        let word = name[dot...].dropFirst().lowercased()
+        let format = ["jpg", "jpe", "jfif"].contains(word) ? Rendition.Format.jpeg : Rendition.Format(rawValue: word)
+        return format.map { ($0, String(name[dot...])) }
     }
 
     /// Whether each of the renditions has a name of its own, as far as that is known before they are made.
@@ -98,24 +109,36 @@ struct OutputNames: Sendable {
 }
 
 extension BatchOptions {
-    /// Labels that `--name` needs; none for an invalid template, which `checkName` reports.
-    var labelsOfNames: [String] { name.flatMap { try? OutputNames($0) }?.labels ?? [] }
+    /// Fields that `--name` needs; none for an invalid template, which `checkName` reports.
+    var fieldsOfNames: RequiredFields { name.flatMap { try? OutputNames($0) }?.requiredFields ?? RequiredFields() }
 
     /// Checks `--name` and `--output` against each other, the inputs and the renditions.
     ///
     /// - Throws: `ValidationError` if the names cannot be used.
     func checkName(output: String?) throws {
-        if let output { try Self.requireNoPlaceholder(in: output) }
+        if let output {
+            try Self.requireNoPlaceholder(in: output)
+            try Self.requireDirectoryName(output)
+        }
         guard let name else { return }
         if output == nil {
             throw ValidationError("--name needs --output: it names the files below that directory.")
         }
         let names: OutputNames
         do throws(JobError) { names = try OutputNames(name) } catch { throw ValidationError("\(error.message).") }
-        let count = try renditions.renditions().count
-        guard names.distinguishes(try renditions.renditions()) else {
+        let wanted = try renditions.renditions()
+        guard names.distinguishes(wanted) else {
             throw ValidationError(
-                "--name \(name) is the same name for several of the \(count) renditions; add {name} to it."
+                "--name \(name) is the same name for several of the \(wanted.count) renditions; add {name} to it."
+            )
+        }
+        if hasOnlyTheseRenditions, let shown = names.format,
+            let other = wanted.first(where: { $0.format != shown.format })
+        {
+            throw ValidationError(
+                "--name \(name) ends with \(shown.ending), and the format of \(other.name) is "
+                    + "\(other.format.rawValue). Write {ext} for the extension of the format, or give --format "
+                    + "\(shown.format.rawValue)."
             )
         }
         if !names.dependsOnSource && !hasOneSource {
@@ -123,6 +146,13 @@ extension BatchOptions {
                 "--name \(name) is the same name for all sources; add {stem}, {path}, {hash} or {id} to it."
             )
         }
+    }
+
+    /// Whether all jobs have the renditions of the options: none of a preset, and none of its own.
+    private var hasOnlyTheseRenditions: Bool {
+        let selection = selection(output: nil)
+        let lists = inputs.map { selection.listFormat(of: FileNames.localPath($0)) }
+        return presets.preset == nil && jobsFrom.isEmpty && retryFailed == nil && !lists.contains(.jobs)
     }
 
     /// Whether the inputs are one source: a single file or URL.
@@ -138,6 +168,25 @@ extension BatchOptions {
         var isDirectory: ObjCBool = false
         let exists = FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory)
         return selection.listFormat(of: path) == nil && !(exists && isDirectory.boolValue)
+    }
+
+    /// - Throws: `ValidationError` for a directory that is not there and has the name of a file: other tools write one
+    ///   image or one archive there.
+    private static func requireDirectoryName(_ output: String) throws {
+        let isArchive = output.lowercased().hasSuffix(".tar")
+        var isDirectory: ObjCBool = false
+        let exists = FileManager.default.fileExists(atPath: output, isDirectory: &isDirectory)
+        guard isArchive || OutputNames.imageFormat(of: output) != nil, !InputReader.isURL(output),
+            !(exists && isDirectory.boolValue)
+        else { return }
+        let advice =
+            isArchive
+            ? "Shards are written to a directory: --output tar:DIR."
+            : "Give a directory, and the names in it by --name '{stem}.{ext}'."
+        throw ValidationError(
+            "--output \(output) names a directory, and looks like the name of a file. \(advice) A directory of this "
+                + "name is used if it exists."
+        )
     }
 
     /// - Throws: `ValidationError` for a directory that has a placeholder in its name and does not exist.

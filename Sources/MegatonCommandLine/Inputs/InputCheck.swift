@@ -75,7 +75,7 @@ package struct InputCheck {
             LineReader(descriptor, name: path),
             table,
             selection.table,
-            requiredLabels: selection.requiredLabels
+            selection.requiredFields
         )
         try reader.checkHeader()
     }

@@ -187,8 +187,7 @@ package struct InputReader {
         }
         let lines = try Self.lines(of: path, separator: format == .names ? 0 : UInt8(ascii: "\n"))
         if case .table(let table) = format {
-            let labels = selection.requiredLabels
-            stack.append(.table(TableReader(lines, table, selection.table, requiredLabels: labels)))
+            stack.append(.table(TableReader(lines, table, selection.table, selection.requiredFields)))
         } else {
             stack.append(.list(lines, format))
         }
@@ -304,7 +303,12 @@ package struct InputReader {
     }
 
     private static func missing(_ argument: String) -> CLIError {
-        CLIError.usage(
+        var info = stat()
+        // A directory above it may be closed to this user.
+        if stat(FileNames.localPath(argument), &info) != 0, errno != ENOENT, errno != ENOTDIR {
+            return CLIError.usage("\(argument) cannot be read: \(String(cString: strerror(errno))).")
+        }
+        return CLIError.usage(
             "\(argument): no such file or directory. An input is an image, a directory, a URL, a .txt, .csv, .tsv or "
                 + ".jsonl list, a sitemap, or - for standard input.\(schemeAdvice(argument))"
         )

@@ -22,8 +22,8 @@ package struct InputSelection: Sendable {
     package var format: ListFormat?
     /// Whether a zero byte, not a line end, ends each line of standard input and of `.txt` lists.
     package var isNullSeparated = false
-    /// Labels without which a row of a list has no name for its outputs.
-    package var requiredLabels: [String] = []
+    /// Fields without which a row of a list has no name for its outputs.
+    package var requiredFields = RequiredFields()
     /// Columns of CSV and TSV lists.
     package var table = TableOptions()
 
@@ -145,5 +145,18 @@ package struct Exclusions: Sendable {
                 return fnmatch(pattern, whole, 0) == 0 || fnmatch(pattern, String(whole.prefix { $0 != "?" }), 0) == 0
             }
         }
+    }
+}
+
+/// Fields without which a job has no name for its outputs, by the template of `--name`.
+package struct RequiredFields: Sendable, Equatable {
+    /// Names of labels.
+    package var labels: [String]
+    /// Whether a job needs an id of its own.
+    package var id: Bool
+
+    package init(labels: [String] = [], id: Bool = false) {
+        self.labels = labels
+        self.id = id
     }
 }

@@ -26,8 +26,7 @@ package struct TableReader {
     private var lines: LineReader
     private let format: ListFormat.TableFormat
     private let options: TableOptions
-    /// Labels that the rows must have, as the names of their outputs need them.
-    private let requiredLabels: [String]
+    private let required: RequiredFields
     private var delimiter = UInt8(ascii: ",")
     private var splitter: RecordSplitter
     private var isAtEnd = false
@@ -43,9 +42,9 @@ package struct TableReader {
         _ lines: LineReader,
         _ format: ListFormat.TableFormat,
         _ options: TableOptions,
-        requiredLabels: [String] = []
+        _ required: RequiredFields = RequiredFields()
     ) {
-        self.requiredLabels = requiredLabels
+        self.required = required
         self.lines = lines
         self.format = format
         self.options = options
@@ -89,10 +88,17 @@ package struct TableReader {
     /// - Throws: as ``next(waiting:)``.
     mutating func checkHeader() throws { _ = try next(waiting: -1) }
 
-    /// - Throws: `CLIError` for the first required label that no column gives: each row would be refused.
-    private func requireLabels(_ columns: TableColumns) throws(CLIError) {
+    /// - Throws: `CLIError` for the first required field that no column gives: each row would be refused.
+    private func requireFields(_ columns: TableColumns) throws(CLIError) {
+        if required.id && columns.id == nil {
+            let example = columns.names.first { $0.lowercased().hasSuffix("id") && !$0.contains(" ") } ?? "COLUMN"
+            throw CLIError.usage(
+                "--name has {id}, and no column of \(lines.name) is known to have the ids: name it by --id-column "
+                    + "\(example), or write {hash} or {stem} in the place of {id}."
+            )
+        }
         let known = columns.labels.map { columns.names[$0] }
-        guard let missing = requiredLabels.first(where: { !known.contains($0) }) else { return }
+        guard let missing = required.labels.first(where: { !known.contains($0) }) else { return }
         let shown = known.prefix(Self.shownLabels).map { FieldProblem.quoted($0) }.joined(separator: ", ")
         let more = known.count > Self.shownLabels ? ", …" : ""
         let near = Spelling.nearest(to: missing, among: known).map { " Did you mean {label.\($0)}?" } ?? ""
@@ -137,7 +143,7 @@ package struct TableReader {
                 kind: ListFormat.table(format).description,
                 isSource: InputReader.isSource
             )
-            try requireLabels(chosen)
+            try requireFields(chosen)
             columns = chosen
             splitter = splitter.continued(delimiter: delimiter)
             return chosen.isFirstRecordRow ? row(fields, chosen, line) : nil

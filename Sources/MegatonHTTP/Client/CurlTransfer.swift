@@ -94,7 +94,11 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         guard var error = error as? ImageError else { return error }
         error.stage = error.stage ?? .load
         error.url = error.url ?? request.url.map(ImageError.withoutQuery)
-        if isS3 { error.excerpt = error.excerpt ?? S3Problem.excerpt(errorBody) }
+        if isS3, let url = request.url {
+            error.excerpt = error.excerpt ?? S3Problem.excerpt(errorBody)
+            let signing = S3Problem.Signing(configuration.credentials, for: url, named: request.credentialName)
+            if error.code == .accessDenied, let remark = signing.remark { error.message += " \(remark)" }
+        }
         return error.with(nil, errorBody)
     }
 

@@ -18,6 +18,15 @@ enum S3Problem {
             }
         }
 
+        /// A sentence for the error of a request that was denied; nil if it was signed.
+        var remark: String? {
+            switch self {
+            case .signed: nil
+            case .noCredentials: "The request was not signed, as no --credentials was given."
+            case .otherCredentials: "The request was not signed, as --credentials has none for the bucket."
+            }
+        }
+
         /// The reason and the remedy if access is denied.
         func denial(bucket: String, permission: String) -> String {
             switch self {

@@ -87,7 +87,7 @@ import Testing
                 ended: 0,
                 submitted: 20,
                 isComplete: isComplete,
-                pause: pause
+                obstacle: pause
             )
             #expect(failure.code == 75 && failure.message.hasPrefix("0 of 20 jobs have ended after 2 s"))
             #expect(failure.message.contains("wait: \(pause)") && !failure.message.contains("continue"))

@@ -49,12 +49,20 @@ import Testing
         let path = try home.directory.write(TestImage.quarters(width: 40, height: 20), to: "a.png")
         let table = try home.directory.write(Data("sku,url\none,\(path)\n".utf8), to: "list.csv")
         let run = [table, "--workers", "1", "--name", "{id}.{ext}"]
-        let refused = try await home.run(run)
-        #expect(refused.code == 2 && home.outputs.isEmpty, "\(refused.errors)")
-        let message = try home.ledger().first?.error?.message ?? ""
-        #expect(message.contains("it has no id of its own"), "\(message)")
         let named = try await home.run(run + ["--id-column", "sku"])
         #expect(named.code == 0 && home.outputs == ["one.jpg"], "\(named.errors)")
+        // Fault: each row was refused, and the ledger of the run before was gone.
+        for command in ["run", "plan"] {
+            let refused = await (try home.megaton([command] + run + ["--output", home.output])).ending()
+            #expect(refused.code == 64 && refused.errors.contains("name it by --id-column"), "\(refused.errors)")
+        }
+        let kept = try home.ledger().first
+        #expect(home.outputs == ["one.jpg"] && kept?.status == .done)
+        let list = try home.directory.write(Data("\(path)\n".utf8), to: "list.txt")
+        let unnamed = try await home.run([list, "--workers", "1", "--name", "{id}.{ext}"])
+        #expect(unnamed.code == 2, "\(unnamed.errors)")
+        let message = try home.ledger().first?.error?.message ?? ""
+        #expect(message.contains("it has no id of its own"), "\(message)")
     }
 
     @Test(arguments: [
@@ -96,6 +104,11 @@ import Testing
         (["-o", "file:///srv/thumbs"], "name it by its path"),
         (["-o", "tar:s3://thumbs/a"], "shards go to a directory of this machine"),
         (["-o", "o", "--ledger", "s3://thumbs/l.jsonl"], "--ledger s3://thumbs/l.jsonl is a URL"),
+        // Faults: directories of these names were made, and JPEGs whose names end with `.png`.
+        (["-o", "thumb.jpg"], "looks like the name of a file. Give a directory"),
+        (["-o", "tn_%s.JPG"], "--name '{stem}.{ext}'"), (["-o", "o/out.tar"], "--output tar:DIR"),
+        (["-o", "o", "--name", "{stem}.png"], "ends with .png, and the format of 256x256 is jpeg. Write {ext}"),
+        (["-o", "o", "--name", "{stem}.JPEG", "--format", "webp"], "or give --format jpeg"),
     ]
 
     @Test func namesThatCannotWorkAreWrongUsage() async throws {
@@ -108,6 +121,19 @@ import Testing
                 #expect(ending.code == 64 && ending.errors.contains(words), "\(command): \(ending.errors)")
             }
         }
+    }
+
+    @Test func aNameMayEndWithItsFormatAndADirectoryMayHaveAnyNameIfItExists() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 8, height: 8), to: "in/a.png")
+        let named = try await home.run(["in", "-j", "1", "--name", "{stem}.small.jpeg"])
+        #expect(named.code == 0 && home.outputs == ["a.small.jpeg"], "\(named.errors)")
+        try FileManager.default.createDirectory(
+            atPath: home.directory.path + "/a.jpg",
+            withIntermediateDirectories: true
+        )
+        let existing = await (try home.megaton(["run", "in", "-j", "1", "-o", "a.jpg"])).ending()
+        #expect(existing.code == 0, "\(existing.errors)")
     }
 
     /// Fault: a bucket, a sitemap and a list by --input-format passed for one source.

@@ -63,6 +63,19 @@ import Testing
         (["run", "a.jpg", "-thumbnail", "200x200"], "has no option -thumbnail. Did you mean --size 320x240?"),
     ]
 
+    /// Faults: `contain` for a mode that crops, and a crop of the middle for one by content.
+    @Test func cropsOfOtherToolsHaveAHint() async throws {
+        try await inPairs([
+            (["run", "a.jpg", "--resize_mode", "center_crop"], "Did you mean --fit cover, contain or inside?"),
+            (["run", "a.jpg", "--smartcrop", "attention"], "Did you mean --fit cover --gravity attention?"),
+            (["run", "a.jpg", "--caption-column", "text"], "Did you mean --label-columns NAME?"),
+            (["run", "a.jpg", "--output_format", "webp"], "Did you mean --format webp?"),
+        ]) { (arguments, words) in
+            let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
+            #expect(ending.code == 64 && ending.errors.contains(words), "\(arguments): \(ending.errors)")
+        }
+    }
+
     @Test func anUnknownOptionIsReportedFirst() async throws {
         try await inPairs(Self.unknownOptions) { (arguments, words) in
             let ending = await (try ProgramUnderTest.megaton(arguments)).ending()

@@ -35,6 +35,48 @@ import Testing
         #expect(!refusal.message.contains("RenderLimits") && !refusal.message.contains("Configuration"), "\(refusal)")
     }
 
+    /// Fault: a run that must not connect to the origin had what another run had fetched, and other sizes of it.
+    @Test func theCacheOpensNoAddress() async throws {
+        let image = TestImage.quarters(width: 64, height: 64)
+        let answer: @Sendable (String) -> OriginServer.Answer = { _ in
+            .image(image, headers: [("Cache-Control", "max-age=86400")])
+        }
+        try await OriginServer.run(answer: answer) { (origin) async throws in
+            let run = [origin.url("/a.png").absoluteString, "--workers", "1", "--size", "16"]
+            for options in [["--allow-private"], ["--allow-private"], [], ["--size", "8"]] {
+                let ending = try await home.run(run + options)
+                let error = try home.ledger().last?.error
+                #expect(ending.code == (options == ["--allow-private"] ? 0 : 2), "\(options): \(ending.errors)")
+                // The cache had the rendition: only the first run asked the origin.
+                #expect(origin.total == 1, "\(options)")
+                guard options != ["--allow-private"] else { continue }
+                #expect(error?.code == "forbidden" && error?.message.contains("--allow-private") == true, "\(options)")
+            }
+        }
+    }
+
+    /// Fault: docs/credentials.md says that the error does so.
+    @Test func aDeniedReadSaysThatItWasNotSigned() async throws {
+        let denial = Data("<Error><Code>AccessDenied</Code></Error>".utf8)
+        let answer: @Sendable (String) -> OriginServer.Answer = { _ in .init(status: 403, body: denial) }
+        try await OriginServer.run(answer: answer) { (origin) async throws in
+            let store = "http://127.0.0.1:\(origin.port)"
+            let ending = try await home.run(["s3://photos/a.jpg", "--s3-endpoint", store, "--workers", "1"])
+            let error = try #require(try home.ledger().last?.error, "\(ending.errors)")
+            #expect(ending.code == 2 && error.code == "access_denied", "\(error)")
+            #expect(error.message.contains("not signed, as no --credentials was given"), "\(error.message)")
+        }
+    }
+
+    /// Fault: a file that cannot be looked for was said to be missing.
+    @Test func anInputThatCannotBeReadHasItsReason() async throws {
+        let name = String(repeating: "a", count: 300) + ".jpg"
+        let ending = try await home.run([name])
+        #expect(ending.code == 64 && ending.errors.contains("cannot be read: File name too long"), "\(ending.errors)")
+        let missing = try await home.run(["b.jpg"])
+        #expect(missing.code == 64 && missing.errors.contains("no such file or directory"), "\(missing.errors)")
+    }
+
     /// 200x100 pixels are 0.02 megapixels.
     @Test func pixelsAreLimited() async throws {
         let image = TestImage.quarters(width: 200, height: 100)

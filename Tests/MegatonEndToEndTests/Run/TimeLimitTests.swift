@@ -73,6 +73,20 @@ import Testing
         }
     }
 
+    /// Fault: the progress stood still when the last worker had gone, and nothing said why.
+    @Test func aSubmitterLearnsThatNoWorkerIsLeft() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let submit = ["submit", "https://example.org/a.png", "--redis", server.url, "--wait", "--timeout"]
+            let ending = await (try ProgramUnderTest.megaton(submit + ["1"])).ending()
+            #expect(ending.code == 75, "\(ending.errors)")
+            #expect(ending.errors.contains("the others wait: the cluster has no worker"), "\(ending.errors)")
+            let waiting = try ProgramUnderTest.megaton(submit + ["60"])
+            try await waiting.waitForErrors { $0.contains("the jobs wait: the cluster has no worker") }
+            waiting.send(SIGINT)
+            #expect(await waiting.ending().code == 130)
+        }
+    }
+
     @Test(
         arguments: [
             (["--fetch-timeout", "0.5"], "timed_out"), (["--stall-timeout", "1"], "too_slow"),
