@@ -103,6 +103,29 @@ static inline int megaton_vips_thumbnail_in_profile(
     return vips_thumbnail_image(in, out, width, "height", height, "size", VIPS_SIZE_FORCE, NULL);
 }
 
+/// As megaton_vips_thumbnail_image, but scales in linear light (scRGB). A gray image stays gray; without a profile,
+/// libvips would scale it in GREY16, which is not linear (8.14.1).
+static inline int megaton_vips_thumbnail_linear(
+    VipsImage *_Nonnull in, int width, int height, VipsImage *_Nullable *_Nonnull out) {
+    int has_profile = vips_image_get_typeof(in, VIPS_META_ICC_NAME) != 0, is_gray = vips_image_get_bands(in) <= 2;
+    VipsImage *light = NULL, *scaled = NULL;
+    int result = 0;
+    if (has_profile) {
+        result = vips_thumbnail_image(
+            in, &scaled, width, "height", height, "size", VIPS_SIZE_FORCE, "linear", TRUE, "export_profile", "srgb",
+            NULL);
+    } else {
+        if (is_gray) result = vips_colourspace(in, &light, VIPS_INTERPRETATION_scRGB, NULL);
+        result = result || vips_thumbnail_image(
+            light ? light : in, &scaled, width, "height", height, "size", VIPS_SIZE_FORCE, "linear", TRUE, NULL);
+    }
+    VipsInterpretation colors = is_gray ? VIPS_INTERPRETATION_B_W : VIPS_INTERPRETATION_sRGB;
+    result = result || vips_colourspace(scaled, out, colors, NULL);
+    if (light) g_object_unref(light);
+    if (scaled) g_object_unref(scaled);
+    return result ? -1 : 0;
+}
+
 /// Crops the most salient region of that size, or the one with the most detail. The input must be in memory, because it
 /// is read twice. The result's offset gives the position of the region.
 static inline int megaton_vips_smartcrop(

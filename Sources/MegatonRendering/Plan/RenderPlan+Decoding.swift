@@ -46,7 +46,8 @@ extension RenderPlan {
     /// Whether a pass that needs pixels gets them from scaled planes, if the source turns out to be whole and usual:
     /// the source is decoded at once, and libvips begins with the scaled pixels.
     func hasPlanarPixels(_ pass: Pass) -> Bool {
-        guard hasPlanarSource, !pass.usesPlanes, pass.frames == 1, !pass.keepsProfile, pass.trim == nil,
+        guard hasPlanarSource, !pass.usesPlanes, pass.frames == 1, !pass.keepsProfile, !pass.isLinear,
+            pass.trim == nil,
             // Warnings about parts beside the pixels are libvips' to find.
             pass.failOn != .warning, !pass.steps.isEmpty,
             pass.steps.allSatisfy({ steps[$0].rendition.keepMetadata == .none })

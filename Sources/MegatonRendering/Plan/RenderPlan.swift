@@ -44,6 +44,8 @@ package struct RenderPlan: Equatable {
         /// Whether colors stay in the source's profile.
         let keepsProfile: Bool
         let qualityProfile: Rendition.QualityProfile
+        /// Whether images are scaled in linear light.
+        let isLinear: Bool
         /// Whether the pass works on the source's planes instead of its pixels.
         let usesPlanes: Bool
         /// The least damage that is an error.
@@ -58,8 +60,8 @@ package struct RenderPlan: Equatable {
 
     package let probe: ImageProbe
     let steps: [Step]
-    /// Usually one. Renditions need separate passes if they mix stills and animations, color profiles, damage levels,
-    /// tolerances of trimming, or outputs that planes can and cannot produce.
+    /// Usually one. Renditions need separate passes if they mix stills and animations, color profiles, linear light,
+    /// damage levels, tolerances of trimming, or outputs that planes can and cannot produce.
     let passes: [Pass]
     let limits: RenderLimits
 
@@ -73,6 +75,7 @@ package struct RenderPlan: Equatable {
                 frames: step.frames,
                 keepsProfile: probe.hasRGBProfile && step.rendition.profile == .keep,
                 qualityProfile: step.rendition.qualityProfile,
+                isLinear: step.rendition.linear,
                 usesPlanes: probe.planes != nil && step.reasonPlanesUnsupported(probe) == nil,
                 failOn: step.rendition.toleratedDamage,
                 trim: step.rendition.trim
@@ -91,6 +94,7 @@ package struct RenderPlan: Equatable {
                 frames: kind.frames,
                 keepsProfile: kind.keepsProfile,
                 qualityProfile: kind.qualityProfile,
+                isLinear: kind.isLinear,
                 usesPlanes: kind.usesPlanes,
                 failOn: kind.failOn,
                 trim: kind.trim,
@@ -119,6 +123,7 @@ package struct RenderPlan: Equatable {
                 frames: 1,
                 keepsProfile: false,
                 qualityProfile: .balanced,
+                isLinear: false,
                 usesPlanes: false,
                 failOn: .truncated,
                 trim: nil,
@@ -132,6 +137,7 @@ package struct RenderPlan: Equatable {
         let frames: Int
         let keepsProfile: Bool
         let qualityProfile: Rendition.QualityProfile
+        let isLinear: Bool
         let usesPlanes: Bool
         let failOn: Rendition.FailOn
         let trim: Int?
@@ -314,9 +320,9 @@ extension RenderPlan {
     }
 
     /// The factor (1, 2, 4 or 8) by which a JPEG is shrunk while it is decoded. A smaller inverse transform skips most
-    /// of the decoding work.
+    /// of the decoding work. It averages samples of sRGB, so that nothing would be left for linear light.
     func shrink(_ pass: Pass) -> Int {
-        guard let margin = decodingMargin(pass) else { return 1 }
+        guard !pass.isLinear, let margin = decodingMargin(pass) else { return 1 }
         let scale = scale(pass)
         return [8, 4, 2].first { scale >= Double($0) * margin } ?? 1
     }

@@ -31,6 +31,9 @@ extension Rendition {
         if grayscale && profile == .keep {
             return FieldProblem("grayscale", "does not go with profile keep: gray images have no profile of the source")
         }
+        if linear && profile == .keep {
+            return FieldProblem("linear", "does not go with profile keep: images are scaled in linear light for sRGB")
+        }
         if let trim, !Self.tolerances.contains(trim) {
             return FieldProblem("trim", "is \(trim); allowed are true and whole numbers from 0 to 255")
         }

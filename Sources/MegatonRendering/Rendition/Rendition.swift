@@ -83,6 +83,10 @@ public struct Rendition: Sendable, Hashable {
     public var profile: ColorProfile
     /// How much of the downscaling the decoder does.
     public var qualityProfile: QualityProfile
+    /// Scales in linear light: the mean of samples is that of their intensities, as if the eye had averaged them. Small
+    /// bright details on dark ground keep their brightness; sRGB samples, which are scaled as they are by default, make
+    /// them darker. libvips does it, in several times the time.
+    public var linear = false
     /// The damage of the source that counts as an error; nil uses the value of the job, then of the worker, then
     /// `truncated`.
     public var failOn: FailOn?

@@ -208,6 +208,15 @@ extension RenditionOption {
                 + "(default) 2, faithful the full size."
         ),
         RenditionOption(
+            "linear",
+            get: { $0.linear },
+            set: { $0.linear = $1 },
+            .flag,
+            help:
+                "Scale in linear light, which keeps the brightness of fine details, in several times the time; not "
+                + "with profile keep."
+        ),
+        RenditionOption(
             "failOn",
             optional: { $0.failOn },
             set: { $0.failOn = $1 },

@@ -25,7 +25,11 @@ extension VipsEngine {
         let stop = VipsImage.Stop(deadline)
         do throws(VipsError) {
             return try VipsMessages.collecting { () throws(VipsError) in
-                PlatformImage(inMemory: try image.thumbnail(plan.passes[0].base).eightBit().inMemory(stop: stop))
+                PlatformImage(
+                    inMemory: try image.thumbnail(plan.passes[0].base, in: plan.passes[0]).eightBit().inMemory(
+                        stop: stop
+                    )
+                )
             }
         } catch {
             throw deadline.error ?? ImageError(.renderFailed, "the image cannot be scaled: \(error.text).")

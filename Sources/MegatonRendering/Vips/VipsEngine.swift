@@ -187,7 +187,7 @@ package struct VipsEngine: RenderEngine {
         _ plan: RenderPlan,
         _ limit: VipsImage.Stop
     ) throws(VipsError) -> (VipsImage, RenderPlan, RenderPlan.Pass) {
-        let upright = try opened.thumbnail(pass.base, keepsProfile: pass.keepsProfile)
+        let upright = try opened.thumbnail(pass.base, in: pass)
         guard let tolerance = pass.trim else { return (upright, plan, pass) }
         let whole = try upright.eightBit().keeping(pass.keepsProfile ? [.copyright, .profile] : .copyright)
             .inMemory(stop: limit)
@@ -201,7 +201,7 @@ package struct VipsEngine: RenderEngine {
         let part = try whole.mapFrames { frame throws(VipsError) in
             try frame.extract(box.left, box.top, box.size)
         }
-        let base = try part.readInOrder().thumbnail(inner.passes[0].base, keepsProfile: pass.keepsProfile)
+        let base = try part.readInOrder().thumbnail(inner.passes[0].base, in: pass)
         return (base, inner, inner.passes[0])
     }
 
@@ -264,7 +264,7 @@ package struct VipsEngine: RenderEngine {
             let shrink = plan.shrink(pass)
             return shrink > 1 ? "shrink=\(shrink)" : ""
         case .webp:
-            guard let margin = pass.qualityProfile.margin else { return "" }
+            guard !pass.isLinear, let margin = pass.qualityProfile.margin else { return "" }
             let scale = margin / plan.scale(pass)
             return scale < 1 ? "scale=\(scale)" : ""
         // SVG is drawn at the requested size, even if that is larger.

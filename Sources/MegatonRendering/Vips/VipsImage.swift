@@ -61,6 +61,14 @@ package final class VipsImage {
         }
     }
 
+    /// As `thumbnail`, for a pass: in its colors and its light.
+    func thumbnail(_ size: PixelSize, in pass: RenderPlan.Pass) throws(VipsError) -> VipsImage {
+        // A size that needs no scaling needs no conversion to linear light and back, which is no identity.
+        let upright = EXIFOrientation(orientation).turned(self.size)
+        guard pass.isLinear, size != upright else { return try thumbnail(size, keepsProfile: pass.keepsProfile) }
+        return try Self.make { megaton_vips_thumbnail_linear(pointer, Int32(size.width), Int32(size.height), $0) }
+    }
+
     /// Computes the pixels and keeps them in memory, so that they can be read in any order.
     func inMemory(stop: Stop) throws(VipsError) -> VipsImage {
         let heard = try tapped()

@@ -63,6 +63,9 @@ import Testing
             }
         },
         "edge.png": TestImage.png(width: 40, height: 20) { x, _ in x < 20 ? (90, 90, 90, 255) : (160, 160, 160, 255) },
+        "stripes.png": TestImage.png(width: 128, height: 96) { x, _ in
+            x / 2 % 2 == 0 ? (0, 0, 0, 255) : (255, 255, 255, 255)
+        },
         "plain.png": TestImage.png(width: 200, height: 100) { _, _ in (0, 0, 200, 255) },
     ]
 
@@ -169,7 +172,17 @@ import Testing
         ]
     )
 
-    static let effects = [trimmed, gray, blurred, sharpened, marked, labeled, framed]
+    private static let linear = Effect(
+        name: "linear",
+        source: "stripes.png",
+        flags: ["--size", "16x", "--linear"],
+        json: #""width":16,"linear":true"#,
+        size: [16, 12],
+        // Half of the intensity of white; the mean of the samples would be 128.
+        places: [Place(8, 6, gray: 184...192)]
+    )
+
+    static let effects = [trimmed, gray, blurred, sharpened, marked, labeled, framed, linear]
 
     /// The jobs of all effects, one for each.
     ///

@@ -25,8 +25,8 @@ import Testing
             flags == [
                 "--size", "--rendition", "--format", "--quality", "--fit", "--background", "--gravity", "--focus",
                 "--dpr", "--enlarge", "--progressive", "--effort", "--lossless", "--chroma", "--animated",
-                "--keep-metadata", "--profile", "--quality-profile", "--fail-on", "--trim", "--rotate", "--flip",
-                "--flatten", "--blur", "--sharpen", "--grayscale", "--padding", "--watermark", "--max-bytes",
+                "--keep-metadata", "--profile", "--quality-profile", "--linear", "--fail-on", "--trim", "--rotate",
+                "--flip", "--flatten", "--blur", "--sharpen", "--grayscale", "--padding", "--watermark", "--max-bytes",
             ]
         )
         #expect(RenditionOptions.helpMessage(columns: 1000).contains("gravity, focus=0.5:0.3, dpr, enlarge=true, "))

@@ -85,6 +85,7 @@
                 ",\"dpr\":1.7",
                 ",\"effort\":\(number(&random))", ",\"animated\":true", ",\"keepMetadata\":\"copyright\"",
                 ",\"profile\":\"keep\"", ",\"qualityProfile\":\"fast\"", ",\"chroma\":\"444\"",
+                ",\"linear\":true", ",\"linear\":1",
             ]
             return "{\(fields.joined(separator: ","))\(random.once(in: 3) ? random.pick(more) : "")}"
         }

@@ -35,13 +35,13 @@ import Testing
         (rendition.blur, rendition.sharpen, rendition.grayscale) = (1.5, 0.5, true)
         rendition.padding = .init(top: 1, right: 2, bottom: 3, left: 4)
         rendition.watermark = .init(.text("© Me, you"), position: .repeat, opacity: 0.5, scale: 0.25, margin: 3)
-        rendition.maxBytes = 20_000
+        (rendition.maxBytes, rendition.linear) = (20_000, true)
         return rendition
     }
 
     private static let effectTexts = [
         "trim": "12", "rotate": "90", "flip": "both", "blur": "1.5", "sharpen": "true", "grayscale": "true",
-        "padding": "1:2:3:4", "maxBytes": "20000",
+        "padding": "1:2:3:4", "maxBytes": "20000", "linear": "true",
         "watermark": #"{"text":"© Me, you","position":"repeat","opacity":0.5,"scale":0.25,"margin":3}"#,
     ]
 
@@ -77,9 +77,9 @@ import Testing
     @Test func effectsAreInTheIdentityInTheOrderOfTheTable() {
         #expect(
             Self.effects.identity == [
-                "10", "20", "inside", "webp", "80", "#ffffff", "trim=12", "rotate=90", "flip=both", "blur=1.5",
-                "sharpen=0.5", "grayscale", "padding=1,2,3,4", "watermark=repeat,0.5,0.25,3,text:© Me, you",
-                "maxBytes=20000",
+                "10", "20", "inside", "webp", "80", "#ffffff", "linear", "trim=12", "rotate=90", "flip=both",
+                "blur=1.5", "sharpen=0.5", "grayscale", "padding=1,2,3,4",
+                "watermark=repeat,0.5,0.25,3,text:© Me, you", "maxBytes=20000",
             ]
         )
     }
@@ -128,7 +128,9 @@ import Testing
         func names(_ type: JSONSchema.Kind) -> [String] {
             properties.filter { $0.value.type?.all == [type] }.keys.sorted()
         }
-        #expect(names(.boolean) == ["animated", "enlarge", "flatten", "grayscale", "lossless", "progressive"])
+        #expect(
+            names(.boolean) == ["animated", "enlarge", "flatten", "grayscale", "linear", "lossless", "progressive"]
+        )
         #expect(names(.integer) == ["effort", "height", "maxBytes", "quality", "width"])
         #expect(names(.number) == ["blur", "dpr"] && names(.object) == ["focus", "watermark"])
         #expect(properties["trim"]?.type?.all == [.integer, .boolean])

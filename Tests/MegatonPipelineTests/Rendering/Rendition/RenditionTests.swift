@@ -151,7 +151,7 @@ import Testing
             { $0.qualityProfile = .fast }, { $0.qualityProfile = .faithful },
             { $0.trim = 0 }, { $0.trim = 10 }, { $0.rotate = .quarter }, { $0.rotate = .half }, { $0.flip = .both },
             { $0.flip = .vertical }, { $0.blur = 1 }, { $0.blur = 1.5 }, { $0.sharpen = 1 }, { $0.grayscale = true },
-            { $0.flatten = true },
+            { $0.flatten = true }, { $0.linear = true },
             { $0.padding = .init(1) }, { $0.padding = .init(top: 1, right: 1, bottom: 1, left: 2) },
             { $0.watermark = .init(.text("a")) }, { $0.watermark = .init(.image("a")) },
             { $0.watermark = .init(.text("a"), position: .north) }, { $0.watermark = .init(.text("a"), opacity: 0.5) },
