@@ -6,7 +6,7 @@
 ///
 /// A new option is a property of ``Rendition`` and a row. If it changes pixels, `VipsEngine.arrange` must apply it:
 /// otherwise it is accepted and has no effect. If it concerns JPEGs that are encoded from planes,
-/// `PlanarJPEGEngine.swift` applies it or leaves the rendition to libvips. The default of an option is its value in
+/// `PlanesEngine.swift` applies it or leaves the rendition to libvips. The default of an option is its value in
 /// `Rendition()`. Defaults are neither written nor part of the identity, so keys that were stored before an option
 /// existed stay valid.
 ///

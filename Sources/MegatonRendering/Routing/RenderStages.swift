@@ -42,7 +42,7 @@ package struct RenderStages: Sendable {
 
     private let engine: any RenderEngine
     private let vips = VipsEngine()
-    private let planes = PlanarJPEGEngine()
+    private let planes = PlanesEngine()
     private let rendition: Rendition
     private let limits = RenderLimits()
 

@@ -3,14 +3,14 @@ internal import Foundation
 /// Dispatches each pass of a plan to the planes engine or to libvips, and lets planes decode for libvips if they can.
 struct RoutingEngine: RenderEngine {
     private let vips = VipsEngine()
-    private let planes: PlanarJPEGEngine
+    private let planes: PlanesEngine
     private let pixels: PlanarPixels
     /// Whether passes that the planes engine cannot render are refused instead of left to libvips.
     private let isStrict: Bool
 
     init(isStrict: Bool) {
         self.isStrict = isStrict
-        planes = PlanarJPEGEngine()
+        planes = PlanesEngine()
         pixels = PlanarPixels(codecs: planes.codecs, axes: planes.axes)
     }
 

@@ -155,7 +155,7 @@ struct EngineComparisonTests {
         let strict = RoutingEngine(isStrict: true)
         let plan = RenderPlan(try strict.probe(data, type: .jpeg), wanted)
         var ours = [EncodedImage?](repeating: nil, count: wanted.count)
-        let planes = PlanarJPEGEngine()
+        let planes = PlanesEngine()
         for pass in plan.passes {
             try #require(pass.usesPlanes)
             guard let made = try planes.render(pass, of: plan, from: data, deadline: deadline) else { return nil }

@@ -97,7 +97,7 @@ import Testing
             rendition.failOn = failOn
             let plan = RenderPlan(try #require(JPEGHeader(data)).probe, [rendition])
             #expect(plan.hasNeededScans(plan.passes[0], in: data) == (failOn == .truncated))
-            let engine = PlanarJPEGEngine()
+            let engine = PlanesEngine()
             return try #require(engine.load(plan, data).flatMap { engine.scale($0, plan) }).planes[0]
         }
         let (cut, whole) = (try luma(.truncated), try luma(.error))

@@ -114,7 +114,7 @@ import Testing
         let plan = try plan([Rendition(width: 50)])
         let cut = data.prefix(data.count / 2)
         let deadline = RenderDeadline(.now + .seconds(60))
-        #expect(try PlanarJPEGEngine().render(plan.passes[0], of: plan, from: cut, deadline: deadline) == nil)
+        #expect(try PlanesEngine().render(plan.passes[0], of: plan, from: cut, deadline: deadline) == nil)
         #expect {
             try RoutingEngine(isStrict: false).execute(plan, cut, deadline: deadline)
         } throws: { ($0 as? ImagePipeline.Error)?.code == .corruptImage }
@@ -145,7 +145,7 @@ import Testing
     @Test func anImageWithoutTablesIsDeclined() throws {
         let data = try Self.jpeg.get()
         let plan = try plan([Rendition(width: 50)])
-        let (engine, deadline) = (PlanarJPEGEngine(), RenderDeadline(.now + .seconds(60)))
+        let (engine, deadline) = (PlanesEngine(), RenderDeadline(.now + .seconds(60)))
         #expect(try engine.render(plan.passes[0], of: plan, from: data, deadline: deadline) != nil)
         let bare = TestJPEG.removing(0xDB, from: data)
         try #require(bare.count < data.count)
@@ -157,7 +157,7 @@ import Testing
         let plan = try plan([Rendition(width: 50)])
         let other = try TestPicture.jpeg(100, 160)
         let deadline = RenderDeadline(.now + .seconds(60))
-        #expect(try PlanarJPEGEngine().render(plan.passes[0], of: plan, from: other, deadline: deadline) == nil)
+        #expect(try PlanesEngine().render(plan.passes[0], of: plan, from: other, deadline: deadline) == nil)
     }
 
     @Test(arguments: [Rendition.Format.jpeg, .webp]) func aRenderEndsWhenNoRequestWaits(_ format: Rendition.Format)

@@ -6,7 +6,7 @@ internal import Foundation
 ///
 /// libvips handles the rest: other formats and color spaces, crops by content (attention, entropy), canvases, effects
 /// such as blur, and metadata. It also reports the details of damage.
-final class PlanarJPEGEngine: Sendable {
+final class PlanesEngine: Sendable {
     let codecs = TurboJPEGCodecs()
     let axes = PlaneAxes()
 
@@ -75,7 +75,7 @@ final class PlanarJPEGEngine: Sendable {
 }
 
 // The stages of a render with one rendition.
-extension PlanarJPEGEngine {
+extension PlanesEngine {
     /// Decodes the source of a plan's first pass, shrunk by a fraction; nil as in `render`.
     func load(_ plan: RenderPlan, _ data: Data) -> PlanarImage? {
         codecs.withCodec { codec in
