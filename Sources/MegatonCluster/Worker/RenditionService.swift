@@ -84,6 +84,8 @@ package final class RenditionService: Sendable {
             flights: lock,
             limiter: limiters,
             statistics: statistics,
+            // Workers decide by their own options which sources they fetch into the cache.
+            checksAddresses: !asksWorkers,
             logger: logger
         )
         watchdog = RenderWatchdog(pipeline: pipeline, timeLimit: configuration.renderLimits.time, logger: logger)

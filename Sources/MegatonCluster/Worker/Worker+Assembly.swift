@@ -55,14 +55,18 @@ extension Worker {
         )
     }
 
+    /// - Parameter checksAddresses: whether addresses in URLs are checked before the cache is asked. Otherwise only the
+    ///   loader checks them.
     static func pipeline(
         _ configuration: Configuration,
         flights: InFlightLock?,
         limiter: HostLimiters,
         statistics: StatisticsRecorder,
+        checksAddresses: Bool = true,
         logger: Logger
     ) -> ImagePipeline {
-        let urlPolicy = urlPolicy(configuration)
+        var urlPolicy = urlPolicy(configuration)
+        if !checksAddresses { urlPolicy.addresses = nil }
         var loader = DataLoader.Configuration()
         loader.urlPolicy = urlPolicy
         loader.addressPolicy = configuration.addressPolicy
