@@ -7,9 +7,9 @@ public struct URLPolicy: Sendable, Equatable {
     /// Allowed hosts, ports and paths; any if empty. Files have their own roots (``FileAccess``).
     public var sources: [SourceRule]
     /// Addresses that a URL may name in the place of a host; nil for any. The loader checks the address of each
-    /// connection by itself. This check comes before a cache is asked for a rendition or an original, so that nobody
-    /// gets what only others, with another policy, may fetch. The name of a host, other than `localhost`, is resolved
-    /// for a connection only.
+    /// connection by itself. This check comes before a cache is asked for a rendition or an original: the cache may
+    /// have them from a process with another policy. The name of a host, other than `localhost`, is resolved for a
+    /// connection only.
     public var addresses: AddressPolicy?
 
     /// - Parameters:
