@@ -71,6 +71,7 @@ extension CacheEntry.Header: PlainObject {
 
 extension CachedData.Metadata: PlainObject {
     mutating func visit(_ visitor: inout some PlainVisitor) {
+        visitor.field("address", &address)
         visitor.field("age", &age)
         visitor.field("etag", &etag)
         visitor.field("facts", &facts)

@@ -22,6 +22,15 @@ public struct AddressPolicy: Sendable, Equatable {
         self.ports = ports
     }
 
+    /// Whether a process with this policy could have fetched a cached response by itself.
+    ///
+    /// - Parameter address: where the response came from, as ``LoadTimings/specialAddress`` reports it.
+    package func permitsOrigin(_ address: String) -> Bool {
+        if allowsPrivate { return true }
+        guard let address = IPAddress(address) else { return false }
+        return address.specialPurpose == nil || exceptions.contains(address)
+    }
+
     /// Why the address is refused; nil if it is allowed.
     func validationError(address: IPAddress, port: Int) -> String? {
         if let special = address.specialPurpose {
@@ -33,5 +42,12 @@ public struct AddressPolicy: Sendable, Equatable {
             return "port \(port) is not among those allowed (\(allowed)); add it to AddressPolicy.ports"
         }
         return nil
+    }
+}
+
+extension LoadTimings {
+    /// The address of the last hop if it is not public, or cannot be parsed; nil if it is public or unknown.
+    package var specialAddress: String? {
+        remoteAddress.flatMap { IPAddress($0).map { $0.specialPurpose == nil } == true ? nil : $0 }
     }
 }

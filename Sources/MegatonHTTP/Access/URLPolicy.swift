@@ -6,10 +6,10 @@ public struct URLPolicy: Sendable, Equatable {
     public var schemes: Set<String>
     /// Allowed hosts, ports and paths; any if empty. Files have their own roots (``FileAccess``).
     public var sources: [SourceRule]
-    /// Addresses that a URL may name in the place of a host; nil for any. The loader checks the address of each
-    /// connection by itself. This check comes before a cache is asked for a rendition or an original: the cache may
-    /// have them from a process with another policy. The name of a host, other than `localhost`, is resolved for a
-    /// connection only.
+    /// Addresses that a URL may name in the place of a host, and that entries of caches may have come from; nil for
+    /// any. The loader checks the address of each connection by itself. These checks are for caches, which may have
+    /// their entries from a process with another policy. A name, other than `localhost`, is resolved for a connection
+    /// only; an entry has the address of that connection, unless an earlier version stored it.
     public var addresses: AddressPolicy?
 
     /// - Parameters:

@@ -155,7 +155,7 @@ extension CachedData.Metadata {
         // The fields by which the stored response varies hold until the origin names others.
         if headers["vary"] == nil { refreshed.vary = vary }
         (refreshed.width, refreshed.height) = (width, height)
-        (refreshed.source, refreshed.rendition) = (source, rendition)
+        (refreshed.source, refreshed.rendition, refreshed.address) = (source, rendition, address)
         if self.headers == nil, headers["cache-control"] == nil, headers["expires"] == nil {
             // The original directives were not stored; only the values computed from them were.
             refreshed.lifetime = lifetime

@@ -208,7 +208,12 @@ extension OriginalLoader {
     ) -> Original {
         var metadata = metadata
         if metadata?.vary != nil { metadata?.generation = generation(load) }
-        if case .remote(let request) = load.source.location { metadata?.source = request.url.map(Error.withoutQuery) }
+        if case .remote(let request) = load.source.location {
+            metadata?.source = request.url.map(Error.withoutQuery)
+            // The operator names the endpoint of a store, as of a proxy; the bytes of a confirmed entry came earlier.
+            let isStore = request.url?.scheme?.lowercased() == "s3"
+            metadata?.address = (isStore ? nil : load.metrics.timings?.specialAddress) ?? stale?.metadata.address
+        }
         let isWorthIt = AssetType(data).map(configuration.types.contains) == true
         let key = OriginalLoadKey(load.source)
         var entry = isWorthIt ? metadata.map { CachedData(data: data, metadata: $0, checksum: stale?.checksum) } : nil

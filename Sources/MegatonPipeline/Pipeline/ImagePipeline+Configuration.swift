@@ -63,7 +63,9 @@ extension ImagePipeline {
         // MARK: Options
 
         /// Rules for URLs that may be fetched.
-        public var urlPolicy = URLPolicy()
+        public var urlPolicy = URLPolicy() {
+            didSet { coordinate() }
+        }
         /// Limits of the images that are decoded, and of their time.
         public var renderLimits = RenderLimits()
         /// Formats that are decoded, recognized by content.
@@ -135,10 +137,19 @@ extension ImagePipeline {
         private mutating func coordinate() {
             coordinator =
                 switch (flights, dataCache) {
-                case (nil, let cache): LocalSingleFlight(cache: cache, storesPartials: storesPartialsInDataCache)
-                case (let flights?, nil): flights
-                case (let flights?, let cache?): LayeredSingleFlight(cache, over: flights, ttl: nearCacheTTL)
+                case (nil, let cache): localFlights(cache, storesPartials: storesPartialsInDataCache)
+                case (let flights?, nil): checked(flights)
+                case (let flights?, let cache?): checked(LayeredSingleFlight(cache, over: flights, ttl: nearCacheTTL))
                 }
+        }
+
+        /// Coordinator of this pipeline alone, with a cache.
+        func localFlights(_ cache: (any DataCaching)?, storesPartials: Bool = false) -> LocalSingleFlight {
+            LocalSingleFlight(cache: cache, storesPartials: storesPartials, addresses: urlPolicy.addresses)
+        }
+
+        private func checked(_ flights: any SingleFlightCoordinating) -> any SingleFlightCoordinating {
+            urlPolicy.addresses.map { AddressCheckedFlights(flights, $0) } ?? flights
         }
     }
 

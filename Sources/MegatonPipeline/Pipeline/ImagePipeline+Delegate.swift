@@ -159,7 +159,7 @@ extension ImagePipeline {
     func flights(for request: ImageRequest) -> any SingleFlightCoordinating {
         guard let delegate else { return configuration.coordinator }
         let cache = delegate.dataCache(for: request, pipeline: self)
-        return cache is UsualDataCache ? configuration.coordinator : LocalSingleFlight(cache: cache)
+        return cache is UsualDataCache ? configuration.coordinator : configuration.localFlights(cache)
     }
 }
 

@@ -1,0 +1,104 @@
+internal import Foundation
+
+/// A shared coordinator, without its entries from addresses that this process may not connect to.
+///
+/// A public server may share its cache with workers that fetch from private networks, and only the address of a
+/// connection shows where the name of a host leads. For such an entry this process leads without coordination: its own
+/// loader resolves the name, and refuses the address or finds a public one. The entry of the others remains as it is.
+struct AddressCheckedFlights: SingleFlightCoordinating {
+    private let shared: any SingleFlightCoordinating
+    private let addresses: AddressPolicy
+
+    init(_ shared: any SingleFlightCoordinating, _ addresses: AddressPolicy) {
+        self.shared = shared
+        self.addresses = addresses
+    }
+
+    // MARK: - Lookups
+
+    func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { await shared.lookUp(keys).map(permitted) }
+
+    func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?] { await shared.lookUpStale(keys).map(permitted) }
+
+    private func permitted(_ entry: CachedData?) -> CachedData? {
+        entry.flatMap { $0.isPermitted(by: addresses) ? $0 : nil }
+    }
+
+    func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
+        await permitted(shared.begin(keys, after: waits), keys)
+    }
+
+    func begin(
+        _ keys: [CacheKey],
+        after waits: [SingleFlight.Waiter],
+        maximumFailureAge: Duration?
+    ) async -> [SingleFlight.Decision] {
+        await permitted(shared.begin(keys, after: waits, maximumFailureAge: maximumFailureAge), keys)
+    }
+
+    func begin(
+        _ keys: [CacheKey],
+        after waits: [SingleFlight.Waiter],
+        maximumFailureAge: Duration?,
+        known: [CacheKey: CachedData]
+    ) async -> [SingleFlight.Decision] {
+        await permitted(shared.begin(keys, after: waits, maximumFailureAge: maximumFailureAge, known: known), keys)
+    }
+
+    /// Replaces decisions with entries that are not permitted, and gives up the flights that belong to them: the end of
+    /// such a flight would replace or remove the entry.
+    private func permitted(_ decisions: [SingleFlight.Decision], _ keys: [CacheKey]) async -> [SingleFlight.Decision] {
+        var abandoned: [SingleFlight.Leader] = []
+        let permitted = zip(keys, decisions).map { key, decision -> SingleFlight.Decision in
+            guard let entry = decision.entry ?? decision.leader?.stale, !entry.isPermitted(by: addresses) else {
+                return decision
+            }
+            if let leader = decision.leader { abandoned.append(leader) }
+            return .lead(SingleFlight.Leader(key: key, token: nil))
+        }
+        if !abandoned.isEmpty {
+            let error = ImageError(.cancelled, "The entry is from an address that this process may not connect to.")
+            await shared.fail(abandoned, error: error)
+        }
+        return permitted
+    }
+
+    // MARK: - The rest is the shared coordinator's
+
+    func wait(for flight: SingleFlight.Waiter) async { await shared.wait(for: flight) }
+
+    func abandon(_ flight: SingleFlight.Waiter) async { await shared.abandon(flight) }
+
+    func remember(_ error: ImageError?, for key: CacheKey) async { await shared.remember(error, for: key) }
+
+    func bindingFailure(for key: CacheKey) async -> ImageError? { await shared.bindingFailure(for: key) }
+
+    @discardableResult
+    func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
+        await shared.finish(entries)
+    }
+
+    func fail(_ leaders: [SingleFlight.Leader], error: ImageError) async { await shared.fail(leaders, error: error) }
+
+    @discardableResult
+    func store(_ entry: CachedData, for key: CacheKey) async -> Bool { await shared.store(entry, for: key) }
+
+    @discardableResult
+    func replace(_ entry: CachedData, for key: CacheKey) async -> Bool { await shared.replace(entry, for: key) }
+
+    func discard(_ key: CacheKey) async { await shared.discard(key) }
+
+    func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
+        shared.observeDeletions(handler)
+    }
+}
+
+extension CachedData {
+    /// Whether a process that may connect to these addresses may use the entry.
+    ///
+    /// - Parameter addresses: nil for any.
+    func isPermitted(by addresses: AddressPolicy?) -> Bool {
+        guard let addresses, let address = metadata.address else { return true }
+        return addresses.permitsOrigin(address)
+    }
+}

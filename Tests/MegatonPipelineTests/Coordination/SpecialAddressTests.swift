@@ -1,0 +1,139 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCore
+@testable import MegatonHTTP
+@testable import MegatonPipeline
+
+/// Entries that one process fetched from a private network are not answered by another that may not connect to it,
+/// though both share a cache and the URL names a host.
+@Suite(.timeLimit(.minutes(2))) struct SpecialAddressTests {
+    private final actor Memory: DataCaching {
+        var entries: [String: Data] = [:]
+        func cachedData(for key: String) -> Data? { entries[key] }
+        func storeData(_ data: Data, for key: String) { entries[key] = data }
+        func removeData(for key: String) { entries[key] = nil }
+    }
+
+    /// The cache that both processes share.
+    enum Shared: Sendable, CaseIterable { case dataCache, flights, both }
+
+    private let image = TestImage.quarters(width: 64, height: 64)
+    private let small = Rendition(width: 32, height: 32, format: .png)
+    private let other = Rendition(width: 16, height: 16, format: .png)
+
+    private func pipeline(
+        _ policy: AddressPolicy,
+        change: (inout ImagePipeline.Configuration) -> Void
+    ) -> ImagePipeline {
+        var loader = DataLoader.Configuration()
+        loader.addressPolicy = policy
+        loader.resolve = { $0.hasSuffix(".test") ? ["127.0.0.1"] : [] }
+        var configuration = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
+        configuration.urlPolicy.addresses = policy
+        change(&configuration)
+        return ImagePipeline(configuration: configuration)
+    }
+
+    private func named(_ url: URL) throws -> URL {
+        var parts = try #require(URLComponents(url: url, resolvingAgainstBaseURL: false))
+        parts.host = "intranet.test"
+        return try #require(parts.url)
+    }
+
+    private func isForbidden(_ body: () async throws -> Void) async -> Bool {
+        do {
+            try await body()
+            return false
+        } catch {
+            return (error as? ImagePipeline.Error)?.code == .forbidden
+        }
+    }
+
+    @Test(arguments: Shared.allCases) func aPublicProcessDoesNotAnswerThem(_ shared: Shared) async throws {
+        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+            let (memory, flights) = (Memory(), SharedFlights())
+            func change(_ configuration: inout ImagePipeline.Configuration) {
+                if shared != .dataCache { configuration.flights = flights }
+                if shared != .flights { configuration.dataCache = memory }
+            }
+            let inside = pipeline(AddressPolicy(allowsPrivate: true), change: change)
+            let outside = pipeline(AddressPolicy(), change: change)
+            let url = try named(origin.url("/a"))
+            let request = ImageRequest(url: url)
+            _ = try await inside.renditions([small], for: request)
+            _ = try await inside.image(for: request)
+            let fetched = origin.count("/a")
+            #expect(await isForbidden { _ = try await outside.renditions([small], for: request) })
+            #expect(await isForbidden { _ = try await outside.renditions([other], for: request) })
+            #expect(await isForbidden { _ = try await outside.image(for: request) })
+            #expect(await isForbidden { _ = try await outside.data(for: request) })
+            // The entries are as before for those who may have them.
+            _ = try await inside.renditions([small], for: request)
+            _ = try await inside.renditions([other], for: request)
+            #expect(origin.count("/a") == fetched)
+        }
+    }
+
+    @Test func anExceptionOrAPublicAddressPermitsThem() throws {
+        let (one, two) = (try #require(IPAddress("10.0.0.5")), try #require(IPAddress("10.0.0.6")))
+        var policy = AddressPolicy()
+        policy.exceptions = [one]
+        #expect(policy.permitsOrigin(one.description) && !policy.permitsOrigin(two.description))
+        #expect(policy.permitsOrigin("93.184.215.14"))
+        #expect(!policy.permitsOrigin("fe80::1%eth0"), "an address that cannot be parsed")
+        #expect(AddressPolicy(allowsPrivate: true).permitsOrigin("fe80::1%eth0"))
+        var timings = LoadTimings()
+        for (address, special) in [
+            (nil, nil), ("93.184.215.14", nil), ("10.0.0.5", "10.0.0.5"), ("::1", "::1"), ("x", "x"),
+        ] as [(String?, String?)] {
+            timings.remoteAddress = address
+            #expect(timings.specialAddress == special)
+        }
+    }
+
+    /// A 304 from a public address confirms bytes that came from a private one.
+    @Test func theAddressStaysWithTheBytes() throws {
+        var metadata = CachedData.Metadata(etag: "\"a\"", lifetime: 60)
+        metadata.address = "10.0.0.5"
+        #expect(metadata.refreshed(by: ["etag": "\"a\"", "cache-control": "max-age=5"])?.address == "10.0.0.5")
+        #expect(metadata.inherited(at: Date()).address == "10.0.0.5")
+        let blob = try CachedData(data: Data([1]), metadata: metadata).encoded()
+        #expect(CachedData(encoded: blob)?.metadata.address == "10.0.0.5")
+    }
+
+    /// The flight of a stale entry is given up at once, and the entry stays for those who may have it.
+    @Test func aStaleEntryIsNotRevalidatedFromOutside() async throws {
+        let key = CacheKey(.original, ["special"])
+        var metadata = CachedData.Metadata(etag: "\"a\"", lifetime: 60, staleWhileRevalidate: 60)
+        metadata.address = "127.0.0.1"
+        let entry = CachedData(data: Data([1]), metadata: metadata, staleness: 5)
+        let given = GivenUp(entry)
+        let flights = AddressCheckedFlights(given, AddressPolicy())
+        let decision = try #require(await flights.begin([key]).first)
+        #expect(decision.entry == nil && decision.leader?.stale == nil && decision.leader?.token == nil)
+        #expect(await given.failed == [key])
+        let permitted = AddressCheckedFlights(given, AddressPolicy(allowsPrivate: true))
+        #expect(await permitted.begin([key]).first?.entry == entry)
+        #expect(await given.failed == [key], "a flight that may go on was given up")
+    }
+
+    /// Leads each key with a stale entry.
+    private actor GivenUp: SingleFlightCoordinating {
+        let entry: CachedData
+        var failed: [CacheKey] = []
+
+        init(_ entry: CachedData) { self.entry = entry }
+
+        func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
+            keys.map { .stale(entry, SingleFlight.Leader(key: $0, token: 7, stale: entry)) }
+        }
+
+        func fail(_ leaders: [SingleFlight.Leader], error: ImageError) async { failed += leaders.map(\.key) }
+
+        func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> { [] }
+
+        func wait(for flight: SingleFlight.Waiter) async {}
+    }
+}
