@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdio.h>
+#include <stdlib.h>
 // jpeglib.h needs size_t and FILE.
 #include <jpeglib.h>
 
@@ -52,7 +53,7 @@ int megaton_low_coefficients(const uint8_t *bytes, size_t length, int16_t *outpu
     jpeg_mem_src(&codec, bytes, length);
     jpeg_read_header(&codec, TRUE);
     int result = -2;
-    if (!codec.progressive_mode && (codec.num_components == 1 || codec.num_components == 3)) {
+    if (codec.num_components == 1 || codec.num_components == 3) {
         jvirt_barray_ptr *arrays = jpeg_read_coefficients(&codec);
         result = write_blocks(&codec, arrays, output, capacity, count);
         if (result == 0) {
@@ -61,5 +62,55 @@ int megaton_low_coefficients(const uint8_t *bytes, size_t length, int16_t *outpu
         }
     }
     jpeg_destroy_decompress(&codec);
+    return result;
+}
+
+int megaton_progressive_jpeg(
+    const uint8_t *bytes, size_t length, const struct megaton_scan *scans, int count, unsigned restart_interval,
+    uint8_t *output, size_t capacity, size_t *written
+) {
+    struct jpeg_decompress_struct reader;
+    struct jpeg_compress_struct writer;
+    struct errors errors;
+    jpeg_scan_info script[MEGATON_MAX_SCANS];
+    // libjpeg replaces it by memory of its own if it is too small.
+    unsigned char *memory = output;
+    unsigned long size = capacity;
+    *written = 0;
+    if (count > MEGATON_MAX_SCANS) return -2;
+    for (int index = 0; index < count; index++) {
+        jpeg_scan_info *scan = script + index;
+        scan->comps_in_scan = scans[index].component < 0 ? 3 : 1;
+        for (int place = 0; place < 3; place++) scan->component_index[place] = place;
+        if (scans[index].component >= 0) scan->component_index[0] = scans[index].component;
+        scan->Ss = scans[index].first;
+        scan->Se = scans[index].last;
+        scan->Ah = scans[index].bits_before;
+        scan->Al = scans[index].missing_bits;
+    }
+    reader.err = writer.err = jpeg_std_error(&errors.base);
+    errors.base.error_exit = end;
+    errors.base.output_message = print_nothing;
+    jpeg_create_decompress(&reader);
+    jpeg_create_compress(&writer);
+    int result = -1;
+    if (!setjmp(errors.end)) {
+        jpeg_mem_src(&reader, bytes, length);
+        jpeg_read_header(&reader, TRUE);
+        jvirt_barray_ptr *arrays = jpeg_read_coefficients(&reader);
+        jpeg_mem_dest(&writer, &memory, &size);
+        jpeg_copy_critical_parameters(&reader, &writer);
+        writer.scan_info = script;
+        writer.num_scans = count;
+        writer.restart_interval = restart_interval;
+        jpeg_write_coefficients(&writer, arrays);
+        jpeg_finish_compress(&writer);
+        jpeg_finish_decompress(&reader);
+        result = memory == output ? 0 : -3;
+        if (memory == output) *written = size;
+        else free(memory);
+    }
+    jpeg_destroy_compress(&writer);
+    jpeg_destroy_decompress(&reader);
     return result;
 }

@@ -40,10 +40,13 @@ struct CoefficientBits {
     }
 
     /// The value behind a code whose symbol has its number of bits: at most 15.
-    @inline(__always) mutating func readValue(_ size: Int) -> Int {
+    @inline(__always) mutating func readValue(_ size: Int) -> Int { HuffmanLookups.value(readBits(size), size) }
+
+    /// A number of at most 15 bits, without a sign.
+    @inline(__always) mutating func readBits(_ size: Int) -> Int {
         // A shift by 64 bits would be none.
         let bits = Int(truncatingIfNeeded: (buffer &>> 1) &>> UInt64(truncatingIfNeeded: 63 &- size))
         drop(size)
-        return HuffmanLookups.value(bits, size)
+        return bits
     }
 }

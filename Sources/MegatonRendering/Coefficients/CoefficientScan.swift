@@ -159,7 +159,7 @@ struct CoefficientScan<Form: BlockForm> {
             if coefficient != 0 {
                 bits.drop(Int(coefficient & 255))
                 run = Int((coefficient >> 8) & 255)
-                if run == Int(HuffmanLookups.endOfBlock) { return HuffmanLookups.ended }
+                if run >= Int(HuffmanLookups.endOfBlock) { return HuffmanLookups.ended }
                 value = Int(Int32(bitPattern: coefficient) >> 16)
             } else {
                 let symbol = symbol(.acSymbols, pair: pair, bits, entries)

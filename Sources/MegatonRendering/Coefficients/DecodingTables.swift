@@ -16,13 +16,13 @@ struct DecodingTables {
     /// - Returns: nil if a table is damaged.
     init?(_ header: BaselineHeader) {
         var known: [(dc: Int, ac: Int)] = []
-        for component in header.components {
-            if let pair = known.firstIndex(where: { $0 == (component.dc, component.ac) }) {
+        for numbers in header.tables {
+            if let pair = known.firstIndex(where: { $0 == numbers }) {
                 pairs.append(pair)
                 continue
             }
-            guard let dc = header.dcSpecifications[component.dc].flatMap(HuffmanTable.init),
-                let ac = header.acSpecifications[component.ac].flatMap(HuffmanTable.init)
+            guard let dc = header.segments.dc[numbers.dc].flatMap(HuffmanTable.init),
+                let ac = header.segments.ac[numbers.ac].flatMap(HuffmanTable.init)
             else { return nil }
             let lookups = HuffmanLookups(dc: dc, ac: ac)
             entries += lookups.differences + lookups.coefficients + dc.symbols + ac.symbols
@@ -30,7 +30,7 @@ struct DecodingTables {
             jumps += lookups.jumps
             longCodes += [dc.longCodes, ac.longCodes]
             pairs.append(known.count)
-            known.append((component.dc, component.ac))
+            known.append(numbers)
         }
     }
 
@@ -56,10 +56,10 @@ struct DecodingTablesCache {
     /// - Returns: nil if a table is damaged.
     mutating func tables(for header: BaselineHeader) -> DecodingTables? {
         // Which component uses which, and their specifications.
-        let key = header.components.flatMap { component in
+        let key = header.tables.flatMap { numbers in
             [
-                [UInt8(component.dc), UInt8(component.ac)], Array(header.dcSpecifications[component.dc] ?? []),
-                Array(header.acSpecifications[component.ac] ?? []),
+                [UInt8(numbers.dc), UInt8(numbers.ac)], Array(header.segments.dc[numbers.dc] ?? []),
+                Array(header.segments.ac[numbers.ac] ?? []),
             ]
         }
         if let known = entries.first(where: { $0.key == key }) { return known.tables }

@@ -14,8 +14,9 @@ struct EntropyData {
     /// - Parameters:
     ///   - start: offset of the data.
     ///   - count: number of intervals that it has.
-    /// - Returns: whether the data ends with the end of the image, and its restart markers are in their order.
-    mutating func read(_ file: Data, from start: Int, intervals count: Int) -> Bool {
+    /// - Returns: offset of the marker behind the data; nil if there is none, or if the restart markers are not in their
+    ///   order.
+    mutating func read(_ file: Data, from start: Int, intervals count: Int) -> Int? {
         let source = file.span
         let needed = source.count - start + Self.padding
         if bytes.count < needed { bytes = [UInt8](repeating: 0, count: needed) }
@@ -24,7 +25,7 @@ struct EntropyData {
         var (index, copied, begin, end) = (start, start, 0, 0)
         while true {
             index = Self.nextMark(source, from: index)
-            guard index + 1 < source.count else { return false }
+            guard index + 1 < source.count else { return nil }
             let code = source[index + 1]
             let next = code == 0 ? index + 1 : index
             Self.copy(source, copied, next - copied, to: &target, at: end)
@@ -34,14 +35,16 @@ struct EntropyData {
             if code == 0 { continue }
             found.append(begin..<end)
             begin = end
-            if code == 0xD9 { break }
+            guard (0xD0...0xD7).contains(code) else { break }
             // Restart markers are numbered from 0 to 7, again and again.
-            guard found.count < count, Int(code) == 0xD0 + (found.count - 1) & 7 else { return false }
+            guard found.count < count, Int(code) == 0xD0 + (found.count - 1) & 7 else { return nil }
         }
         for index in end..<(end + Self.padding) { target[index] = 0 }
         intervals = found
-        return found.count == count
+        return found.count == count ? index - 2 : nil
     }
+
+    static let endOfImage: UInt8 = 0xD9
 
     @inline(__always) private static func copy(
         _ source: borrowing Span<UInt8>,

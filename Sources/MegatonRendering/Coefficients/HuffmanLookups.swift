@@ -6,7 +6,7 @@ struct HuffmanLookups {
     /// Codes of DC differences with their values: the value times 65,536, plus the bits of both; 0 if the 12 bits do
     /// not have both.
     let differences: [UInt32]
-    /// The same for AC coefficients, with the run times 256, or 128 for the end of the block.
+    /// The same for AC coefficients, with the run times 256. At the end of the block the run is 128 or more.
     let coefficients: [UInt32]
     /// All coefficients among the first four that the 12 bits have: their bits, the index of the next coefficient
     /// (``ended`` after the end of the block) times 256, and then 16 bits each for the first, second and fourth.
@@ -15,7 +15,8 @@ struct HuffmanLookups {
     /// the number of coefficients, plus 128 with the end of the block. 0 if they have no whole code.
     let jumps: [UInt16]
 
-    /// The run of the end of a block.
+    /// The run of the end of a block. Scans of progressive JPEGs end several blocks at once, and add the number of bits
+    /// that their number has (ITU-T T.81 annex G.1.2.2).
     static let endOfBlock: UInt32 = 128
     /// The index in ``starts`` of a block that has ended.
     static let ended = 127
@@ -40,7 +41,7 @@ struct HuffmanLookups {
         return UInt32(UInt16(truncatingIfNeeded: value(bits, size)))
     }
 
-    private static func differences(_ table: HuffmanTable) -> [UInt32] {
+    static func differences(_ table: HuffmanTable) -> [UInt32] {
         var entries = [UInt32](repeating: 0, count: HuffmanTable.size)
         for index in 0..<HuffmanTable.size {
             let symbol = table.symbols[index]
@@ -51,14 +52,14 @@ struct HuffmanLookups {
         return entries
     }
 
-    private static func coefficients(_ table: HuffmanTable) -> [UInt32] {
+    static func coefficients(_ table: HuffmanTable) -> [UInt32] {
         var entries = [UInt32](repeating: 0, count: HuffmanTable.size)
         for index in 0..<HuffmanTable.size {
             let symbol = table.symbols[index]
             let (length, size, run) = (Int(symbol >> 8), Int(symbol & 15), (symbol & 255) >> 4)
             if length == 0 || length + size > HuffmanTable.bits { continue }
             if size == 0 {
-                entries[index] = (run == 15 ? run : endOfBlock) << 8 | UInt32(length)
+                entries[index] = (run == 15 ? run : endOfBlock + run) << 8 | UInt32(length)
             } else {
                 entries[index] = value(in: index, from: length, size) << 16 | run << 8 | UInt32(length + size)
             }
@@ -81,7 +82,7 @@ struct HuffmanLookups {
                 if coefficient == 0 || bits + length > HuffmanTable.bits { break }
                 bits += length
                 let run = (coefficient >> 8) & 255
-                if run == endOfBlock {
+                if run >= endOfBlock {
                     next = ended
                     break
                 }

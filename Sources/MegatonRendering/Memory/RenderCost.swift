@@ -22,13 +22,14 @@ package struct RenderCost: Sendable, Equatable {
 extension RenderPlan {
     /// Bytes for each channel of each pixel of a baseline JPEG.
     static let baselineJPEGFactor = 0.25
+    /// The same for a progressive JPEG that libjpeg decodes: coefficients of all scans, two bytes each.
+    static let progressiveJPEGFactor = 2.0
 
     /// Bytes for each channel of each source pixel: resident memory of a thumbnail of 32 megapixels, measured with
     /// libvips 8.14.1. Formats that are decoded row by row need a few hundred rows only.
     private var decodingFactor: Double {
         switch probe.type {
-        // Coefficients of all scans, two bytes each.
-        case .jpeg: probe.isProgressive ? 2 : Self.baselineJPEGFactor
+        case .jpeg: probe.isProgressive ? Self.progressiveJPEGFactor : Self.baselineJPEGFactor
         case .png: probe.isProgressive ? 1.5 : 0.5
         // Planes of 10 bits, and their conversion to RGB.
         case .avif, .heic: 3

@@ -19,7 +19,7 @@ struct PlanarPixels: Sendable {
     func decode(_ pass: RenderPlan.Pass, of plan: RenderPlan, from data: Data) -> PlanarImage? {
         guard plan.hasPlanarPixels(pass) else { return nil }
         return switch plan.probe.type {
-        case .jpeg: decodeJPEG(data, plan, pass)
+        case .jpeg: codecs.decode(pass, of: plan, from: data)
         case .png: data.withUnsafeBytes { Self.decodePNG($0, plan.probe) }
         case .webp: data.withUnsafeBytes { Self.decodeWebP($0, plan, pass) }
         default: nil
@@ -50,11 +50,6 @@ struct PlanarPixels: Sendable {
         case .full: PixelBuffer(converting: scaled, .full)
         case .video: PixelBuffer(converting: scaled, .video)
         }
-    }
-
-    private func decodeJPEG(_ data: Data, _ plan: RenderPlan, _ pass: RenderPlan.Pass) -> PlanarImage? {
-        let needed = plan.neededScans(pass, of: data) ?? data
-        return codecs.withCodec { $0.decode(needed, plan.probe, shrink: plan.shrink(pass)) }
     }
 
     private static func decodePNG(_ bytes: UnsafeRawBufferPointer, _ probe: ImageProbe) -> PlanarImage? {

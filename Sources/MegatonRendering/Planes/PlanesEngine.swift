@@ -23,11 +23,7 @@ final class PlanesEngine: Sendable {
         deadline: RenderDeadline
     ) throws(ImageError) -> [EncodedImage]? {
         if deadline.isExpired, let error = deadline.error { throw error }
-        let needed = isWhole ? plan.neededScans(pass, of: data) ?? data : data
-        let decoded = codecs.withCodec {
-            $0.decode(needed, plan.probe, shrink: plan.shrink(pass), isWhole: isWhole)
-        }
-        guard let decoded else { return nil }
+        guard let decoded = codecs.decode(pass, of: plan, from: data, isWhole: isWhole) else { return nil }
         return try render(pass, of: plan, from: decoded, deadline: deadline)
     }
 
@@ -77,13 +73,7 @@ final class PlanesEngine: Sendable {
 // The stages of a render with one rendition.
 extension PlanesEngine {
     /// Decodes the source of a plan's first pass, shrunk by a fraction; nil as in `render`.
-    func load(_ plan: RenderPlan, _ data: Data) -> PlanarImage? {
-        codecs.withCodec { codec in
-            let pass = plan.passes[0]
-            let needed = plan.neededScans(pass, of: data) ?? data
-            return codec.decode(needed, plan.probe, shrink: plan.shrink(pass))
-        }
-    }
+    func load(_ plan: RenderPlan, _ data: Data) -> PlanarImage? { codecs.decode(plan.passes[0], of: plan, from: data) }
 
     /// Turns the decoded planes upright and scales them to the size of the plan's first step.
     func scale(_ image: PlanarImage, _ plan: RenderPlan) -> PlanarImage? {

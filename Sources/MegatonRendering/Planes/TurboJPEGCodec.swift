@@ -16,13 +16,16 @@ final class TurboJPEGCodec: @unchecked Sendable {
     /// Each call uses a new decompressor: a reused one keeps the tables of the last image, and would apply them to an
     /// image without tables.
     ///
-    /// - Parameter isWhole: Whether a warning counts as damage; otherwise missing parts are gray.
+    /// - Parameters:
+    ///   - isWhole: Whether a warning counts as damage; otherwise missing parts are gray.
+    ///   - areScansEnough: Whether the data of a progressive JPEG ends with the scans that the factor needs.
     /// - Returns: nil if the data is damaged, or does not match its header.
     func decode(
         _ data: Data,
         _ probe: ImageProbe,
         shrink: Int,
-        isWhole: Bool = true
+        isWhole: Bool = true,
+        areScansEnough: Bool = false
     ) -> PlanarImage? {
         guard let sampling = probe.planes else { return nil }
         // For tiny images TurboJPEG would choose another factor that leads to the same size.
@@ -33,7 +36,8 @@ final class TurboJPEGCodec: @unchecked Sendable {
         )
         guard let planes = Self.planes(size, sampling) else { return nil }
         let isDecoded =
-            isWhole && readLowCoefficients(data, probe, sampling, shrink: shrink, to: planes)
+            isWhole && (areScansEnough || !probe.isProgressive)
+            && readLowCoefficients(data, probe, sampling, shrink: shrink, to: planes)
             || data.withUnsafeBytes { Self.decode($0, probe, sampling, size, isWhole: isWhole, to: planes) }
         guard isDecoded else { return nil }
         return PlanarImage(
@@ -52,17 +56,22 @@ final class TurboJPEGCodec: @unchecked Sendable {
         shrink: Int,
         to planes: [Plane]
     ) -> Bool {
-        // The reader has a copy of the data and of the planes, for which `RenderCost` has no sum of its own.
-        let copies = data.count + planes.reduce(0) { $0 + $1.stride * $1.height }
-        guard !probe.isProgressive, shrink == 4 || shrink == 8,
-            Double(copies) <= RenderPlan.baselineJPEGFactor * Double(probe.width * probe.height * probe.bands)
+        // The reader has a copy of the data and of the planes, and four values of each block of a progressive image, for
+        // which `RenderCost` has no sum of its own.
+        let copies = data.count + planes.reduce(0) { $0 + $1.stride * $1.height } * (probe.isProgressive ? 3 : 1)
+        let factor = probe.isProgressive ? RenderPlan.progressiveJPEGFactor : RenderPlan.baselineJPEGFactor
+        guard shrink == 4 || shrink == 8,
+            Double(copies) <= factor * Double(probe.width * probe.height * probe.bands)
         else { return false }
         defer { reader.trim() }
         let size = PixelSize(width: probe.width, height: probe.height)
         let parts =
-            shrink == 4
-            ? reader.read(data, of: size, sampling, as: QuarterBlock.self)
-            : reader.read(data, of: size, sampling, as: MeanBlock.self)
+            switch (shrink, probe.isProgressive) {
+            case (4, false): reader.read(data, of: size, sampling, as: QuarterBlock.self)
+            case (4, true): reader.readProgressive(data, of: size, sampling, .quarter, as: QuarterBlock.self)
+            case (_, false): reader.read(data, of: size, sampling, as: MeanBlock.self)
+            case (_, true): reader.readProgressive(data, of: size, sampling, .eighth, as: MeanBlock.self)
+            }
         guard let parts, parts.count == planes.count else { return false }
         for (plane, part) in zip(planes, parts) {
             guard part.stride >= plane.width, part.rows >= plane.height else { return false }
@@ -144,5 +153,27 @@ final class TurboJPEGCodecs: Sendable {
         let codec = idle.withLock { $0.popLast() } ?? TurboJPEGCodec()
         defer { idle.withLock { $0.append(codec) } }
         return try body(codec)
+    }
+
+    /// Decodes what a pass needs of a JPEG, shrunk by a fraction.
+    ///
+    /// - Returns: as ``TurboJPEGCodec/decode(_:_:shrink:isWhole:areScansEnough:)``.
+    func decode(
+        _ pass: RenderPlan.Pass,
+        of plan: RenderPlan,
+        from data: Data,
+        isWhole: Bool = true
+    ) -> PlanarImage? {
+        let scans = isWhole ? plan.neededScans(pass, of: data) : nil
+        let shrink = plan.shrink(pass)
+        return withCodec { codec in
+            codec.decode(
+                scans ?? data,
+                plan.probe,
+                shrink: shrink,
+                isWhole: isWhole,
+                areScansEnough: scans != nil
+            )
+        }
     }
 }

@@ -1,7 +1,7 @@
 #if DEBUG || MEGATON_FUZZ
     public import Foundation
 
-    /// Untrusted baseline JPEGs: `LowCoefficientReader` has the coefficients of libjpeg, or leaves the file to it, as
+    /// Untrusted JPEGs, baseline and progressive: `LowCoefficientReader` has the coefficients of libjpeg, or leaves the file to it, as
     /// it does with all damage.
     public struct JPEGFuzz: FuzzTarget {
         public let name = "jpeg"
@@ -12,12 +12,15 @@
         /// - Parameter files: further small images; only JPEGs are used.
         public init(files: [Data] = []) {
             var random = SeededGenerator(seed: 1)
-            let made = (0..<12).map { _ in BaselineJPEG.random(upTo: 40, using: &random).bytes }
-            seeds = made + files.map { Array($0) }.filter { $0.starts(with: [0xFF, 0xD8]) }
+            let made = (0..<12).map { _ in BaselineJPEG.random(upTo: 40, using: &random) }
+            let progressive = made.compactMap { ProgressiveJPEG.random(of: $0, using: &random) }
+            seeds = made.map(\.bytes) + progressive + files.map { Array($0) }.filter { $0.starts(with: [0xFF, 0xD8]) }
         }
 
         public func generate(using random: inout SeededGenerator) -> [UInt8] {
-            BaselineJPEG.random(upTo: 24, using: &random).bytes
+            let image = BaselineJPEG.random(upTo: 24, using: &random)
+            if random.once(in: 2), let file = ProgressiveJPEG.random(of: image, using: &random) { return file }
+            return image.bytes
         }
 
         public func check(_ input: [UInt8]) throws {

@@ -18,33 +18,87 @@
         /// Coefficients up to which files are compared: those of 40 megapixels.
         private static let limit = 4_000_000
 
-        /// - Returns: nil if the file is no baseline JPEG, or too large to compare.
+        /// - Returns: nil if the file is neither a baseline JPEG nor a progressive one with more scans than a quarter of
+        ///   its size needs, or too large to compare.
         public init?(_ file: [UInt8]) {
             let data = Data(file)
-            guard let header = BaselineHeader(data) else { return nil }
-            let blocks = header.unitsAcross * header.unitsDown * 6
-            guard blocks * 4 <= Self.limit else { return nil }
-            var output = [Int16](repeating: 0, count: blocks * 4)
-            var count = 0
-            let warnings = megaton_low_coefficients(file, file.count, &output, output.count, &count)
-            expected = warnings == 0 ? Array(output.prefix(count)) : nil
+            if let header = BaselineHeader(data) {
+                self.init(baseline: data, header.frame)
+            } else {
+                self.init(progressive: data)
+            }
+        }
+
+        private init?(baseline data: Data, _ frame: CoefficientFrame) {
+            guard let expected = Self.expected(data, frame) else { return nil }
+            self.expected = expected.coefficients
             var reader = LowCoefficientReader()
-            let size = PixelSize(width: header.width, height: header.height)
-            let sampling: ChromaSampling =
-                switch (header.components.count, header.components[0].across, header.components[0].down) {
-                case (1, _, _): .gray
-                case (_, 1, _): .s444
-                case (_, _, 1): .s422
-                default: .s420
-                }
-            let parts = reader.read(data, of: size, sampling, as: RawBlock.self)
+            let size = PixelSize(width: frame.width, height: frame.height)
+            let parts = reader.read(data, of: size, frame.sampling, as: RawBlock.self)
             let coefficients = parts.map { Self.coefficients(reader, $0) }
             found = coefficients
-            let ofMeans = reader.read(data, of: size, sampling, as: RawMean.self)
+            let ofMeans = reader.read(data, of: size, frame.sampling, as: RawMean.self)
             let means = ofMeans.map { Self.coefficients(reader, $0) }
-            hasSameMeans = means == coefficients.map { all in stride(from: 0, to: all.count, by: 4).map { all[$0] } }
+            hasSameMeans = means == coefficients.map(Self.means)
             // The form with four samples reads the same data.
-            _ = reader.read(data, of: size, sampling, as: QuarterBlock.self)
+            _ = reader.read(data, of: size, frame.sampling, as: QuarterBlock.self)
+        }
+
+        /// libjpeg reads the needed scans alone, as if the file ended behind them.
+        private init?(progressive data: Data) {
+            guard let frame = Self.frame(data), frame.isProgressive, let quarter = Self.part(data, .quarter),
+                let expected = Self.expected(quarter, frame)
+            else { return nil }
+            self.expected = expected.coefficients
+            var reader = LowCoefficientReader()
+            let size = PixelSize(width: frame.width, height: frame.height)
+            // The bytes behind the scans are not looked at.
+            let parts = reader.readProgressive(data, of: size, frame.sampling, .quarter, as: RawBlock.self)
+            found = parts.map { Self.coefficients(reader, $0) }
+            let ofMeans = reader.readProgressive(data, of: size, frame.sampling, .eighth, as: RawMean.self)
+            if let ofMeans, let eighth = Self.part(data, .eighth) {
+                let means = Self.coefficients(reader, ofMeans)
+                hasSameMeans = Self.expected(eighth, frame)?.coefficients.map(Self.means) == means
+            } else {
+                hasSameMeans = true
+            }
+            _ = reader.readProgressive(data, of: size, frame.sampling, .quarter, as: QuarterBlock.self)
+        }
+
+        /// The first frame of a file; nil if the reader does not know its kind.
+        private static func frame(_ data: Data) -> CoefficientFrame? {
+            guard var start = CodingSegments.first(of: data) else { return nil }
+            var segments = CodingSegments()
+            while segments.frame == nil, let segment = CodingSegments.segment(of: data, at: start) {
+                guard segments.take(segment.marker, segment.body) else { return nil }
+                start = segment.end
+            }
+            return segments.frame
+        }
+
+        /// The needed scans of a progressive file, as one of its own.
+        private static func part(_ data: Data, _ needs: JPEGScanNeeds) -> Data? {
+            let prefix = data.withUnsafeBytes { JPEGScanPrefix($0, for: needs) }
+            return prefix.map { data.prefix($0.count) + Data([0xFF, EntropyData.endOfImage]) }
+        }
+
+        private struct Expected {
+            let coefficients: [Int16]?
+        }
+
+        /// - Returns: nil if the file is too large to compare; no coefficients if libjpeg warns or cannot read it.
+        private static func expected(_ data: Data, _ frame: CoefficientFrame) -> Expected? {
+            let blocks = frame.unitsAcross * frame.unitsDown * 6
+            guard blocks * 4 <= limit else { return nil }
+            var output = [Int16](repeating: 0, count: blocks * 4)
+            var count = 0
+            let file = Array(data)
+            let warnings = megaton_low_coefficients(file, file.count, &output, output.count, &count)
+            return Expected(coefficients: warnings == 0 ? Array(output.prefix(count)) : nil)
+        }
+
+        private static func means(_ coefficients: [Int16]) -> [Int16] {
+            stride(from: 0, to: coefficients.count, by: 4).map { coefficients[$0] }
         }
 
         private static func coefficients(_ reader: LowCoefficientReader, _ parts: [LowCoefficientReader.Part])
@@ -53,6 +107,17 @@
             let length = parts.reduce(0) { $0 + $1.stride * $1.rows }
             return (0..<(length / 2)).map { index in
                 Int16(truncatingIfNeeded: Int(reader.output[2 * index]) | Int(reader.output[2 * index + 1]) << 8)
+            }
+        }
+    }
+
+    extension CoefficientFrame {
+        fileprivate var sampling: ChromaSampling {
+            switch (components.count, components[0].across, components[0].down) {
+            case (1, _, _): .gray
+            case (_, 1, _): .s444
+            case (_, _, 1): .s422
+            default: .s420
             }
         }
     }

@@ -34,6 +34,46 @@ import Testing
         }
     }
 
+    /// All orders of scans that libjpeg writes, up to the ones that a quarter or an eighth of the size need.
+    @Test func progressiveFilesHaveTheCoefficientsOfLibjpeg() throws {
+        var random = SeededGenerator(seed: 11)
+        var (compared, read) = (0, 0)
+        for number in 0..<600 {
+            let image = BaselineJPEG.random(upTo: 70, using: &random)
+            let file = try #require(ProgressiveJPEG.random(of: image, using: &random), "file \(number)")
+            guard let coefficients = LowCoefficientsOfFile(file) else { continue }
+            compared += 1
+            #expect(coefficients.expected != nil && coefficients.hasSameMeans, "file \(number)")
+            // Bits that are added to bands are left to libjpeg.
+            if coefficients.found == nil { continue }
+            #expect(coefficients.found == coefficients.expected, "file \(number)")
+            read += 1
+        }
+        #expect(compared > 300 && read > 100, "\(compared) compared, \(read) of them read")
+    }
+
+    /// Runs over the ends of blocks, restart markers, missing and additional bytes.
+    @Test func damageOfProgressiveFilesIsLeftToLibjpeg() throws {
+        var random = SeededGenerator(seed: 12)
+        var damaged = 0
+        for _ in 0..<200 {
+            let image = BaselineJPEG.random(upTo: 40, using: &random)
+            var file = try #require(ProgressiveJPEG.random(of: image, using: &random))
+            for _ in 0..<Int.random(in: 1...3, using: &random) {
+                let place = Int.random(in: 20..<file.count, using: &random)
+                if random.once(in: 2) {
+                    file.remove(at: place)
+                } else {
+                    file[place] = UInt8.random(in: 0...255, using: &random)
+                }
+            }
+            guard let coefficients = LowCoefficientsOfFile(file) else { continue }
+            if coefficients.expected == nil { damaged += 1 }
+            #expect(coefficients.found == nil || coefficients.found == coefficients.expected)
+        }
+        #expect(damaged > 20, "\(damaged) files are damaged")
+    }
+
     /// Bytes, and why libjpeg shall decide.
     @Test func damageIsLeftToLibjpeg() throws {
         var random = SeededGenerator(seed: 2)
@@ -112,6 +152,17 @@ import Testing
         }
     }
 
+    /// The four lowest coefficients of the first scans make almost the samples that libjpeg makes of them.
+    @Test func shrunkProgressiveImagesAreThoseOfTurboJPEG() throws {
+        let data = try TestPicture.jpeg(801, 607, progressive: true)
+        for (shrink, needs, tolerance) in [(8, JPEGScanNeeds.eighth, 2.0), (4, .quarter, 2.0)] {
+            let part = try #require(data.withUnsafeBytes { JPEGScanPrefix($0, for: needs) })
+            let file = data.prefix(part.count) + [0xFF, 0xD9]
+            let (sum, count) = try Self.difference(file, shrink: shrink)
+            #expect(Double(sum) <= tolerance * Double(count), "1/\(shrink): \(sum) of \(count)")
+        }
+    }
+
     /// All samplings, and sizes that are no multiple of a unit.
     @Test func shrunkImagesOfAnySizeAreThoseOfTurboJPEG() throws {
         var random = SeededGenerator(seed: 5)
@@ -126,7 +177,7 @@ import Testing
     private static func difference(_ data: Data, shrink: Int) throws -> (sum: Int, count: Int) {
         let codec = TurboJPEGCodec()
         let probe = try #require(JPEGHeader(data)).probe
-        let found = try #require(codec.decode(data, probe, shrink: shrink))
+        let found = try #require(codec.decode(data, probe, shrink: shrink, areScansEnough: true))
         let expected = try #require(codec.decode(data, probe, shrink: shrink, isWhole: false))
         let sampling = try #require(probe.planes)
         var (sum, count) = (0, 0)
