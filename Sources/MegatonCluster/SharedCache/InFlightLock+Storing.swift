@@ -24,7 +24,7 @@ extension InFlightLock {
     }
 
     func isKeepable(_ entry: CachedData) -> Bool {
-        entry.data.count <= cache.configuration.maximumEntrySize
+        !entry.isPart && entry.data.count <= cache.configuration.maximumEntrySize
     }
 
     /// Ends the flight of an original that is stored only if it is needed again, if it is not.

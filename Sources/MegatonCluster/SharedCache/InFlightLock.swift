@@ -190,12 +190,13 @@ public final class InFlightLock: SingleFlightCoordinating {
         at node: CacheNodes.Node
     ) async -> [SingleFlight.Decision] {
         do {
-            let originals = keepsPartials ? keys.filter { $0.kind == .original && hasPartials(of: $0, at: node) } : []
-            let (partials, replies) = try await node.redis.run(
+            let originals = keys.filter { $0.kind == .original }
+            let resumable = keepsPartials ? originals.filter { hasPartials(of: $0, at: node) } : []
+            let (found, replies) = try await node.redis.run(
                 FlightScripts.beginFlight,
-                after: originals.map {
+                after: resumable.map {
                     ["EXISTS", .string(CacheKeys.data(RedisDataCache.digest(ofPartial: $0)))]
-                },
+                } + originals.map { ["EXISTS", .string(CacheKeys.touch($0))] },
                 calls: calls
             )
             // All leads are registered before any entry is read: a stale entry may be large, and the other leases must
@@ -205,9 +206,15 @@ public final class InFlightLock: SingleFlightCoordinating {
             }
             leading.withLock { $0.add(leads) }
             var decisions: [SingleFlight.Decision] = []
-            let hasPartial = Dictionary(zip(originals, partials.map { $0.int.map { $0 == 1 } })) { first, _ in first }
+            let exists = found.map { $0.int.map { $0 == 1 } }
+            let hasPartial = Dictionary(zip(resumable, exists)) { first, _ in first }
+            let wasFetched = Dictionary(zip(originals, exists.dropFirst(resumable.count))) { first, _ in first }
             for (key, reply) in zip(keys, replies) {
-                let decision = await decide(key, reply: reply, hasPartial: hasPartial[key] ?? nil, known: known[key])
+                let history = OriginalHistory(
+                    hasPartial: hasPartial[key] ?? nil,
+                    wasFetched: wasFetched[key] ?? nil
+                )
+                let decision = await decide(key, reply: reply, history, known: known[key])
                 if let lead = decision.leader { await note(.lead, of: lead) }
                 decisions.append(decision)
             }
@@ -284,6 +291,11 @@ public final class InFlightLock: SingleFlightCoordinating {
                 return false
             }
             var answer = try await touched(entry, of: lead, token: token)
+            if answer == nil, entry?.isPart == true {
+                // Other processes wait for the whole original: one of them leads now.
+                await end(lead, error: nil)
+                return false
+            }
             if answer == nil { answer = try await store(entry, as: lead, token: token) }
             if isUpload { capacity.noteSuccess() }
             await note(.land, of: lead, result: entry == nil ? "uncached" : answer)
@@ -335,16 +347,22 @@ public final class InFlightLock: SingleFlightCoordinating {
 
     // MARK: -
 
+    /// Facts about an original beside its entry, see ``SingleFlight/Leader``.
+    private struct OriginalHistory {
+        let hasPartial: Bool?
+        let wasFetched: Bool?
+    }
+
     /// Falls back to a lead without a lock if the reply cannot be read, for this key alone: the flights of other keys
     /// stay valid.
     private func decide(
         _ key: CacheKey,
         reply: RedisValue,
-        hasPartial: Bool?,
+        _ history: OriginalHistory,
         known: CachedData?
     ) async -> SingleFlight.Decision {
         do throws(RedisError) {
-            return try await decision(key, reply: reply, hasPartial: hasPartial, known: known)
+            return try await decision(key, reply: reply, history, known: known)
         } catch {
             statistics?.add("fail_open", 1)
             logger.debug("a lookup failed; the caller leads without a lock", metadata: [LogKey.error: "\(error)"])
@@ -355,7 +373,7 @@ public final class InFlightLock: SingleFlightCoordinating {
     private func decision(
         _ key: CacheKey,
         reply: RedisValue,
-        hasPartial: Bool?,
+        _ history: OriginalHistory,
         known: CachedData?
     ) async throws(RedisError) -> SingleFlight.Decision {
         if case .error(let text) = reply { throw RedisError(reply: text) }
@@ -415,7 +433,13 @@ public final class InFlightLock: SingleFlightCoordinating {
             return .lead(SingleFlight.Leader(unlocked: key, token: fields[1].int))
         case "lead" where fields.count == 2 || fields.count == 5:
             let old = await stale(key, fields: fields.dropFirst(2))
-            let lead = SingleFlight.Leader(key: key, token: fields[1].int, stale: old, hasPartial: hasPartial)
+            let lead = SingleFlight.Leader(
+                key: key,
+                token: fields[1].int,
+                stale: old,
+                hasPartial: history.hasPartial,
+                wasFetched: history.wasFetched
+            )
             statistics?.add("leads", 1)
             guard let old, old.mayServeWhileRevalidating else {
                 statistics?.add("misses", 1)

@@ -11,7 +11,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     /// Closures of the caller.
     struct Listener: Sendable {
         let didReceiveData: @Sendable (Data, URLResponse) -> Void
-        /// Called before `completion`.
+        /// Called before `completion`, and with the first bytes of a longer body.
         let didCollect: @Sendable (LoadTimings) -> Void
         let completion: @Sendable ((any Error)?) -> Void
     }
@@ -39,6 +39,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     private var curlRequest: CurlRequest?
     private var started: ContinuousClock.Instant?
     private var timings = LoadTimings()
+    /// Whether the listener has timings from before the end.
+    private var hasReported = false
     /// The current response, once it has passed validation.
     private var response: URLResponse?
     /// Why the current response failed validation.
@@ -229,7 +231,18 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         guard !undelivered.isEmpty, let response else { return }
         let data = undelivered
         undelivered = Data()
+        reportEarly()
         gate.call { listener.didReceiveData(data, response) }
+    }
+
+    /// Reports the address and other timings with the first bytes of a longer body: a caller that needs no more of it
+    /// cancels, and would not receive them at the end.
+    private func reportEarly() {
+        guard !hasReported, let curlRequest, curlRequest.announcedLength ?? 0 > timings.bytes else { return }
+        hasReported = true
+        var early = timings
+        curlRequest.add(to: &early)
+        gate.call { listener.didCollect(early) }
     }
 
     private func discard(_ bytes: UnsafeRawBufferPointer) -> Bool {

@@ -32,7 +32,7 @@ extension DataLoading {
     ) async throws(ImageError) -> (data: Data, response: URLResponse?) {
         let download = ResumableDownload(request, resuming: nil)
         switch await attempt(download, as: request, limit: limit, observer: DownloadObserver(onProgress: onProgress)) {
-        case .done(let data, let response): return (data, response)
+        case .done(let data, let response), .enough(let data, let response): return (data, response)
         case .failed(let error, _): throw error
         case .again:
             throw ImageError(.dataLoadingFailed, "The loader asked to restart a load that had resumed nothing.")

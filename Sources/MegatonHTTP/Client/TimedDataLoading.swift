@@ -5,7 +5,8 @@ public import FoundationNetworking
 public protocol TimedDataLoading: DataLoading {
     /// Loads like ``DataLoading/loadData(with:didReceiveData:completion:)``.
     ///
-    /// - Parameter didCollect: called at most once, before the completion; not after `cancel()`.
+    /// - Parameter didCollect: called before the completion, with all timings. Before that it may be called with those
+    ///   that are known when the first bytes have arrived. Not called after `cancel()`.
     func loadData(
         with request: URLRequest,
         didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,

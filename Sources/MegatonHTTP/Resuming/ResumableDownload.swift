@@ -8,6 +8,8 @@ package struct ResumableDownload {
     package enum Outcome {
         /// The whole body with its response, which is a 200 for a resumed body too.
         case done(Data, URLResponse?)
+        /// The first bytes of the body, which are enough, with the response for all of it.
+        case enough(Data, URLResponse?)
         /// The stored part was useless: the request has to be sent once more, without a range. Happens at most once.
         case again
         /// `kept` is the part worth storing for the next attempt; nil if that has to start from the first byte.
@@ -112,6 +114,17 @@ package struct ResumableDownload {
         case .forget(let retries):
             forget()
             return retries ? .again : .failed(error, kept: nil)
+        }
+    }
+
+    /// Whether the response is for the whole body, from its first byte on.
+    var isWhole: Bool { partial == nil && (response as? HTTPURLResponse)?.statusCode == 200 }
+
+    /// Ends the load with the bytes so far.
+    mutating func endEarly() -> Outcome {
+        switch done(response) {
+        case .done(let data, let response): .enough(data, response)
+        case let failure: failure
         }
     }
 

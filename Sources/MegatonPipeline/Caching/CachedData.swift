@@ -88,6 +88,8 @@ package struct CachedData: Sendable, Equatable {
     package var layer: String?
     /// Whether a shared cache is to store the entry only if others are known to need it, or have needed it.
     package var isStoredIfReused = false
+    /// Whether the data is only the beginning of an original, which no cache stores: it may remember the fetch.
+    package var isPart = false
 
     package init(data: Data, metadata: Metadata, checksum: String? = nil, staleness: Double? = nil) {
         self.data = data

@@ -77,7 +77,7 @@ package struct LocalSingleFlight: SingleFlightCoordinating {
 
     @discardableResult
     package func store(_ entry: CachedData, for key: CacheKey) async -> Bool {
-        guard let cache else { return false }
+        guard let cache, !entry.isPart else { return false }
         var entry = entry
         entry.metadata.stored = Date().timeIntervalSince1970
         // Metadata of strings and finite numbers always encodes; an entry that does not encode is not stored.

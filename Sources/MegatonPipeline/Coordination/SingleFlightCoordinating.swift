@@ -212,15 +212,25 @@ package enum SingleFlight {
         /// For an original: whether this coordinator's cache has the first part of an interrupted download. Nil if that
         /// is not known.
         package let hasPartial: Bool?
+        /// For an original: whether it was fetched lately, and not stored because nothing else needed it. Nil if that
+        /// is not known.
+        package let wasFetched: Bool?
         /// Whether other leaders may produce the same entry concurrently, because the last response could not be
         /// stored. There is no flight to end; the token decides which storable response is stored.
         package let isUnlocked: Bool
 
-        package init(key: CacheKey, token: Int?, stale: CachedData? = nil, hasPartial: Bool? = nil) {
+        package init(
+            key: CacheKey,
+            token: Int?,
+            stale: CachedData? = nil,
+            hasPartial: Bool? = nil,
+            wasFetched: Bool? = nil
+        ) {
             self.key = key
             self.token = token
             self.stale = stale
             self.hasPartial = hasPartial
+            self.wasFetched = wasFetched
             isUnlocked = false
         }
 
@@ -230,6 +240,7 @@ package enum SingleFlight {
             self.token = token
             stale = nil
             hasPartial = nil
+            wasFetched = nil
             isUnlocked = true
         }
 

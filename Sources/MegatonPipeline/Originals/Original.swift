@@ -16,6 +16,8 @@ struct Original: Sendable {
     let isStale: Bool
     /// When the lifetime of the metadata was counted: as the bytes were received, or found in a cache.
     let received: Date
+    /// Number of bytes of the whole original if these are only its first ones, see `SufficientScans`; else nil.
+    let wholeLength: Int?
     /// Nil if there is nothing to store.
     private let writer: OriginalCacheWriter?
 
@@ -28,6 +30,7 @@ struct Original: Sendable {
         layer: String? = nil,
         isStale: Bool = false,
         received: Date = Date(),
+        wholeLength: Int? = nil,
         writer: OriginalCacheWriter? = nil
     ) {
         self.data = data
@@ -37,6 +40,7 @@ struct Original: Sendable {
         self.layer = layer
         self.isStale = isStale
         self.received = received
+        self.wholeLength = wholeLength
         self.writer = writer
     }
 

@@ -15,6 +15,8 @@ struct OriginalLoadKey: Hashable, Sendable {
     var isReload = false
     /// Whether this load follows one that served a stale entry, for a caller that cannot use it.
     var isRefresh = false
+    /// Whether this load follows one that ended early, for a caller that needs the whole original.
+    var isWhole = false
     /// The validators of the results that this load may confirm without loading the original.
     var confirming: [String?]?
 

@@ -35,16 +35,19 @@ extension OriginalLoader {
                     known: download.request,
                     scope: load.source.request.credentialScope
                 )
-                switch try await send(download, as: sent, partials, load) {
-                case .done(let data, let response):
+                let outcome = try await send(download, as: sent, partials, leader, load)
+                switch outcome {
+                case .done(let data, let response), .enough(let data, let response):
                     await partials?.finish(storing: nil)
-                    return Exchange(
+                    var exchange = Exchange(
                         request: request,
                         unkeyed: download.unkeyed,
                         requested: requested,
                         data: data,
                         response: response
                     )
+                    if case .enough = outcome { exchange.wholeLength = Int(response?.expectedContentLength ?? 0) }
+                    return exchange
                 case .again:
                     await partials?.finish(storing: nil)
                 case .failed(let error, let received):
@@ -62,6 +65,7 @@ extension OriginalLoader {
         _ download: ResumableDownload,
         as request: URLRequest,
         _ partials: PartialDownloadStore?,
+        _ leader: SingleFlight.Leader?,
         _ load: Load
     ) async throws(Error) -> ResumableDownload.Outcome {
         guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
@@ -69,7 +73,7 @@ extension OriginalLoader {
         let permit = try await configuration.fetchLimiter.acquire(for: url)
         let outcome = await load.metrics.timing(\.fetching) { () async -> ResumableDownload.Outcome in
             await load.metrics.inSpan(.fetch) { () async -> ResumableDownload.Outcome in
-                await loader.attempt(download, as: request, limit: limit, observer: observer(partials, load))
+                await loader.attempt(download, as: request, limit: limit, observer: observer(partials, leader, load))
             } facts: { (result: Result<ResumableDownload.Outcome, Never>) in
                 Self.facts(of: result.get(), from: url)
             }
@@ -88,7 +92,7 @@ extension OriginalLoader {
         var facts = SpanFacts()
         facts.host = SpanFacts.host(of: url)
         switch outcome {
-        case .done(let data, _): facts.bytes = data.count
+        case .done(let data, _), .enough(let data, _): facts.bytes = data.count
         case .again: break
         case .failed(let error, _): facts.fail(error.code.rawValue)
         }
@@ -105,7 +109,11 @@ extension OriginalLoader {
         return timings.connects == 0 && timings.redirects == 0
     }
 
-    private func observer(_ partials: PartialDownloadStore?, _ load: Load) -> DownloadObserver {
+    private func observer(
+        _ partials: PartialDownloadStore?,
+        _ leader: SingleFlight.Leader?,
+        _ load: Load
+    ) -> DownloadObserver {
         let schedule = PartSchedule(interval: configuration.progressiveDecodingInterval)
         let key = OriginalLoadKey(load.source)
         let wantsPreview: @Sendable () -> Bool = { [previews] in schedule.isDue && previews.contains(key) }
@@ -119,8 +127,32 @@ extension OriginalLoader {
                     load.context.send(partial: original)
                 }
             },
-            onTimings: { load.metrics.set($0) }
+            onTimings: { load.metrics.set($0) },
+            isEnough: isEnough(leader, load)
         )
+    }
+
+    /// Whether the first bytes of an original are enough. Not if a cache is to have all of them, or if the original is
+    /// known to be needed again; `reuse` and `previews` change while it arrives.
+    private func isEnough(_ leader: SingleFlight.Leader?, _ load: Load) -> (@Sendable (Data) -> Bool)? {
+        guard let scans = load.options.sufficientScans, load.source.hooks == nil, !load.options.wantsResponse else {
+            return nil
+        }
+        switch configuration.dataCachePolicy {
+        case .storeEncodedImages, .storeNothing: break
+        case .storeReused:
+            // A near cache stores whatever is fetched. Without a flight, nothing is known of earlier fetches.
+            guard configuration.dataCache == nil, let leader, leader.token != nil, !leader.isUnlocked,
+                leader.stale == nil, leader.wasFetched == false
+            else { return nil }
+        case .automatic, .storeOriginalData, .storeAll: return nil
+        }
+        let key = OriginalLoadKey(load.source)
+        return { [reuse, previews] data in
+            // The address decides who may use the results.
+            !reuse.contains(key) && !previews.contains(key) && load.metrics.timings?.remoteAddress != nil
+                && scans.areIn(data)
+        }
     }
 
     /// The request after the delegate's `willLoadData`.

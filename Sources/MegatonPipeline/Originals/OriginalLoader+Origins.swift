@@ -113,6 +113,8 @@ extension OriginalLoader {
         let requested: Date
         let data: Data
         let response: URLResponse?
+        /// As of an ``Original``.
+        var wholeLength: Int?
     }
 
     /// Revalidates a known entry. If a 304 refers to another entry, repeats the request without a condition.
@@ -168,7 +170,14 @@ extension OriginalLoader {
             if allowsStorage, let obstacle = freshness.obstacle {
                 load.metrics.add(notes: ["not stored in the cache: \(obstacle)"])
             }
-            return original(exchange.data, allowsStorage ? metadata : nil, response, leader, load)
+            return original(
+                exchange.data,
+                allowsStorage ? metadata : nil,
+                response,
+                leader,
+                load,
+                wholeLength: exchange.wholeLength
+            )
         case (304, let stale?):
             load.metrics.update { $0.revalidations += 1 }
             let metadata = stale.metadata.refreshed(
@@ -204,7 +213,8 @@ extension OriginalLoader {
         _ metadata: CachedData.Metadata?,
         _ response: URLResponse?,
         _ leader: SingleFlight.Leader?,
-        _ load: Load
+        _ load: Load,
+        wholeLength: Int? = nil
     ) -> Original {
         var metadata = metadata
         if metadata?.vary != nil { metadata?.generation = generation(load) }
@@ -219,12 +229,18 @@ extension OriginalLoader {
         var entry = isWorthIt ? metadata.map { CachedData(data: data, metadata: $0, checksum: stale?.checksum) } : nil
         entry?.isStoredIfReused = configuration.dataCachePolicy == .storeReused && !reuse.contains(key)
         let received = configuration.date()
+        let shared = storageKeys(of: metadata, load)
+        if wholeLength != nil {
+            // The cache only remembers that the original was fetched.
+            if shared != nil || entry?.isStoredIfReused == false { entry = nil }
+            entry?.isPart = true
+        }
         let writer = OriginalCacheWriter(
             load.source.flights,
             load.source.key,
             leader,
             entry,
-            shared: storageKeys(of: metadata, load),
+            shared: shared,
             isReplacing: load.shared?.entry != nil,
             isWanted: demand.contains(key),
             // The delegate was asked about confirmed bytes when they were first stored.
@@ -233,7 +249,14 @@ extension OriginalLoader {
             received: received,
             date: configuration.date
         )
-        return Original(data: data, metadata: metadata, response: response, received: received, writer: writer)
+        return Original(
+            data: data,
+            metadata: metadata,
+            response: response,
+            received: received,
+            wholeLength: wholeLength,
+            writer: writer
+        )
     }
 }
 

@@ -161,6 +161,12 @@ final class OriginalLoader: Sendable {
             // caches.
             key.isReload = true
             outcome = await join(key, source, options, metrics, nil, parent, onPartial)
+        } else if outcome.wasCoalesced, case .success(let found) = outcome.result, found.wholeLength != nil {
+            // The load that was joined ended with the bytes that its own caller needs.
+            key.isWhole = true
+            var options = options
+            options.sufficientScans = nil
+            outcome = await join(key, source, options, metrics, nil, parent, onPartial)
         } else if !options.wantsResponse, outcome.wasCoalesced, case .success(let found) = outcome.result,
             found.isStale
         {

@@ -16,6 +16,9 @@ struct OriginalRequestOptions: Sendable {
     /// has the original, the origin is asked with their validators.
     var confirming: CachedData.Metadata?
 
+    /// Decides whether the first bytes of the original are enough; nil if the caller needs all of them.
+    var sufficientScans: SufficientScans?
+
     init(storesOriginal: Bool) { self.storesOriginal = storesOriginal }
 
     init(_ request: ImageRequest, storesOriginal: Bool) {

@@ -81,6 +81,11 @@ final class Renderer: Sendable {
         }
     }
 
+    /// Decides whether the first bytes of a source are enough for some renditions.
+    func sufficientScans(for renditions: [Rendition]) -> SufficientScans {
+        SufficientScans(for: renditions, engine, limits)
+    }
+
     /// Decodes on a render thread. Data for the pipeline's own decoder is admitted by its memory cost first.
     ///
     /// - Parameter slot: As in `render`.

@@ -109,12 +109,19 @@ final class RenditionProducer: Sendable {
     }
 
     /// Makes renditions, and ends their flights in every case.
-    private func make(_ pending: [PendingRendition], _ request: Request) async -> Results {
+    ///
+    /// - Parameter needsWhole: whether the first bytes of the original have turned out not to be enough.
+    private func make(
+        _ pending: [PendingRendition],
+        _ request: Request,
+        needsWhole: Bool = false
+    ) async -> Results {
         let source = request.source
         do throws(Error) {
             let storesOriginal = configuration.dataCachePolicy.storesOriginals && request.options.allowsStorage
             var options = OriginalRequestOptions(source.request, storesOriginal: storesOriginal)
             options.confirming = Self.confirmable(pending, source.request)
+            if !needsWhole { options.sufficientScans = renderer.sufficientScans(for: pending.map(\.rendition)) }
             let original = try await original(options, request)
             // An empty local file is no confirmation, and fails to render.
             let isConfirmed = options.confirming != nil && original.data.isEmpty
@@ -125,10 +132,13 @@ final class RenditionProducer: Sendable {
             let images: [EncodedImage]
             do throws(Error) {
                 images = try await request.metrics.notingWaits(for: .decode) { () async throws(Error) in
-                    try await render(new, original, request)
+                    try await render(new, original, request).map { $0.ofSource(original.wholeLength) }
                 }
             } catch {
                 await original.isStored()
+                if original.wholeLength != nil, [.corruptImage, .unsupportedFormat].contains(error.code) {
+                    return await make(pending, request, needsWhole: true)
+                }
                 // Possibly a truncated body of undeclared length: discard it, so that the origin is asked again.
                 if error.code == .corruptImage {
                     for case let key? in [source.key, source.sharedKey] { await source.flights.discard(key) }
@@ -311,5 +321,15 @@ final class RenditionProducer: Sendable {
             results[pending.leader.key] = .success(RenditionResponse(pending.rendition, present))
         }
         return results
+    }
+}
+
+extension EncodedImage {
+    /// The image with the length of its whole source, of which only the first bytes were there; itself if nil.
+    fileprivate func ofSource(_ length: Int?) -> EncodedImage {
+        guard let length else { return self }
+        var image = self
+        image.facts?.bytes = length
+        return image
     }
 }

@@ -14,7 +14,7 @@ struct EntropyData {
     /// - Parameters:
     ///   - start: offset of the data.
     ///   - count: number of intervals that it has.
-    /// - Returns: offset of the marker behind the data; nil if there is none, or if the restart markers are not in their
+    /// - Returns: offset of the marker behind the data; nil if there is none, or if the restart markers are in another
     ///   order.
     mutating func read(_ file: Data, from start: Int, intervals count: Int) -> Int? {
         let source = file.span

@@ -64,7 +64,7 @@ struct ProgressiveCoefficients {
         struct Block {
             /// Number of its component within the scan.
             let component: Int
-            /// Its position in the first unit, and the distances to those in the next unit and in the next row of units.
+            /// Its position in the first unit, and the distances to those in the next unit and the next row of units.
             let start: Int
             let nextUnit: Int
             let nextRow: Int

@@ -23,6 +23,9 @@ extension RenderPlan {
     /// Whether the scans that a pass needs are there, and followed by others that it does not need.
     func hasNeededScans(_ pass: Pass, in data: Data) -> Bool { prefix(pass, of: data) != nil }
 
+    /// Whether the same holds for all passes.
+    func hasNeededScans(in data: Data) -> Bool { passes.allSatisfy { hasNeededScans($0, in: data) } }
+
     /// The scans of a progressive JPEG that a pass needs, as a file of its own; nil if it needs the whole file.
     func neededScans(_ pass: Pass, of data: Data) -> Data? {
         guard let prefix = prefix(pass, of: data) else { return nil }

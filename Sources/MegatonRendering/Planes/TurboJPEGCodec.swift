@@ -56,8 +56,8 @@ final class TurboJPEGCodec: @unchecked Sendable {
         shrink: Int,
         to planes: [Plane]
     ) -> Bool {
-        // The reader has a copy of the data and of the planes, and four values of each block of a progressive image, for
-        // which `RenderCost` has no sum of its own.
+        // The reader has a copy of the data and of the planes, and four values of each block of a progressive image:
+        // `RenderCost` has no sum of its own for these.
         let copies = data.count + planes.reduce(0) { $0 + $1.stride * $1.height } * (probe.isProgressive ? 3 : 1)
         let factor = probe.isProgressive ? RenderPlan.progressiveJPEGFactor : RenderPlan.baselineJPEGFactor
         guard shrink == 4 || shrink == 8,

@@ -31,8 +31,8 @@ struct megaton_scan {
 /// - Parameters:
 ///   - restart_interval: units between two restart markers; 0 without.
 ///   - written: receives the number of bytes that were written to `output`.
-/// - Returns: 0; -1 if libjpeg refuses the file or the scans, -2 if there are too many scans, -3 if `capacity`, in bytes,
-///   is too small.
+/// - Returns: 0; -1 if libjpeg refuses the file or the scans, -2 if there are too many scans, -3 if `capacity`, in
+///   bytes, is too small.
 int megaton_progressive_jpeg(
     const uint8_t *bytes, size_t length, const struct megaton_scan *scans, int count, unsigned restart_interval,
     uint8_t *output, size_t capacity, size_t *written);

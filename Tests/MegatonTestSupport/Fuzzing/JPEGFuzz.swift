@@ -1,8 +1,8 @@
 #if DEBUG || MEGATON_FUZZ
     public import Foundation
 
-    /// Untrusted JPEGs, baseline and progressive: `LowCoefficientReader` has the coefficients of libjpeg, or leaves the file to it, as
-    /// it does with all damage.
+    /// Untrusted JPEGs, baseline and progressive: `LowCoefficientReader` has the coefficients of libjpeg, or leaves the
+    /// file to it, as it does with all damage.
     public struct JPEGFuzz: FuzzTarget {
         public let name = "jpeg"
         /// Texts cannot have the bytes of markers.

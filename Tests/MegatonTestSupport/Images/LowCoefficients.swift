@@ -18,8 +18,8 @@
         /// Coefficients up to which files are compared: those of 40 megapixels.
         private static let limit = 4_000_000
 
-        /// - Returns: nil if the file is neither a baseline JPEG nor a progressive one with more scans than a quarter of
-        ///   its size needs, or too large to compare.
+        /// - Returns: nil if the file is neither a baseline JPEG nor a progressive one with more scans than a quarter
+        ///   of its size needs, or too large to compare.
         public init?(_ file: [UInt8]) {
             let data = Data(file)
             if let header = BaselineHeader(data) {

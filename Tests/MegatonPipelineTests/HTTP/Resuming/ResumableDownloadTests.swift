@@ -36,7 +36,8 @@ import Testing
             let observer = DownloadObserver()
             switch await loader.attempt(download, as: download.request, limit: Self.limits.most, observer: observer) {
             case .again: continue
-            case .done(let data, let response): return .done(data, response as? HTTPURLResponse)
+            case .done(let data, let response), .enough(let data, let response):
+                return .done(data, response as? HTTPURLResponse)
             case .failed(let error, let kept): return .failed(error.code, kept: kept)
             }
         }
