@@ -86,6 +86,12 @@ struct BodyBuffer: Sendable {
     /// The bytes so far, for a caller that keeps them while more arrive. Empty if a file cannot be mapped.
     var snapshot: Data { (try? copied(count)) ?? Data() }
 
+    /// Calls a closure with the bytes so far, without a copy; with none if a file cannot be mapped.
+    func withBytes<Value>(_ body: (UnsafeRawBufferPointer) -> Value) -> Value {
+        if case .memory(let block) = storage { return withExtendedLifetime(block) { body(block.bytes(count)) } }
+        return snapshot.withUnsafeBytes(body)
+    }
+
     /// A copy of the first bytes, for messages.
     func prefix(_ count: Int) -> Data { Data(snapshot.prefix(count)) }
 

@@ -1,4 +1,4 @@
-package import Foundation
+internal import Foundation
 internal import FoundationNetworking
 import Synchronization
 
@@ -68,7 +68,7 @@ final class BodyAccumulator: Sendable {
             }
             if state.download.count > limit { return .isTooLarge }
             let (completed, total) = state.download.progress
-            if let total, state.isEnough(completed, of: total, observer) { return .isEnough }
+            if let total, total <= limit, state.isEnough(completed, of: total, observer) { return .isEnough }
             let wantsPart = completed != total && observer.wantsPart()
             return .progress(Int64(completed), Int64(total ?? 0), part: wantsPart ? state.download : nil)
         }
@@ -116,11 +116,15 @@ final class BodyAccumulator: Sendable {
 extension BodyAccumulator.State {
     /// Asks the observer whether the bytes so far are enough: at each eighth more of them, as it reads them anew.
     fileprivate mutating func isEnough(_ completed: Int, of total: Int, _ observer: DownloadObserver) -> Bool {
-        guard let isEnough = observer.isEnough, completed >= nextCheck, download.isWhole,
+        guard let needsMore = observer.needsMore, completed >= nextCheck, download.isWhole,
             total - completed >= DownloadObserver.leastSaved
         else { return false }
-        nextCheck = completed + max(completed / 8, DownloadObserver.leastBetweenChecks)
-        return isEnough(download.body)
+        switch download.withBytes(needsMore) {
+        case false: return true
+        case nil: nextCheck = .max
+        case true?: nextCheck = completed + max(completed / 8, DownloadObserver.leastBetweenChecks)
+        }
+        return false
     }
 }
 
@@ -134,14 +138,14 @@ package struct DownloadObserver: Sendable {
     var onPart: @Sendable (ResumableDownload) -> Void = { _ in }
     /// Receives the timings before the load ends, if the loader reports them.
     var onTimings: @Sendable (LoadTimings) -> Void = { _ in }
-    /// Whether the load ends here, because the rest of the body is not needed; nil to load all of it. Called with a
-    /// lock held, and only if the length of the body is known and much of it is left.
-    var isEnough: (@Sendable (_ body: Data) -> Bool)?
+    /// Whether more than these bytes are needed: if false, the load ends here; nil if all are, whatever comes. Without
+    /// it, all are loaded. Called with a lock held, and only if the length of the body is known and much of it is left.
+    var needsMore: (@Sendable (_ body: UnsafeRawBufferPointer) -> Bool?)?
 
     /// Bytes that an early end must save at least: over HTTP/1.1 it costs the connection, and a new one three round
     /// trips, in which a link of 8 Mbit/s with 40 ms to the origin brings as many.
     static let leastSaved = 128 << 10
-    /// Least number of bytes between two calls of `isEnough`.
+    /// Least number of bytes between two calls of `needsMore`.
     static let leastBetweenChecks = 32 << 10
 
     package init(
@@ -149,12 +153,12 @@ package struct DownloadObserver: Sendable {
         wantsPart: @escaping @Sendable () -> Bool = { false },
         onPart: @escaping @Sendable (ResumableDownload) -> Void = { _ in },
         onTimings: @escaping @Sendable (LoadTimings) -> Void = { _ in },
-        isEnough: (@Sendable (_ body: Data) -> Bool)? = nil
+        needsMore: (@Sendable (_ body: UnsafeRawBufferPointer) -> Bool?)? = nil
     ) {
         self.onProgress = onProgress
         self.wantsPart = wantsPart
         self.onPart = onPart
         self.onTimings = onTimings
-        self.isEnough = isEnough
+        self.needsMore = needsMore
     }
 }

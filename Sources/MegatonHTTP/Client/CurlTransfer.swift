@@ -223,7 +223,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     }
 
     /// Size at which buffered bytes are delivered.
-    private static let deliverySize = 256 * 1024
+    private static let deliverySize = 128 * 1024
 
     /// Delivers the buffered bytes to the caller. Called after curl has read everything available: curl passes a body
     /// on in pieces of 16 KiB (CURL_MAX_WRITE_SIZE), and a call for each of them cost more than receiving it.

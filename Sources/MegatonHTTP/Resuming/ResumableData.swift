@@ -47,6 +47,9 @@ package struct ResumableData: Sendable, Equatable {
     /// Header fields of the first response, names in lower case. The response to a request for the rest need not repeat
     /// them (RFC 9110 section 15.3.7).
     let headers: [String: String]
+    /// Address that the first bytes came from, if it is not public: processes that may not connect to it do not resume
+    /// the download.
+    package var address: String?
 
     /// Maximum age of a part from a shared cache, seconds.
     static let longestStorage: Double = 24 * 3600
@@ -108,6 +111,7 @@ package struct ResumableData: Sendable, Equatable {
         self.total = total
         self.data = data
         self.headers = previous?.headers ?? headers.filter { Self.keptHeaders.contains($0.key) }
+        address = previous?.address
     }
 
     private static let keptHeaders: Set<String> = [
@@ -234,15 +238,16 @@ package struct ResumableData: Sendable, Equatable {
 extension ResumableData {
     /// A copy whose bytes are in a file, if they exceed the spool's threshold.
     package func spooled(_ spool: BodySpool) -> ResumableData {
-        ResumableData(url, validator, total, spool.spooled(data), headers)
+        ResumableData(self, spool.spooled(data))
     }
 
-    private init(_ url: URL, _ validator: String, _ total: Int, _ data: Data, _ headers: [String: String]) {
-        self.url = url
-        self.validator = validator
-        self.total = total
+    private init(_ other: ResumableData, _ data: Data) {
+        url = other.url
+        validator = other.validator
+        total = other.total
+        headers = other.headers
+        address = other.address
         self.data = data
-        self.headers = headers
     }
 
     /// Metadata in front of the bytes.
@@ -256,6 +261,8 @@ extension ResumableData {
         let sha256: String
         /// Time of storage, seconds since 1970.
         let stored: Double
+        /// Nil also in parts that earlier versions stored.
+        let address: String?
     }
 
     /// One blob for a data cache, so that another worker can fetch the rest.
@@ -267,7 +274,8 @@ extension ResumableData {
             headers: headers,
             count: data.count,
             sha256: SHA256.hash(data: data).hexDigits,
-            stored: now.timeIntervalSince1970
+            stored: now.timeIntervalSince1970,
+            address: address
         )
         return try BlobFormat.partialDownload.encode(header, data)
     }
@@ -286,5 +294,6 @@ extension ResumableData {
         total = header.total
         self.data = data
         headers = header.headers
+        address = header.address
     }
 }

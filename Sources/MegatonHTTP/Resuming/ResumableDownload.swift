@@ -56,6 +56,9 @@ package struct ResumableDownload {
 
     /// The bytes so far; those of a large body are mapped from a file.
     package var body: Data { buffer.snapshot }
+    /// Calls a closure with the bytes so far, which it must not keep.
+    func withBytes<Value>(_ body: (UnsafeRawBufferPointer) -> Value) -> Value { buffer.withBytes(body) }
+
     /// Number of bytes so far, including resumed ones.
     var count: Int { buffer.count }
 

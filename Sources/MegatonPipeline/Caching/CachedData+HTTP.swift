@@ -244,6 +244,7 @@ extension CachedData {
         metadata.notes = self.metadata.notes
         metadata.facts = self.metadata.facts
         metadata.rendition = self.metadata.rendition
+        metadata.address = self.metadata.address ?? original.address
         return CachedData(data: data, metadata: metadata, checksum: checksum)
     }
 

@@ -4,7 +4,8 @@ internal import Foundation
 ///
 /// A public server may share its cache with workers that fetch from private networks, and only the address of a
 /// connection shows where the name of a host leads. For such an entry this process leads without coordination: its own
-/// loader resolves the name, and refuses the address or finds a public one. The entry of the others remains as it is.
+/// loader resolves the name, and refuses the address or finds a public one. A refusal leaves the entry of the others as
+/// it is. Remembered failures have no address.
 struct AddressCheckedFlights: SingleFlightCoordinating {
     private let shared: any SingleFlightCoordinating
     private let addresses: AddressPolicy

@@ -115,7 +115,18 @@ public final class PipelineMetrics: Sendable {
 
     func update(_ change: (inout Counts) -> Void) { state.withLock { change(&$0.counts) } }
 
-    func set(_ timings: LoadTimings) { state.withLock { $0.timings = timings } }
+    func set(_ timings: LoadTimings?) { state.withLock { $0.timings = timings } }
+
+    /// Completes the timings of a load that ended early, of which those of its first bytes are known.
+    func endTimings(after total: Duration, _ bytes: Int) {
+        state.withLock { state in
+            guard let known = state.timings else { return }
+            let sofar = known.nameLookup + known.connect + known.tls + known.firstByte
+            state.timings?.bytes = bytes
+            state.timings?.total = total.inSeconds
+            state.timings?.transfer = max(0, total.inSeconds - sofar)
+        }
+    }
 
     /// Records the time that the body waits in queues.
     func notingWaits<Value>(

@@ -5,6 +5,7 @@ import Synchronization
 // Downloads that resume where an earlier one was interrupted, here or in another process that shares the cache:
 //
 //   look up a partial ─ add Range and If-Range ─ willLoadData ─ gate ─ load ─┬─ 206: the rest ──► complete: remove it
+//                                 │                                          ├─ 200: the first bytes are enough: end
 //                                 ▲                                          ├─ 200: all of it ─► complete: remove it
 //                                 └──────── once, without a range ◄── 416 ───┤
 //                                                                            └─ interrupted: store the partial
@@ -47,6 +48,7 @@ extension OriginalLoader {
                         response: response
                     )
                     if case .enough = outcome { exchange.wholeLength = Int(response?.expectedContentLength ?? 0) }
+                    exchange.partialAddress = found?.address
                     return exchange
                 case .again:
                     await partials?.finish(storing: nil)
@@ -71,6 +73,9 @@ extension OriginalLoader {
         guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
         let loader = load.source.hooks?.dataLoader() ?? configuration.dataLoader
         let permit = try await configuration.fetchLimiter.acquire(for: url)
+        // Those of an earlier request say nothing about this one.
+        load.metrics.set(nil)
+        let start = ContinuousClock.now
         let outcome = await load.metrics.timing(\.fetching) { () async -> ResumableDownload.Outcome in
             await load.metrics.inSpan(.fetch) { () async -> ResumableDownload.Outcome in
                 await loader.attempt(download, as: request, limit: limit, observer: observer(partials, leader, load))
@@ -79,6 +84,7 @@ extension OriginalLoader {
             }
         }
         if !isRefused(outcome, load) { load.metrics.update { $0.originFetches += 1 } }
+        if case .enough(let data, _) = outcome { load.metrics.endTimings(after: start.duration(to: .now), data.count) }
         guard case .failed(var error, let kept) = outcome else {
             await configuration.fetchLimiter.release(permit, outcome: .answered)
             return outcome
@@ -128,16 +134,20 @@ extension OriginalLoader {
                 }
             },
             onTimings: { load.metrics.set($0) },
-            isEnough: isEnough(leader, load)
+            needsMore: needsMore(leader, load)
         )
     }
 
-    /// Whether the first bytes of an original are enough. Not if a cache is to have all of them, or if the original is
-    /// known to be needed again; `reuse` and `previews` change while it arrives.
-    private func isEnough(_ leader: SingleFlight.Leader?, _ load: Load) -> (@Sendable (Data) -> Bool)? {
-        guard let scans = load.options.sufficientScans, load.source.hooks == nil, !load.options.wantsResponse else {
-            return nil
-        }
+    /// Whether more of an original is needed than the bytes so far; nil if it is to be loaded completely, because a
+    /// cache is to have it, or because it is known to be needed again. `reuse` and `previews` change while it arrives.
+    private func needsMore(
+        _ leader: SingleFlight.Leader?,
+        _ load: Load
+    ) -> (@Sendable (UnsafeRawBufferPointer) -> Bool?)? {
+        // Originals with a shared key are stored, and remembered, under another key than that of the flight.
+        guard let scans = load.options.sufficientScans, load.source.hooks == nil, load.source.sharedKey == nil,
+            !load.options.wantsResponse
+        else { return nil }
         switch configuration.dataCachePolicy {
         case .storeEncodedImages, .storeNothing: break
         case .storeReused:
@@ -148,10 +158,14 @@ extension OriginalLoader {
         case .automatic, .storeOriginalData, .storeAll: return nil
         }
         let key = OriginalLoadKey(load.source)
-        return { [reuse, previews] data in
+        return { [reuse, previews] bytes in
+            switch scans.need(of: bytes) {
+            case .all: nil
+            case .more: true
             // The address decides who may use the results.
-            !reuse.contains(key) && !previews.contains(key) && load.metrics.timings?.remoteAddress != nil
-                && scans.areIn(data)
+            case .nothing:
+                reuse.contains(key) || previews.contains(key) || load.metrics.timings?.remoteAddress == nil
+            }
         }
     }
 
@@ -197,6 +211,7 @@ extension OriginalLoader {
             load.source.key,
             interval: configuration.resumableDataInterval,
             copies: copies,
+            address: { load.metrics.timings?.specialAddress },
             logger: configuration.logger
         )
     }
@@ -207,6 +222,10 @@ extension OriginalLoader {
     {
         guard load.options.readsCaches, !request.isConditional else { return nil }
         guard let found = await partials?.load() else { return nil }
+        // Its first bytes would be rendered whatever address sends the rest.
+        if let address = found.address, configuration.urlPolicy.addresses?.permitsOrigin(address) == false {
+            return nil
+        }
         let spool = spool
         if found.data.count <= spool.threshold { return found }
         // Writing blocks, hence the file thread. If this is cancelled, the fetch that follows ends by itself.

@@ -115,6 +115,8 @@ extension OriginalLoader {
         let response: URLResponse?
         /// As of an ``Original``.
         var wholeLength: Int?
+        /// The special address that the first bytes came from, if they are of an earlier download.
+        var partialAddress: String?
     }
 
     /// Revalidates a known entry. If a 304 refers to another entry, repeats the request without a condition.
@@ -176,7 +178,8 @@ extension OriginalLoader {
                 response,
                 leader,
                 load,
-                wholeLength: exchange.wholeLength
+                wholeLength: exchange.wholeLength,
+                partialAddress: exchange.partialAddress
             )
         case (304, let stale?):
             load.metrics.update { $0.revalidations += 1 }
@@ -214,25 +217,26 @@ extension OriginalLoader {
         _ response: URLResponse?,
         _ leader: SingleFlight.Leader?,
         _ load: Load,
-        wholeLength: Int? = nil
+        wholeLength: Int? = nil,
+        partialAddress: String? = nil
     ) -> Original {
         var metadata = metadata
         if metadata?.vary != nil { metadata?.generation = generation(load) }
         if case .remote(let request) = load.source.location {
             metadata?.source = request.url.map(Error.withoutQuery)
-            // The operator names the endpoint of a store, as of a proxy; the bytes of a confirmed entry came earlier.
+            // The operator names the endpoint of a store. Bytes of confirmed entries and resumed loads came earlier.
             let isStore = request.url?.scheme?.lowercased() == "s3"
-            metadata?.address = (isStore ? nil : load.metrics.timings?.specialAddress) ?? stale?.metadata.address
+            let address = isStore ? nil : load.metrics.timings?.specialAddress ?? partialAddress
+            metadata?.address = address ?? stale?.metadata.address
         }
         let isWorthIt = AssetType(data).map(configuration.types.contains) == true
         let key = OriginalLoadKey(load.source)
         var entry = isWorthIt ? metadata.map { CachedData(data: data, metadata: $0, checksum: stale?.checksum) } : nil
         entry?.isStoredIfReused = configuration.dataCachePolicy == .storeReused && !reuse.contains(key)
         let received = configuration.date()
-        let shared = storageKeys(of: metadata, load)
         if wholeLength != nil {
             // The cache only remembers that the original was fetched.
-            if shared != nil || entry?.isStoredIfReused == false { entry = nil }
+            if entry?.isStoredIfReused == false { entry = nil }
             entry?.isPart = true
         }
         let writer = OriginalCacheWriter(
@@ -240,7 +244,7 @@ extension OriginalLoader {
             load.source.key,
             leader,
             entry,
-            shared: shared,
+            shared: storageKeys(of: metadata, load),
             isReplacing: load.shared?.entry != nil,
             isWanted: demand.contains(key),
             // The delegate was asked about confirmed bytes when they were first stored.

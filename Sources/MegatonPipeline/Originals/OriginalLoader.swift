@@ -155,23 +155,23 @@ final class OriginalLoader: Sendable {
         let reuseClaim = reuse.claim(key, if: source.request.expectsReuse)
         defer { reuseClaim?.end() }
         key.confirming = options.confirming.map { [$0.etag, $0.lastModified] }
+        var options = options
         var outcome = await join(key, source, options, metrics, lookup, parent, onPartial)
-        if !options.readsCaches, case .success(let found) = outcome.result, found.isFromCache {
-            // The load that was joined had started with a cache lookup and found an entry. This request bypasses
-            // caches.
-            key.isReload = true
-            outcome = await join(key, source, options, metrics, nil, parent, onPartial)
-        } else if outcome.wasCoalesced, case .success(let found) = outcome.result, found.wholeLength != nil {
-            // The load that was joined ended with the bytes that its own caller needs.
-            key.isWhole = true
-            var options = options
-            options.sufficientScans = nil
-            outcome = await join(key, source, options, metrics, nil, parent, onPartial)
-        } else if !options.wantsResponse, outcome.wasCoalesced, case .success(let found) = outcome.result,
-            found.isStale
-        {
-            // The load that was joined accepted a stale entry, which this caller may have to revalidate.
-            key.isRefresh = true
+        // A load that was joined may have accepted what this request does not. Each reason counts once.
+        while case .success(let found) = outcome.result {
+            if !options.readsCaches, found.isFromCache, !key.isReload {
+                // It had started with a cache lookup and found an entry. This request bypasses caches.
+                key.isReload = true
+            } else if found.wholeLength != nil, options.sufficientScans?.areIn(found.data) != true, !key.isWhole {
+                // It has ended with the bytes that another caller needs.
+                key.isWhole = true
+                options.sufficientScans = nil
+            } else if !options.wantsResponse, outcome.wasCoalesced, found.isStale, !key.isRefresh {
+                // It accepted a stale entry, which this caller may have to revalidate.
+                key.isRefresh = true
+            } else {
+                break
+            }
             outcome = await join(key, source, options, metrics, nil, parent, onPartial)
         }
         let original = try outcome.result.get()

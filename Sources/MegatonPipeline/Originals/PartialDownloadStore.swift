@@ -35,6 +35,7 @@ final class PartialDownloadStore: Sendable {
     private let key: String
     private let interval: Duration
     private let copies: CopyGate
+    private let address: @Sendable () -> String?
     private let logger: Logger
     private let state: Mutex<State>
 
@@ -42,8 +43,17 @@ final class PartialDownloadStore: Sendable {
     ///   - original: key of the original that is downloaded.
     ///   - interval: time between two checkpoints of a long download.
     ///   - copies: admits the bytes on their way to the cache.
-    init(_ cache: any DataCaching, _ original: CacheKey, interval: Duration, copies: CopyGate, logger: Logger) {
+    ///   - address: returns the address that the bytes come from, if it is not public.
+    init(
+        _ cache: any DataCaching,
+        _ original: CacheKey,
+        interval: Duration,
+        copies: CopyGate,
+        address: @escaping @Sendable () -> String?,
+        logger: Logger
+    ) {
         self.copies = copies
+        self.address = address
         self.cache = cache
         key = CacheKey.partial(of: original).description
         self.interval = interval
@@ -94,7 +104,9 @@ final class PartialDownloadStore: Sendable {
     }
 
     private func write(_ partial: ResumableData) async {
-        await copies.perform(partial.data) {
+        var partial = partial
+        partial.address = address() ?? partial.address
+        await copies.perform(partial.data) { [partial] in
             do {
                 await cache.storeData(try partial.encoded(), for: key)
                 state.withLock { $0.stored = Stored(partial) }

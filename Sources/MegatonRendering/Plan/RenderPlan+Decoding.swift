@@ -13,8 +13,7 @@ extension RenderPlan {
         case .error, .warning: return nil
         }
         return switch shrink(pass) {
-        // With first coefficients alone libjpeg smooths them over five blocks, which is seen if planes stay that large.
-        case 8: scale(pass) < 16 ? .quarter : .eighth
+        case 8: .eighth
         case 4: .quarter
         default: nil
         }
@@ -23,17 +22,21 @@ extension RenderPlan {
     /// Whether the scans that a pass needs are there, and followed by others that it does not need.
     func hasNeededScans(_ pass: Pass, in data: Data) -> Bool { prefix(pass, of: data) != nil }
 
-    /// Whether the same holds for all passes.
-    func hasNeededScans(in data: Data) -> Bool { passes.allSatisfy { hasNeededScans($0, in: data) } }
+    /// The scans of a progressive JPEG that a pass needs, with the marker behind them; nil if it needs the whole file.
+    func neededScans(_ pass: Pass, of data: Data) -> Data? { prefix(pass, of: data).map { data.prefix($0.count + 2) } }
 
-    /// The scans of a progressive JPEG that a pass needs, as a file of its own; nil if it needs the whole file.
-    func neededScans(_ pass: Pass, of data: Data) -> Data? {
-        guard let prefix = prefix(pass, of: data) else { return nil }
-        var part = Data(capacity: prefix.count + 2)
-        part.append(data.prefix(prefix.count))
+    /// The scans of a progressive JPEG with which libjpeg makes the same, as a file of its own; nil if it needs the
+    /// whole file. It smooths blocks of which it knows the first coefficient alone over five blocks, which is seen if
+    /// planes of an eighth of the size are hardly scaled any more: these need the scans for a quarter.
+    func neededFile(_ pass: Pass, of data: Data) -> Data? {
+        guard var needs = scanNeeds(pass) else { return nil }
+        if needs == .eighth, scale(pass) < 16 { needs = .quarter }
+        guard let prefix = data.withUnsafeBytes({ JPEGScanPrefix($0, for: needs) }) else { return nil }
+        var file = Data(capacity: prefix.count + 2)
+        file.append(data.prefix(prefix.count))
         // The end of the image: without it libjpeg would warn.
-        part.append(contentsOf: [0xFF, 0xD9])
-        return part
+        file.append(contentsOf: [0xFF, EntropyData.endOfImage])
+        return file
     }
 
     private func prefix(_ pass: Pass, of data: Data) -> JPEGScanPrefix? {

@@ -4,14 +4,22 @@ import Synchronization
 /// Decides while a source arrives whether its first bytes are enough for some renditions: of a progressive JPEG that is
 /// shrunk they are, after its first scans.
 ///
-/// The rendering of these bytes is that of the whole file, because `RenderPlan.neededScans` cuts that at the same place.
+/// The rendering of these bytes is that of the whole file, because planes read the same scans of both.
 package final class SufficientScans: Sendable {
+    /// How much of a source is needed.
+    package enum Need: Sendable {
+        case all
+        case more
+        /// The bytes so far are enough.
+        case nothing
+    }
+
     private enum State {
         /// The header has not arrived.
         case open
-        /// The renditions need the whole source.
-        case never
-        case planned(RenderPlan)
+        case all
+        /// The scans that the passes need.
+        case scans([JPEGScanNeeds])
     }
 
     private let renditions: [Rendition]
@@ -25,27 +33,39 @@ package final class SufficientScans: Sendable {
         self.limits = limits
     }
 
-    /// - Parameter data: the source from its first byte on.
-    package func areIn(_ data: Data) -> Bool {
+    /// - Parameter bytes: the source from its first byte on. They are not kept.
+    package func need(of bytes: UnsafeRawBufferPointer) -> Need {
         state.withLock { state in
-            if case .open = state { state = plan(data) }
-            if case .planned(let plan) = state { return plan.hasNeededScans(in: data) }
-            return false
+            if case .open = state { state = decide(bytes) }
+            switch state {
+            case .open: return .more
+            case .all: return .all
+            case .scans(let needs): return needs.allSatisfy { JPEGScanPrefix(bytes, for: $0) != nil } ? .nothing : .more
+            }
         }
     }
 
-    private func plan(_ data: Data) -> State {
-        guard data.count >= 3 else { return .open }
-        guard data.starts(with: [0xFF, 0xD8, 0xFF]) else { return .never }
-        let scans = JPEGScans(data)
-        if scans.count == 0 { return .open }
-        guard scans.isProgressive else { return .never }
+    /// Whether these bytes are enough.
+    package func areIn(_ data: Data) -> Bool { data.withUnsafeBytes { need(of: $0) == .nothing } }
+
+    private func decide(_ bytes: UnsafeRawBufferPointer) -> State {
+        guard bytes.count >= 3 else { return .open }
+        guard bytes[0] == 0xFF, bytes[1] == 0xD8, bytes[2] == 0xFF else { return .all }
+        let first = JPEGMarkers(bytes).first { $0.marker == JPEGMarkers.startOfScan }
+        guard let first, first.end <= bytes.count else { return .open }
+        let header = Data(bytes.prefix(first.end))
+        // libvips, which reads other headers, must not keep the loader's thread.
+        guard let parsed = JPEGHeader(header), parsed.isProgressive, parsed.probe.planes != nil else { return .all }
         do {
-            let plan = try RenderPlan(probing: data, .jpeg, renditions, engine, limits)
-            return plan.passes.allSatisfy { plan.scanNeeds($0) != nil } ? .planned(plan) : .never
+            let plan = try RenderPlan(probing: header, .jpeg, renditions, engine, limits)
+            let needs = plan.passes.map { pass in
+                // Missing parts of a damaged image are rendered as far as all of it goes.
+                pass.failOn == .nothing ? nil : plan.scanNeeds(pass)
+            }
+            return needs.contains { $0 == nil } ? .all : .scans(needs.compactMap { $0 })
         } catch {
             // The render of the whole source reports it.
-            return .never
+            return .all
         }
     }
 }

@@ -16,30 +16,48 @@ final class TurboJPEGCodec: @unchecked Sendable {
     /// Each call uses a new decompressor: a reused one keeps the tables of the last image, and would apply them to an
     /// image without tables.
     ///
-    /// - Parameters:
-    ///   - isWhole: Whether a warning counts as damage; otherwise missing parts are gray.
-    ///   - areScansEnough: Whether the data of a progressive JPEG ends with the scans that the factor needs.
+    /// - Parameter isWhole: Whether a warning counts as damage; otherwise missing parts are gray.
     /// - Returns: nil if the data is damaged, or does not match its header.
     func decode(
         _ data: Data,
         _ probe: ImageProbe,
         shrink: Int,
-        isWhole: Bool = true,
-        areScansEnough: Bool = false
+        isWhole: Bool = true
+    ) -> PlanarImage? {
+        decode(probe, shrink: shrink) { planes, sampling, size in
+            isWhole && !probe.isProgressive
+                && readLowCoefficients(data, probe, sampling, shrink: Self.factor(shrink, probe), to: planes)
+                || data.withUnsafeBytes { Self.decode($0, probe, sampling, size, isWhole: isWhole, to: planes) }
+        }
+    }
+
+    /// Decodes the planes of a progressive JPEG with the scans that a quarter or an eighth of its size needs.
+    ///
+    /// - Parameter scans: the file up to the end of these scans, or more.
+    /// - Returns: nil if the file is not usual or the scans are damaged, or for another factor.
+    func decode(scans: Data, _ probe: ImageProbe, shrink: Int) -> PlanarImage? {
+        decode(probe, shrink: shrink) { planes, sampling, _ in
+            readLowCoefficients(scans, probe, sampling, shrink: Self.factor(shrink, probe), to: planes)
+        }
+    }
+
+    /// For tiny images TurboJPEG would choose another factor that leads to the same size.
+    private static func factor(_ shrink: Int, _ probe: ImageProbe) -> Int {
+        min(probe.width, probe.height) < 16 ? 1 : shrink
+    }
+
+    private func decode(
+        _ probe: ImageProbe,
+        shrink: Int,
+        _ write: ([Plane], ChromaSampling, PixelSize) -> Bool
     ) -> PlanarImage? {
         guard let sampling = probe.planes else { return nil }
-        // For tiny images TurboJPEG would choose another factor that leads to the same size.
-        let shrink = min(probe.width, probe.height) < 16 ? 1 : shrink
+        let shrink = Self.factor(shrink, probe)
         let size = PixelSize(
             width: (probe.width + shrink - 1) / shrink,
             height: (probe.height + shrink - 1) / shrink
         )
-        guard let planes = Self.planes(size, sampling) else { return nil }
-        let isDecoded =
-            isWhole && (areScansEnough || !probe.isProgressive)
-            && readLowCoefficients(data, probe, sampling, shrink: shrink, to: planes)
-            || data.withUnsafeBytes { Self.decode($0, probe, sampling, size, isWhole: isWhole, to: planes) }
-        guard isDecoded else { return nil }
+        guard let planes = Self.planes(size, sampling), write(planes, sampling, size) else { return nil }
         return PlanarImage(
             width: Double(probe.width) / Double(shrink),
             height: Double(probe.height) / Double(shrink),
@@ -157,23 +175,20 @@ final class TurboJPEGCodecs: Sendable {
 
     /// Decodes what a pass needs of a JPEG, shrunk by a fraction.
     ///
-    /// - Returns: as ``TurboJPEGCodec/decode(_:_:shrink:isWhole:areScansEnough:)``.
+    /// - Returns: as ``TurboJPEGCodec/decode(_:_:shrink:isWhole:)``.
     func decode(
         _ pass: RenderPlan.Pass,
         of plan: RenderPlan,
         from data: Data,
         isWhole: Bool = true
     ) -> PlanarImage? {
-        let scans = isWhole ? plan.neededScans(pass, of: data) : nil
-        let shrink = plan.shrink(pass)
+        let (probe, shrink) = (plan.probe, plan.shrink(pass))
         return withCodec { codec in
-            codec.decode(
-                scans ?? data,
-                plan.probe,
-                shrink: shrink,
-                isWhole: isWhole,
-                areScansEnough: scans != nil
-            )
+            guard isWhole, let scans = plan.neededScans(pass, of: data) else {
+                return codec.decode(data, probe, shrink: shrink, isWhole: isWhole)
+            }
+            return codec.decode(scans: scans, probe, shrink: shrink)
+                ?? codec.decode(plan.neededFile(pass, of: data) ?? data, probe, shrink: shrink)
         }
     }
 }

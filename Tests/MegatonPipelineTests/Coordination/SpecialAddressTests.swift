@@ -1,5 +1,6 @@
 import Foundation
 import MegatonTestSupport
+import Synchronization
 import Testing
 
 @testable import MegatonCore
@@ -76,6 +77,34 @@ import Testing
         }
     }
 
+    /// The name may lead to another address since: the first bytes would be rendered with whatever that sends.
+    @Test(arguments: [true, false])
+    func theBeginningOfADownloadIsNotContinuedFromOutside(_ isInside: Bool) async throws {
+        let image = Data((0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31) })
+        let headers = [("ETag", "\"1\""), ("Accept-Ranges", "bytes")]
+        let ranges = Mutex<[String?]>([])
+        try await OriginServer.run(responding: { request in
+            let range = request.headers["range"]
+            let isFirst = ranges.withLock { ranges in
+                ranges.append(range)
+                return ranges.count == 1
+            }
+            return .init(headers: headers, body: isFirst ? image.prefix(200_000) : image, announcedLength: image.count)
+        }) { (origin) async throws in
+            let memory = Memory()
+            let request = ImageRequest(url: try named(origin.url("/a")))
+            let all = AddressPolicy(allowsPrivate: true)
+            let first = pipeline(all) { $0.resumableDataCache = memory }
+            await #expect(throws: ImagePipeline.Error.self) { try await first.data(for: request) }
+            let second = pipeline(all) {
+                $0.resumableDataCache = memory
+                if !isInside { $0.urlPolicy.addresses = AddressPolicy() }
+            }
+            #expect(try await second.data(for: request).0 == image)
+            #expect(ranges.withLock { $0 } == [nil, isInside ? "bytes=200000-" : nil])
+        }
+    }
+
     @Test func anExceptionOrAPublicAddressPermitsThem() throws {
         let (one, two) = (try #require(IPAddress("10.0.0.5")), try #require(IPAddress("10.0.0.6")))
         var policy = AddressPolicy()
@@ -99,6 +128,8 @@ import Testing
         metadata.address = "10.0.0.5"
         #expect(metadata.refreshed(by: ["etag": "\"a\"", "cache-control": "max-age=5"])?.address == "10.0.0.5")
         #expect(metadata.inherited(at: Date()).address == "10.0.0.5")
+        let rendition = CachedData(data: Data([1]), metadata: metadata)
+        #expect(rendition.prolonged(by: CachedData.Metadata(lifetime: 60)).metadata.address == "10.0.0.5")
         let blob = try CachedData(data: Data([1]), metadata: metadata).encoded()
         #expect(CachedData(encoded: blob)?.metadata.address == "10.0.0.5")
     }

@@ -74,6 +74,7 @@ import Testing
     /// Why the rest is needed, and the rendition.
     @Test(arguments: [
         ("the size", Rendition(width: 900)), ("all damage is refused", Rendition(width: 90, failOn: .error)),
+        ("damage is rendered as far as it goes", Rendition(width: 90, failOn: .nothing)),
         ("kept metadata", Rendition(width: 90, keepMetadata: .copyright)),
     ]) func renditionsThatNeedTheRestHaveIt(_ reason: String, _ rendition: Rendition) async throws {
         try await withBreakingOrigin { (origin, _) async throws in
@@ -106,6 +107,42 @@ import Testing
             #expect(try await part[0].facts?.bytes == image.count)
             #expect(try await whole.0 == image)
             #expect(origin.count("/a") == 2)
+        }
+    }
+
+    /// The load goes on for the request that joined, which needs more than the one that began it.
+    @Test func aRequestIsNotAnsweredWithWhatAnotherNeeded() async throws {
+        try await withBreakingOrigin { (origin, image) async throws in
+            let pipeline = pipeline()
+            let request = ImageRequest(url: origin.url("/a"))
+            origin.hold()
+            let first = Task { try await pipeline.renditions([small], for: request) }  // Cancelled and awaited below.
+            await origin.waitForRequests("/a", count: 1)
+            async let whole = pipeline.data(for: request)
+            while pipeline.originals.subscriberCount < 2, !Task.isCancelled { await Task.yield() }
+            first.cancel()
+            while pipeline.originals.subscriberCount > 1, !Task.isCancelled { await Task.yield() }
+            origin.release()
+            #expect(try await whole.0 == image)
+            #expect(origin.count("/a") == 2)
+            await #expect(throws: (any Swift.Error).self) { try await first.value }
+        }
+    }
+
+    /// Two sizes at once need the same scans.
+    @Test func aRequestThatNeedsNoMoreSharesTheLoad() async throws {
+        try await withBreakingOrigin { (origin, image) async throws in
+            let pipeline = pipeline()
+            let request = ImageRequest(url: origin.url("/a"))
+            origin.hold()
+            async let one = pipeline.renditions([small], for: request)
+            await origin.waitForRequests("/a", count: 1)
+            async let two = pipeline.renditions([Rendition(width: 80)], for: request)
+            while pipeline.originals.subscriberCount < 2, !Task.isCancelled { await Task.yield() }
+            origin.release()
+            #expect(try await one[0].facts?.bytes == image.count)
+            #expect(try await two[0].facts?.bytes == image.count)
+            #expect(origin.count("/a") == 1)
         }
     }
 
