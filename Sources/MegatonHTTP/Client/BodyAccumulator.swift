@@ -13,8 +13,8 @@ final class BodyAccumulator: Sendable {
         var early: Answer?
         var isAnswered = false
         var load: (any Cancellable)?
-        /// Bytes from which on the observer is asked whether they are enough.
-        var nextCheck = 0
+        /// Whether the observer has said that all bytes are needed.
+        var needsAll = false
     }
 
     /// Result of a chunk.
@@ -114,17 +114,14 @@ final class BodyAccumulator: Sendable {
 }
 
 extension BodyAccumulator.State {
-    /// Asks the observer whether the bytes so far are enough: at each eighth more of them, as it reads them anew.
+    /// Asks the observer whether the bytes so far are enough.
     fileprivate mutating func isEnough(_ completed: Int, of total: Int, _ observer: DownloadObserver) -> Bool {
-        guard let needsMore = observer.needsMore, completed >= nextCheck, download.isWhole,
+        guard let needsMore = observer.needsMore, !needsAll, download.isWhole,
             total - completed >= DownloadObserver.leastSaved
         else { return false }
-        switch download.withBytes(needsMore) {
-        case false: return true
-        case nil: nextCheck = .max
-        case true?: nextCheck = completed + max(completed / 8, DownloadObserver.leastBetweenChecks)
-        }
-        return false
+        let answer = download.withBytes(needsMore)
+        needsAll = answer == nil
+        return answer == false
     }
 }
 
@@ -145,8 +142,6 @@ package struct DownloadObserver: Sendable {
     /// Bytes that an early end must save at least: over HTTP/1.1 it costs the connection, and a new one three round
     /// trips, in which a link of 8 Mbit/s with 40 ms to the origin brings as many.
     static let leastSaved = 128 << 10
-    /// Least number of bytes between two calls of `needsMore`.
-    static let leastBetweenChecks = 32 << 10
 
     package init(
         onProgress: @escaping @Sendable (_ completed: Int64, _ total: Int64) -> Void = { _, _ in },

@@ -216,14 +216,17 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         }
         timings.bytes += bytes.count
         guard timings.bytes <= configuration.maximumBodySize else { return refuseSize("sends more") }
-        if undelivered.isEmpty { undelivered.reserveCapacity(min(curlRequest.announcedLength ?? 0, Self.deliverySize)) }
+        let (least, most) = (Self.deliverySizes.lowerBound, Self.deliverySizes.upperBound)
+        let size = min(most, max(least, timings.bytes / 4))
+        if undelivered.isEmpty { undelivered.reserveCapacity(min(curlRequest.announcedLength ?? 0, size)) }
         undelivered.append(contentsOf: bytes)
-        if undelivered.count >= Self.deliverySize { deliver() }
+        if undelivered.count >= size { deliver() }
         return true
     }
 
-    /// Size at which buffered bytes are delivered.
-    private static let deliverySize = 128 * 1024
+    /// Sizes at which buffered bytes are delivered: a quarter of those before, within this range, as a caller that needs
+    /// only the first bytes should receive few more, and each call costs time.
+    private static let deliverySizes = (32 << 10)...(256 << 10)
 
     /// Delivers the buffered bytes to the caller. Called after curl has read everything available: curl passes a body
     /// on in pieces of 16 KiB (CURL_MAX_WRITE_SIZE), and a call for each of them cost more than receiving it.

@@ -158,8 +158,9 @@ extension OriginalLoader {
         case .automatic, .storeOriginalData, .storeAll: return nil
         }
         let key = OriginalLoadKey(load.source)
+        let arrival = SufficientScans.Arrival(scans)
         return { [reuse, previews] bytes in
-            switch scans.need(of: bytes) {
+            switch arrival.need(of: bytes) {
             case .all: nil
             case .more: true
             // The address decides who may use the results.

@@ -5,7 +5,7 @@ import Synchronization
 /// shrunk they are, after its first scans.
 ///
 /// The rendering of these bytes is that of the whole file, because planes read the same scans of both.
-package final class SufficientScans: Sendable {
+package struct SufficientScans: Sendable {
     /// How much of a source is needed.
     package enum Need: Sendable {
         case all
@@ -14,18 +14,9 @@ package final class SufficientScans: Sendable {
         case nothing
     }
 
-    private enum State {
-        /// The header has not arrived.
-        case open
-        case all
-        /// The scans that the passes need.
-        case scans([JPEGScanNeeds])
-    }
-
     private let renditions: [Rendition]
     private let engine: any RenderEngine
     private let limits: RenderLimits
-    private let state = Mutex(State.open)
 
     package init(for renditions: [Rendition], _ engine: any RenderEngine, _ limits: RenderLimits) {
         self.renditions = renditions
@@ -33,39 +24,63 @@ package final class SufficientScans: Sendable {
         self.limits = limits
     }
 
-    /// - Parameter bytes: the source from its first byte on. They are not kept.
-    package func need(of bytes: UnsafeRawBufferPointer) -> Need {
-        state.withLock { state in
-            if case .open = state { state = decide(bytes) }
-            switch state {
-            case .open: return .more
-            case .all: return .all
-            case .scans(let needs): return needs.allSatisfy { JPEGScanPrefix(bytes, for: $0) != nil } ? .nothing : .more
+    /// Whether these bytes, from the first one on, are enough.
+    package func areIn(_ data: Data) -> Bool { data.withUnsafeBytes { Arrival(self).need(of: $0) == .nothing } }
+
+    /// One source while it arrives.
+    package final class Arrival: Sendable {
+        private enum State {
+            /// The header has not arrived.
+            case open
+            case all
+            /// The search for the scans of each pass.
+            case scans([JPEGScanSearch])
+        }
+
+        private let scans: SufficientScans
+        private let state = Mutex(State.open)
+
+        package init(_ scans: SufficientScans) { self.scans = scans }
+
+        /// - Parameter bytes: the source from its first byte on, and no fewer than at the last call. They are not kept.
+        package func need(of bytes: UnsafeRawBufferPointer) -> Need {
+            state.withLock { state in
+                if case .open = state { state = decide(bytes) }
+                switch state {
+                case .open: return .more
+                case .all: return .all
+                case .scans(var searches):
+                    var areFound = true
+                    for index in searches.indices where searches[index].find(in: bytes) == nil { areFound = false }
+                    state = .scans(searches)
+                    return areFound ? .nothing : .more
+                }
             }
+        }
+
+        private func decide(_ bytes: UnsafeRawBufferPointer) -> State {
+            guard bytes.count >= 3 else { return .open }
+            guard bytes[0] == 0xFF, bytes[1] == 0xD8, bytes[2] == 0xFF else { return .all }
+            let first = JPEGMarkers(bytes).first { $0.marker == JPEGMarkers.startOfScan }
+            guard let first, first.end <= bytes.count else { return .open }
+            return scans.searches(Data(bytes.prefix(first.end))).map { .scans($0) } ?? .all
         }
     }
 
-    /// Whether these bytes are enough.
-    package func areIn(_ data: Data) -> Bool { data.withUnsafeBytes { need(of: $0) == .nothing } }
-
-    private func decide(_ bytes: UnsafeRawBufferPointer) -> State {
-        guard bytes.count >= 3 else { return .open }
-        guard bytes[0] == 0xFF, bytes[1] == 0xD8, bytes[2] == 0xFF else { return .all }
-        let first = JPEGMarkers(bytes).first { $0.marker == JPEGMarkers.startOfScan }
-        guard let first, first.end <= bytes.count else { return .open }
-        let header = Data(bytes.prefix(first.end))
+    /// The searches for the scans that are needed; nil if the whole source is.
+    private func searches(_ header: Data) -> [JPEGScanSearch]? {
         // libvips, which reads other headers, must not keep the loader's thread.
-        guard let parsed = JPEGHeader(header), parsed.isProgressive, parsed.probe.planes != nil else { return .all }
+        guard let parsed = JPEGHeader(header), parsed.isProgressive, parsed.probe.planes != nil else { return nil }
         do {
             let plan = try RenderPlan(probing: header, .jpeg, renditions, engine, limits)
-            let needs = plan.passes.map { pass in
+            let needs = plan.passes.compactMap { pass in
                 // Missing parts of a damaged image are rendered as far as all of it goes.
                 pass.failOn == .nothing ? nil : plan.scanNeeds(pass)
             }
-            return needs.contains { $0 == nil } ? .all : .scans(needs.compactMap { $0 })
+            return needs.count == plan.passes.count ? needs.map { JPEGScanSearch(for: $0) } : nil
         } catch {
             // The render of the whole source reports it.
-            return .all
+            return nil
         }
     }
 }

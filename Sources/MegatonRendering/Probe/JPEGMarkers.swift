@@ -19,10 +19,16 @@ struct JPEGMarkers: Sequence, IteratorProtocol {
     static let startOfScan: UInt8 = 0xDA
 
     private let bytes: UnsafeRawBufferPointer
-    private var index = 2
+    /// Offset from which the next segment is looked for.
+    private(set) var index: Int
 
-    /// - Parameter bytes: a whole file, or its first bytes, with SOI.
-    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+    /// - Parameters:
+    ///   - bytes: a whole file, or its first bytes, with SOI.
+    ///   - index: the ``index`` of an earlier iteration that continues here, with more bytes.
+    init(_ bytes: UnsafeRawBufferPointer, from index: Int = 2) {
+        self.bytes = bytes
+        self.index = index
+    }
 
     mutating func next() -> Segment? {
         var followsGap = false

@@ -24,24 +24,57 @@ struct JPEGScanPrefix {
 
     /// - Returns: nil if the last scan is needed too or is not there yet, or if a header cannot be read.
     init?(_ bytes: UnsafeRawBufferPointer, for needs: JPEGScanNeeds) {
+        var search = JPEGScanSearch(for: needs)
+        guard let count = search.find(in: bytes) else { return nil }
+        self.count = count
+    }
+}
+
+/// The search for the end of the needed scans, which goes on where it was when more of the file has arrived.
+struct JPEGScanSearch {
+    private let needs: JPEGScanNeeds
+    /// Missing coefficients of each component; nil before the frame.
+    private var missing: [UInt8: UInt64]?
+    private var index = 2
+    private var isUnreadable = false
+    /// Length in bytes of what is needed, once that is known.
+    private var count: Int?
+
+    init(for needs: JPEGScanNeeds) { self.needs = needs }
+
+    /// - Parameter bytes: the file from its first byte on.
+    /// - Returns: length in bytes of the needed scans; nil as in ``JPEGScanPrefix``.
+    mutating func find(in bytes: UnsafeRawBufferPointer) -> Int? {
+        if count != nil || isUnreadable { return count }
         guard bytes.count > 3, bytes[0] == 0xFF, bytes[1] == 0xD8 else { return nil }
-        // Missing coefficients of each component; nil before the frame.
-        var missing: [UInt8: UInt64]?
-        for segment in JPEGMarkers(bytes) {
+        var markers = JPEGMarkers(bytes, from: index)
+        while let segment = markers.next() {
             if missing?.isEmpty == true {
                 count = segment.start
-                return
+                return count
             }
+            // Read again when all of it is there.
             guard segment.end <= bytes.count else { return nil }
-            if segment.marker == Self.progressiveFrame {
-                guard missing == nil, let components = Self.components(segment, bytes) else { return nil }
-                missing = Dictionary(components.map { ($0, needs.coefficients) }) { first, _ in first }
-            } else if segment.marker == JPEGMarkers.startOfScan {
-                guard let open = missing, let scan = Scan(segment, bytes) else { return nil }
-                missing = scan.completing(open, needs)
+            guard take(segment, bytes) else {
+                isUnreadable = true
+                return nil
             }
+            index = markers.index
         }
+        index = markers.index
         return nil
+    }
+
+    /// - Returns: false if the header of a frame or of a scan cannot be read.
+    private mutating func take(_ segment: JPEGMarkers.Segment, _ bytes: UnsafeRawBufferPointer) -> Bool {
+        if segment.marker == Self.progressiveFrame {
+            guard missing == nil, let components = Self.components(segment, bytes) else { return false }
+            missing = Dictionary(components.map { ($0, needs.coefficients) }) { first, _ in first }
+        } else if segment.marker == JPEGMarkers.startOfScan {
+            guard let open = missing, let scan = Scan(segment, bytes) else { return false }
+            missing = scan.completing(open, needs)
+        }
+        return true
     }
 
     private static let progressiveFrame: UInt8 = 0xC2
