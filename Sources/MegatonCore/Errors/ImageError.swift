@@ -29,6 +29,9 @@ public struct ImageError: Swift.Error, Sendable, Hashable, Codable, CustomString
     package var reuse: Reuse?
     /// Limits in force when the request failed; nil if they do not matter or are not known.
     package var allowance: Allowance?
+    /// Address of the origin, if it is not public: processes that may not connect to it do not answer with this failure
+    /// when it is remembered. Nil if it is public or unknown.
+    package var address: String?
     /// When the host of the request takes another one, if it did not take this one.
     package var hostTurn: HostTurn?
     /// HTTP status of the origin's response; nil if there was none.
@@ -97,7 +100,7 @@ public struct ImageError: Swift.Error, Sendable, Hashable, Codable, CustomString
         case retryAfter = "retry_after"
         case requestedDelay = "requested_delay"
         case hostTurn = "host_turn"
-        case remembered, reuse, allowance
+        case remembered, reuse, allowance, address
     }
 
     /// The stages of a request.

@@ -224,7 +224,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         return true
     }
 
-    /// Sizes at which buffered bytes are delivered: a quarter of those before, within this range, as a caller that needs
+    /// Sizes at which buffered bytes are delivered: a quarter of those before, within this range. A caller that needs
     /// only the first bytes should receive few more, and each call costs time.
     private static let deliverySizes = (32 << 10)...(256 << 10)
 

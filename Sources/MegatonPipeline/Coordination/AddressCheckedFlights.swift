@@ -5,7 +5,7 @@ internal import Foundation
 /// A public server may share its cache with workers that fetch from private networks, and only the address of a
 /// connection shows where the name of a host leads. For such an entry this process leads without coordination: its own
 /// loader resolves the name, and refuses the address or finds a public one. A refusal leaves the entry of the others as
-/// it is. Remembered failures have no address.
+/// it is. Remembered failures have an address, too.
 struct AddressCheckedFlights: SingleFlightCoordinating {
     private let shared: any SingleFlightCoordinating
     private let addresses: AddressPolicy
@@ -51,9 +51,7 @@ struct AddressCheckedFlights: SingleFlightCoordinating {
     private func permitted(_ decisions: [SingleFlight.Decision], _ keys: [CacheKey]) async -> [SingleFlight.Decision] {
         var abandoned: [SingleFlight.Leader] = []
         let permitted = zip(keys, decisions).map { key, decision -> SingleFlight.Decision in
-            guard let entry = decision.entry ?? decision.leader?.stale, !entry.isPermitted(by: addresses) else {
-                return decision
-            }
+            if isPermitted(decision) { return decision }
             if let leader = decision.leader { abandoned.append(leader) }
             return .lead(SingleFlight.Leader(key: key, token: nil))
         }
@@ -64,6 +62,17 @@ struct AddressCheckedFlights: SingleFlightCoordinating {
         return permitted
     }
 
+    private func isPermitted(_ decision: SingleFlight.Decision) -> Bool {
+        if case .failed(let error) = decision { return isPermitted(error) }
+        return (decision.entry ?? decision.leader?.stale)?.isPermitted(by: addresses) ?? true
+    }
+
+    private func isPermitted(_ error: ImageError) -> Bool { error.address.map(addresses.permitsOrigin) ?? true }
+
+    func bindingFailure(for key: CacheKey) async -> ImageError? {
+        await shared.bindingFailure(for: key).flatMap { isPermitted($0) ? $0 : nil }
+    }
+
     // MARK: - The rest is the shared coordinator's
 
     func wait(for flight: SingleFlight.Waiter) async { await shared.wait(for: flight) }
@@ -71,8 +80,6 @@ struct AddressCheckedFlights: SingleFlightCoordinating {
     func abandon(_ flight: SingleFlight.Waiter) async { await shared.abandon(flight) }
 
     func remember(_ error: ImageError?, for key: CacheKey) async { await shared.remember(error, for: key) }
-
-    func bindingFailure(for key: CacheKey) async -> ImageError? { await shared.bindingFailure(for: key) }
 
     @discardableResult
     func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {

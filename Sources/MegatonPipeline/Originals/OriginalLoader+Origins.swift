@@ -38,6 +38,8 @@ extension OriginalLoader {
             }
         } catch {
             // The failure is remembered to spare the origin. Waiters may get the stale entry too.
+            var error = error
+            if case .remote(let request) = load.source.location { error.address = address(of: request, load) }
             let reported = error.about(load.source.request, at: .load).asked(with: load.source.sentFields)
                 .met(under: configuration)
             // The origin's answer is definitive: discard the refused entry, also if no flight does so. Not after the
@@ -52,6 +54,11 @@ extension OriginalLoader {
             }
             return failure(error, known, load)
         }
+    }
+
+    /// The address that the last request went to, if it is not public. The operator names the endpoint of a store.
+    private func address(of request: URLRequest, _ load: Load) -> String? {
+        request.url?.scheme?.lowercased() == "s3" ? nil : load.metrics.timings?.specialAddress
     }
 
     /// Remembered failure of an origin that asked for a delay (Retry-After). With a flight, `begin` has checked that.
@@ -224,10 +231,8 @@ extension OriginalLoader {
         if metadata?.vary != nil { metadata?.generation = generation(load) }
         if case .remote(let request) = load.source.location {
             metadata?.source = request.url.map(Error.withoutQuery)
-            // The operator names the endpoint of a store. Bytes of confirmed entries and resumed loads came earlier.
-            let isStore = request.url?.scheme?.lowercased() == "s3"
-            let address = isStore ? nil : load.metrics.timings?.specialAddress ?? partialAddress
-            metadata?.address = address ?? stale?.metadata.address
+            // Bytes of confirmed entries and resumed loads came earlier.
+            metadata?.address = self.address(of: request, load) ?? partialAddress ?? stale?.metadata.address
         }
         let isWorthIt = AssetType(data).map(configuration.types.contains) == true
         let key = OriginalLoadKey(load.source)

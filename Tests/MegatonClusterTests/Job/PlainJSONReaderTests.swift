@@ -102,6 +102,7 @@ struct PlainJSONReaderTests {
         metadata.facts = "AQID"
         (metadata.fetched, metadata.rendition) = (1_795_338_000.5, "thumb")
         metadata.source = "https://example.org/a.jpg"
+        metadata.address = "10.0.0.5"
         return CacheEntry.Header(length: 5, checksum: checksum, metadata: metadata)
     }
 

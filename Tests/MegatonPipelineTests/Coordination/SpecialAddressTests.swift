@@ -134,6 +134,54 @@ import Testing
         #expect(CachedData(encoded: blob)?.metadata.address == "10.0.0.5")
     }
 
+    /// Otherwise an outsider could find out which paths a private network has.
+    @Test func aRememberedFailureIsNotAnsweredFromOutside() async throws {
+        try await OriginServer.run(answer: { path in
+            path == "/missing" ? .init(status: 404) : .image(Data(image.prefix(100)))
+        }) { (origin) async throws in
+            for path in ["/missing", "/corrupt"] {
+                let inside = pipeline(AddressPolicy(allowsPrivate: true)) { _ in }
+                let request = ImageRequest(url: try named(origin.url(path)))
+                let error = await #expect(throws: ImagePipeline.Error.self) {
+                    try await inside.renditions([small], for: request)
+                }
+                let failure = try #require(error)
+                #expect(failure.address == "127.0.0.1", "\(path)")
+                let failing = Failing(failure)
+                let outside = AddressCheckedFlights(failing, AddressPolicy())
+                let decision = try #require(await outside.begin([failing.key]).first)
+                #expect(decision.leader != nil && decision.leader?.token == nil)
+                #expect(await outside.bindingFailure(for: failing.key) == nil)
+                let permitted = AddressCheckedFlights(failing, AddressPolicy(allowsPrivate: true))
+                #expect(await permitted.begin([failing.key]).first?.leader == nil)
+                #expect(await permitted.bindingFailure(for: failing.key) == failure)
+                // As another process receives it.
+                let copy = try JSONDecoder().decode(ImageError.self, from: JSONEncoder().encode(failure))
+                #expect(copy.address == "127.0.0.1")
+            }
+        }
+    }
+
+    /// Remembers a failure of each key.
+    private struct Failing: SingleFlightCoordinating {
+        let key = CacheKey(.original, ["failing"])
+        let error: ImageError
+
+        init(_ error: ImageError) { self.error = error }
+
+        func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
+            keys.map { _ in .failed(error) }
+        }
+
+        func bindingFailure(for key: CacheKey) async -> ImageError? { error }
+
+        func fail(_ leaders: [SingleFlight.Leader], error: ImageError) async {}
+
+        func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> { [] }
+
+        func wait(for flight: SingleFlight.Waiter) async {}
+    }
+
     /// The flight of a stale entry is given up at once, and the entry stays for those who may have it.
     @Test func aStaleEntryIsNotRevalidatedFromOutside() async throws {
         let key = CacheKey(.original, ["special"])

@@ -8,10 +8,12 @@ import Testing
 @testable import MegatonPipeline
 
 @Suite(.timeLimit(.minutes(2))) struct HTTP2Tests {
-    private func withNginx(_ body: (NginxProcess) async throws -> Void) async throws {
-        let picture = Data(count: 100_000)
+    private func withNginx(
+        _ files: [String: Data] = ["a.png": Data(count: 100_000)],
+        _ body: (NginxProcess) async throws -> Void
+    ) async throws {
         let nginx = try await NginxProcess.start(
-            files: ["a.png": picture],
+            files: files,
             // A second for each, so that they overlap; the connection's number shows that they share one.
             settings: ["limit_rate 100k;", "limit_rate_after 1k;", "add_header X-Connection $connection;"]
         )
@@ -73,6 +75,27 @@ import Testing
             for probe in probes { await probe.ended() }
             #expect(probes.allSatisfy { $0.error == nil })
             #expect(probes.reduce(0) { $0 + ($1.timings?.connects ?? 0) } >= 2)
+        }
+    }
+
+    /// Only the stream is reset: the next request uses the same connection.
+    @Test func aDownloadThatEndsEarlyLeavesTheConnection() async throws {
+        let image = try TestImage.progressiveNoise(width: 640, height: 480)
+        try await withNginx(["a.jpg": image]) { (nginx) async throws in
+            var configuration = ImagePipeline.Configuration(dataLoader: loader(nginx))
+            configuration.dataCachePolicy = .storeEncodedImages
+            let pipeline = ImagePipeline(configuration: configuration)
+            for number in 0..<2 {
+                let metrics = PipelineMetrics()
+                let request = ImageRequest(url: nginx.url("/a.jpg?\(number)"))
+                let rendition = Rendition(width: 60)
+                let images = try await pipeline.renditions([rendition], for: request, metrics: metrics)
+                #expect(images[0].facts?.bytes == image.count)
+                #expect(metrics.counts.bytesIn < image.count - DownloadObserver.leastSaved)
+                let timings = try #require(metrics.timings)
+                #expect(timings.httpVersion == "2" && timings.connects == (number == 0 ? 1 : 0))
+                #expect(timings.bytes == metrics.counts.bytesIn && timings.total > timings.firstByte)
+            }
         }
     }
 
