@@ -69,7 +69,8 @@ import Testing
             (["run", "a.jpg", "--resize_mode", "center_crop"], "Did you mean --fit cover, contain or inside?"),
             (["run", "a.jpg", "--smartcrop", "attention"], "Did you mean --fit cover --gravity attention?"),
             (["run", "a.jpg", "--caption-column", "text"], "Did you mean --label-columns NAME?"),
-            (["run", "a.jpg", "--output_format", "webp"], "Did you mean --format webp?"),
+            (["run", "a.jpg", "--output_format", "webp"], "--format webp (and --output tar:DIR for shards)?"),
+            (["run", "a.jpg", "--eprofile", "srgb"], "Did you mean --profile srgb?"),
         ]) { (arguments, words) in
             let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
             #expect(ending.code == 64 && ending.errors.contains(words), "\(arguments): \(ending.errors)")
