@@ -35,7 +35,11 @@ struct EntropyData {
             if code == 0 { continue }
             found.append(begin..<end)
             begin = end
-            guard (0xD0...0xD7).contains(code) else { break }
+            guard (0xD0...0xD7).contains(code) else {
+                // Markers that stand alone, and fill bytes: what comes behind them may be data that libjpeg warns of.
+                if [0x01, 0xD8, 0xFF].contains(code) { return nil }
+                break
+            }
             // Restart markers are numbered from 0 to 7, again and again.
             guard found.count < count, Int(code) == 0xD0 + (found.count - 1) & 7 else { return nil }
         }

@@ -74,6 +74,17 @@ import Testing
         #expect(damaged > 20, "\(damaged) files are damaged")
     }
 
+    /// Found by the fuzzer: libjpeg warns of the bytes behind such a marker.
+    @Test func markersThatStandAloneAreLeftToLibjpeg() throws {
+        let image = Array(try TestPicture.jpeg(160, 120, progressive: true))
+        let end = try #require(Data(image).withUnsafeBytes { JPEGScanPrefix($0, for: .quarter)?.count })
+        for marker in [UInt8(0x01), 0xD8, 0xFF] {
+            let file = image[..<end] + [0xFF, marker, 1, 2, 3] + image[end...]
+            let coefficients = try #require(LowCoefficientsOfFile(Array(file)))
+            #expect(coefficients.found == nil || coefficients.found == coefficients.expected, "\(marker)")
+        }
+    }
+
     /// Bytes, and why libjpeg shall decide.
     @Test func damageIsLeftToLibjpeg() throws {
         var random = SeededGenerator(seed: 2)
