@@ -108,6 +108,14 @@ struct RenditionOptions: ParsableArguments {
         }
     }
 
+    /// Signs at the end of sizes of ImageMagick and vipsthumbnail.
+    private static let geometryHints = [
+        (sign: ">", hint: "No image is made larger unless --enlarge is given, so > is not needed."),
+        (sign: "^", hint: "Give --fit outside, or --fit cover to crop as well, in the place of ^."),
+        (sign: "!", hint: "Give --fit fill in the place of !."),
+        (sign: "<", hint: "Give --enlarge in the place of <."),
+    ]
+
     private static func sized(_ text: String, _ template: Rendition) throws -> Rendition {
         var sides = text.lowercased().split(separator: "x", omittingEmptySubsequences: false)
         if sides.count == 1 { sides.append(sides[0]) }
@@ -116,7 +124,8 @@ struct RenditionOptions: ParsableArguments {
         guard sides.count == 2, zip(sides, numbers).allSatisfy({ $0.isEmpty || $1 != nil }), text.lowercased() != "x",
             !text.isEmpty
         else {
-            throw ValidationError("--size must look like 256x256, 256, 256x or x256, not \"\(text)\".")
+            let hint = geometryHints.first { text.hasSuffix($0.sign) }.map { " \($0.hint)" } ?? ""
+            throw ValidationError("--size must look like 256x256, 256, 256x or x256, not \"\(text)\".\(hint)")
         }
         var rendition = template
         rendition.width = numbers[0]

@@ -10,7 +10,7 @@ package struct CommandLineArguments {
     package private(set) var typed: [String]
     /// The values from variables and files among `arguments`.
     package private(set) var configured: ConfiguredOptions?
-    /// Remarks for the user about the files.
+    /// Remarks for the user about files and variables.
     package private(set) var remarks: [String] = []
 
     /// Arguments that ask for a text, which no invalid file may prevent.
@@ -50,7 +50,7 @@ package struct CommandLineArguments {
         typed = command.words + given.arguments
         arguments = command.words + configured.arguments + given.arguments
         self.configured = configured
-        remarks = Self.remarks(configured, files)
+        remarks = Self.remarks(configured, files) + (try catalog.misspelledVariables(environment, besides: options))
     }
 
     private static func mayHaveVariables(_ environment: [String: String]) -> Bool {

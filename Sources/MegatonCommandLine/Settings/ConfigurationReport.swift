@@ -60,7 +60,7 @@ package struct ConfigurationReport: Encodable {
         }
         self.files = files.map(\.path)
         options = rows
-        remarks = try Self.remarks(catalog, environment)
+        remarks = try catalog.misspelledVariables(environment)
     }
 
     /// The files that apply.
@@ -86,25 +86,6 @@ package struct ConfigurationReport: Encodable {
             throw CLIError.usage("\(text) is not one command; name \(found.map(\.text).joined(separator: ", ")).")
         }
         throw CLIError.usage("there is no command \(FieldProblem.quoted(text)) that can be configured.\(near)")
-    }
-
-    /// Variables whose names are similar to those of options. Others may be of scripts and units.
-    private static func remarks(
-        _ catalog: OptionCatalog,
-        _ environment: [String: String]
-    ) throws(CLIError) -> [String] {
-        let own = environment.keys.filter {
-            $0.hasPrefix(ConfigurationRules.prefix) && $0 != ConfigurationRules.fileVariable
-        }
-        if own.isEmpty { return [] }
-        var known = catalog.rules.secretVariables
-        for command in catalog.commands { known.formUnion(try catalog.options(of: command).options.map(\.variable)) }
-        return own.sorted().compactMap { name in
-            guard !known.contains(name), let near = Spelling.nearest(to: name, among: known.sorted()) else {
-                return nil
-            }
-            return "the variable \(TextColumns.oneLine(name)) has no effect. Did you mean \(near)?"
-        }
     }
 
     /// The report as columns.

@@ -38,14 +38,12 @@ package struct ConfigurationRules: Sendable {
         prefix + option.uppercased().map { $0 == "-" ? "_" : String($0) }.joined()
     }
 
-    /// Empty variables, which count as unset, for a process that is started with all of its options: those that this
-    /// process has for the options of the command.
+    /// The variables of options that this process has, as empty ones, which count as unset: for a process that is
+    /// started with all of its options.
     package static func blankVariables(
-        of command: any ParsableCommand.Type,
         environment: [String: String] = ProcessInfo.processInfo.environment
     ) -> [String: String] {
-        let names = (CommandDefinition(of: command)?.arguments ?? []).compactMap(\.longName).map(variable)
-        return Dictionary(names.filter { environment[$0] != nil }.map { ($0, "") }) { first, _ in first }
+        Dictionary(uniqueKeysWithValues: environment.keys.filter { $0.hasPrefix(prefix) }.map { ($0, "") })
     }
 }
 

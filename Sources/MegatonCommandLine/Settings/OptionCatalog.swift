@@ -32,6 +32,28 @@ package final class OptionCatalog {
         return (command, rest)
     }
 
+    /// Remarks on variables whose names are similar to those of options. Others may be of scripts and units.
+    ///
+    /// - Parameter command: a command whose own variables need no look at those of the others.
+    /// - Throws: `CLIError` if the options of a command are unknown.
+    func misspelledVariables(
+        _ environment: [String: String],
+        besides command: CommandOptions? = nil
+    ) throws(CLIError) -> [String] {
+        var known = rules.secretVariables.union(command?.options.map(\.variable) ?? [])
+        known.insert(ConfigurationRules.fileVariable)
+        func isUnknown(_ name: String) -> Bool {
+            name.hasPrefix(ConfigurationRules.prefix) && !known.contains(name) && environment[name] != ""
+        }
+        guard environment.keys.contains(where: isUnknown) else { return [] }
+        for command in commands { known.formUnion(try options(of: command).options.map(\.variable)) }
+        return environment.keys.filter(isUnknown).sorted().compactMap { name in
+            Spelling.nearest(to: name, among: known.sorted()).map {
+                "the variable \(TextColumns.oneLine(name)) has no effect. Did you mean \($0)?"
+            }
+        }
+    }
+
     /// Checks the keys of a file, and the kinds of their values.
     ///
     /// - Parameter command: checks the values that apply to it, and all names of sections and of keys above them; nil

@@ -71,6 +71,10 @@ import Testing
             (["run", "a.jpg", "--caption-column", "text"], "Did you mean --label-columns NAME?"),
             (["run", "a.jpg", "--output_format", "webp"], "--format webp (and --output tar:DIR for shards)?"),
             (["run", "a.jpg", "--eprofile", "srgb"], "Did you mean --profile srgb?"),
+            (["run", "a.jpg", "--size", "256x256>"], "No image is made larger unless --enlarge is given"),
+            (["run", "a.jpg", "--size", "256x256^"], "Give --fit outside, or --fit cover to crop as well"),
+            (["run", "a.jpg", "--size", "256x256!"], "Give --fit fill"),
+            (["run", "a.jpg", "--size", "256x256<"], "Give --enlarge"),
         ]) { (arguments, words) in
             let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
             #expect(ending.code == 64 && ending.errors.contains(words), "\(arguments): \(ending.errors)")

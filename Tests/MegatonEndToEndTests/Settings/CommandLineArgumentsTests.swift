@@ -36,6 +36,27 @@ import Testing
         #expect(try arguments(["coordinator"], variable, own) == ["coordinator"], "it has no such option")
     }
 
+    @Test func misspelledVariablesAreReported() throws {
+        func remarks(_ environment: [String: String]) throws -> [String] {
+            var rules = ConfigurationRules.program
+            rules.readsFiles = false
+            return try CommandLineArguments(
+                ["run", "photos"],
+                root: MegatonCommand.self,
+                rules: rules,
+                environment: environment
+            ).remarks
+        }
+        #expect(
+            try remarks(["MEGATON_QUALTY": "80"])
+                == ["the variable MEGATON_QUALTY has no effect. Did you mean MEGATON_QUALITY?"]
+        )
+        // Of this command, of another one, a secret, of a unit, and none at all.
+        let others = ["MEGATON_QUALITY", "MEGATON_LEASE", "MEGATON_SALT", "MEGATON_WORKER_OPTIONS", "QUALTY"]
+        #expect(try remarks(Dictionary(uniqueKeysWithValues: others.map { ($0, "20") })) == [])
+        #expect(try remarks(["MEGATON_QUALTY": ""]) == [], "an empty variable counts as unset")
+    }
+
     @Test func theFileOfTheUserRanksAboveThatOfTheSystem() throws {
         let directory = try TestDirectory()
         var rules = ConfigurationRules.program
