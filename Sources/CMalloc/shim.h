@@ -1,0 +1,3 @@
+// glibc's allocator: Swift's own module of glibc has no mallopt.
+#pragma once
+#include <malloc.h>
