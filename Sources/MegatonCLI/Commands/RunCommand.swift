@@ -408,7 +408,7 @@ struct RunCommand: AsyncParsableCommand {
                 ),
                 "MEGATON_CACHE_REDIS": RedisOptions.variable(of: redis.cacheRedis),
             ].merging(redis.tlsEnvironment) { url, _ in url }
-                .merging(ConfigurationRules.blankVariables()) { own, _ in own },
+                .merging(ConfigurationRules.blankVariables(of: WorkerCommand.self)) { own, _ in own },
             keepsLogs: options.shownLevel == nil,
             report: { pid in
                 // Redis is unreachable: the leases expire by themselves when it is back.

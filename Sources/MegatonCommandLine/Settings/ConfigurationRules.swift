@@ -38,12 +38,14 @@ package struct ConfigurationRules: Sendable {
         prefix + option.uppercased().map { $0 == "-" ? "_" : String($0) }.joined()
     }
 
-    /// The variables of options that this process has, as empty ones, which count as unset: for a process that is
-    /// started with all of its options.
+    /// Empty variables, which count as unset, for a process that is started with all of its options: those that this
+    /// process has for the options of the command.
     package static func blankVariables(
+        of command: any ParsableCommand.Type,
         environment: [String: String] = ProcessInfo.processInfo.environment
     ) -> [String: String] {
-        Dictionary(uniqueKeysWithValues: environment.keys.filter { $0.hasPrefix(prefix) }.map { ($0, "") })
+        let names = (CommandDefinition(of: command)?.arguments ?? []).compactMap(\.longName).map(variable)
+        return Dictionary(names.filter { environment[$0] != nil }.map { ($0, "") }) { first, _ in first }
     }
 }
 

@@ -47,9 +47,12 @@ package final class OptionCatalog {
         }
         guard environment.keys.contains(where: isUnknown) else { return [] }
         for command in commands { known.formUnion(try options(of: command).options.map(\.variable)) }
+        // Without what they all begin with: short names would be similar to all others.
+        let (prefix, length) = (ConfigurationRules.prefix, ConfigurationRules.prefix.count)
+        let words = known.map { String($0.dropFirst(length)) }.sorted()
         return environment.keys.filter(isUnknown).sorted().compactMap { name in
-            Spelling.nearest(to: name, among: known.sorted()).map {
-                "the variable \(TextColumns.oneLine(name)) has no effect. Did you mean \($0)?"
+            Spelling.nearest(to: String(name.dropFirst(length)), among: words).map {
+                "the variable \(TextColumns.oneLine(name)) has no effect. Did you mean \(prefix)\($0)?"
             }
         }
     }
