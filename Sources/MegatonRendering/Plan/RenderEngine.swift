@@ -3,6 +3,9 @@ package import Foundation
 /// Turns encoded bytes into renditions or an image in memory, in two steps with a plan between them. All methods block;
 /// call them on render threads.
 package protocol RenderEngine: Sendable {
+    /// Whether the probes of usual JPEGs say which planes they have.
+    var usesPlanes: Bool { get }
+
     /// Reads the header.
     func probe(_ data: Data, type: AssetType) throws(ImageError) -> ImageProbe
 
@@ -27,6 +30,8 @@ package protocol RenderEngine: Sendable {
 }
 
 extension RenderEngine {
+    package var usesPlanes: Bool { false }
+
     /// Renders every step of the plan, in order, and adds the facts about the source.
     package func execute(
         _ plan: RenderPlan,

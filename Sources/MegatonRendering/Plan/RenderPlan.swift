@@ -302,7 +302,12 @@ extension RenderPlan {
         _ engine: any RenderEngine,
         _ limits: RenderLimits
     ) throws(ImageError) {
-        let probe = try limits.probe(data, type, engine)
+        try self.init(checking: limits.probe(data, type, engine), renditions, limits)
+    }
+
+    /// Plans renditions that are within the limits.
+    init(checking probe: ImageProbe, _ renditions: [Rendition], _ limits: RenderLimits) throws(ImageError) {
+        try limits.check(probe)
         self.init(probe, renditions, limits: limits)
         for pass in passes { try limits.check(probe, frames: pass.frames) }
         try limits.check(self)

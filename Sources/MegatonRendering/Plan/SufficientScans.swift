@@ -15,12 +15,12 @@ package struct SufficientScans: Sendable {
     }
 
     private let renditions: [Rendition]
-    private let engine: any RenderEngine
     private let limits: RenderLimits
+    private let usesPlanes: Bool
 
     package init(for renditions: [Rendition], _ engine: any RenderEngine, _ limits: RenderLimits) {
         self.renditions = renditions
-        self.engine = engine
+        usesPlanes = engine.usesPlanes
         self.limits = limits
     }
 
@@ -31,21 +31,21 @@ package struct SufficientScans: Sendable {
     package final class Arrival: Sendable {
         private enum State {
             /// The header has not arrived.
-            case open
+            case open(JPEGHeaderSearch)
             case all
             /// The search for the scans of each pass.
             case scans([JPEGScanSearch])
         }
 
         private let scans: SufficientScans
-        private let state = Mutex(State.open)
+        private let state = Mutex(State.open(JPEGHeaderSearch()))
 
         package init(_ scans: SufficientScans) { self.scans = scans }
 
         /// - Parameter bytes: the source from its first byte on, and no fewer than at the last call. They are not kept.
         package func need(of bytes: UnsafeRawBufferPointer) -> Need {
             state.withLock { state in
-                if case .open = state { state = decide(bytes) }
+                if case .open(let search) = state { state = decide(bytes, search) }
                 switch state {
                 case .open: return .more
                 case .all: return .all
@@ -58,21 +58,24 @@ package struct SufficientScans: Sendable {
             }
         }
 
-        private func decide(_ bytes: UnsafeRawBufferPointer) -> State {
-            guard bytes.count >= 3 else { return .open }
-            guard bytes[0] == 0xFF, bytes[1] == 0xD8, bytes[2] == 0xFF else { return .all }
-            let first = JPEGMarkers(bytes).first { $0.marker == JPEGMarkers.startOfScan }
-            guard let first, first.end <= bytes.count else { return .open }
-            return scans.searches(Data(bytes.prefix(first.end))).map { .scans($0) } ?? .all
+        private func decide(_ bytes: UnsafeRawBufferPointer, _ search: JPEGHeaderSearch) -> State {
+            var search = search
+            switch search.find(in: bytes) {
+            case .more: return .open(search)
+            case .other: return .all
+            case .end(let count): return scans.searches(Data(bytes.prefix(count))).map { .scans($0) } ?? .all
+            }
         }
     }
 
     /// The searches for the scans that are needed; nil if the whole source is.
     private func searches(_ header: Data) -> [JPEGScanSearch]? {
         // libvips, which reads other headers, must not keep the loader's thread.
-        guard let parsed = JPEGHeader(header), parsed.isProgressive, parsed.probe.planes != nil else { return nil }
+        guard usesPlanes, let parsed = JPEGHeader(header), parsed.isProgressive,
+            parsed.probe.planes != nil
+        else { return nil }
         do {
-            let plan = try RenderPlan(probing: header, .jpeg, renditions, engine, limits)
+            let plan = try RenderPlan(checking: parsed.probe, renditions, limits)
             let needs = plan.passes.compactMap { pass in
                 // Missing parts of a damaged image are rendered as far as all of it goes.
                 pass.failOn == .nothing ? nil : plan.scanNeeds(pass)

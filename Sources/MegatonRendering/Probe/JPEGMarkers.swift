@@ -32,7 +32,11 @@ struct JPEGMarkers: Sequence, IteratorProtocol {
 
     mutating func next() -> Segment? {
         var followsGap = false
-        while let mark = nextMark(), mark + 3 < bytes.count {
+        while let mark = nextMark() {
+            guard mark + 3 < bytes.count else {
+                index = mark
+                return nil
+            }
             let code = bytes[mark + 1]
             // Most 0xFF bytes of a file are stuffed ones in entropy-coded data.
             if code == 0 {
@@ -53,6 +57,8 @@ struct JPEGMarkers: Sequence, IteratorProtocol {
                 return Segment(marker: marker, start: mark, end: index, followsGap: followsGap)
             }
         }
+        // A later iteration, with more bytes, need not look at these again.
+        index = Swift.max(index, bytes.count)
         return nil
     }
 

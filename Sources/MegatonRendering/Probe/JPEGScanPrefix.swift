@@ -53,8 +53,11 @@ struct JPEGScanSearch {
                 count = segment.start
                 return count
             }
-            // Read again when all of it is there.
-            guard segment.end <= bytes.count else { return nil }
+            guard segment.end <= bytes.count else {
+                // Read again when all of it is there.
+                index = segment.start
+                return nil
+            }
             guard take(segment, bytes) else {
                 isUnreadable = true
                 return nil

@@ -7,6 +7,7 @@ struct RoutingEngine: RenderEngine {
     private let pixels: PlanarPixels
     /// Whether passes that the planes engine cannot render are refused instead of left to libvips.
     private let isStrict: Bool
+    let usesPlanes = true
 
     init(isStrict: Bool) {
         self.isStrict = isStrict
