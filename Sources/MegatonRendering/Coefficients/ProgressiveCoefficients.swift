@@ -227,6 +227,30 @@ struct ProgressiveCoefficients {
         return unit == layout.units
     }
 
+    /// Reads the next coefficient of a band.
+    ///
+    /// - Returns: the number of zeros before it, and its value; ``HuffmanLookups/endOfBlock`` and more for the end of a
+    ///   run of blocks, by the number of bits that its length has; -1 if there is no such code.
+    @inline(__always) private static func coefficient(
+        _ bits: inout CoefficientBits,
+        _ lookups: borrowing Span<UInt32>,
+        _ symbols: borrowing Span<UInt32>,
+        _ table: borrowing HuffmanTable
+    ) -> (run: Int, value: Int) {
+        let entry = lookups[bits.index]
+        if entry != 0 {
+            bits.drop(Int(entry & 255))
+            return (Int((entry >> 8) & 255), Int(Int32(bitPattern: entry) >> 16))
+        }
+        var symbol = symbols[bits.index]
+        if symbol == 0 { symbol = table.longCodes.entry(for: bits.longestCode) }
+        if symbol == 0 { return (-1, 0) }
+        bits.drop(Int(symbol >> 8))
+        let (run, size) = (Int((symbol >> 4) & 15), Int(symbol & 15))
+        let isEnd = size == 0 && run < 15
+        return (isEnd ? run &+ Int(HuffmanLookups.endOfBlock) : run, bits.readValue(size))
+    }
+
     /// Reads the first bits of a band of coefficients of one component (annex G.1.2.2), and keeps the lowest ones.
     private mutating func readBand(
         _ scan: ProgressiveScan,
@@ -253,22 +277,8 @@ struct ProgressiveCoefficients {
                 var next = scan.first
                 while next <= scan.last {
                     bits.refill(bytes)
-                    var (run, value) = (0, 0)
-                    let entry = lookups[bits.index]
-                    if entry != 0 {
-                        bits.drop(Int(entry & 255))
-                        run = Int((entry >> 8) & 255)
-                        value = Int(Int32(bitPattern: entry) >> 16)
-                    } else {
-                        var symbol = symbols[bits.index]
-                        if symbol == 0 { symbol = table.longCodes.entry(for: bits.longestCode) }
-                        if symbol == 0 { return false }
-                        bits.drop(Int(symbol >> 8))
-                        run = Int((symbol >> 4) & 15)
-                        let size = Int(symbol & 15)
-                        if size == 0 && run < 15 { run &+= Int(HuffmanLookups.endOfBlock) }
-                        value = bits.readValue(size)
-                    }
+                    let (run, coefficient) = Self.coefficient(&bits, lookups, symbols, table)
+                    if run < 0 { return false }
                     if run >= Int(HuffmanLookups.endOfBlock) {
                         let size = run &- Int(HuffmanLookups.endOfBlock)
                         ended = 1 &<< size &+ bits.readBits(size)
@@ -276,7 +286,7 @@ struct ProgressiveCoefficients {
                     }
                     next &+= run
                     if next > scan.last { return false }
-                    value = value &<< scan.missingBits
+                    let value = coefficient &<< scan.missingBits
                     if value != Int(Int16(truncatingIfNeeded: value)) { return false }
                     switch next {
                     case 1 where keepsDetails: target[place &+ 1] = Int16(truncatingIfNeeded: value)
