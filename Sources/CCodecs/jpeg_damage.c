@@ -19,9 +19,10 @@ struct examination {
 
 static struct examination *of(j_common_ptr codec) { return (struct examination *) codec->client_data; }
 
-static void note(j_common_ptr codec, megaton_jpeg_damage damage) {
+/// Returns whether the damage is the worst so far.
+static int note(j_common_ptr codec, megaton_jpeg_damage damage) {
     megaton_jpeg_report *report = of(codec)->report;
-    if (damage <= report->worst) return;
+    if (damage <= report->worst) return 0;
     report->worst = damage;
     char text[JMSG_LENGTH_MAX];
     codec->err->format_message(codec, text);
@@ -33,9 +34,14 @@ static void note(j_common_ptr codec, megaton_jpeg_damage damage) {
         && !of(codec)->has_all_rows) {
         report->row = (int) ((long) image->output_scanline * (long) image->image_height / (long) image->output_height);
     }
+    return 1;
 }
 
 static void ended(j_common_ptr codec) {
+    if (codec->err->msg_code == JERR_OUT_OF_MEMORY) {
+        of(codec)->report->worst = MEGATON_JPEG_NO_MEMORY;
+        longjmp(of(codec)->end, 1);
+    }
     // Damage after the last row affects no pixel.
     note(codec, of(codec)->has_all_rows ? MEGATON_JPEG_WARNING : MEGATON_JPEG_FATAL);
     longjmp(of(codec)->end, 1);
@@ -56,8 +62,13 @@ static void warned(j_common_ptr codec, int level) {
     codec->err->num_warnings++;
     switch (codec->err->msg_code) {
     case JWRN_JPEG_EOF:
-        // A missing end-of-image marker affects no pixel.
-        note(codec, of(codec)->has_all_rows ? MEGATON_JPEG_WARNING : MEGATON_JPEG_TRUNCATED);
+        // A missing end-of-image marker affects no pixel. libjpeg reads ahead: if a Huffman-coded row lacks data, it
+        // warns of that later, and of arithmetic-coded data it does not.
+        if (!of(codec)->has_all_rows && ((j_decompress_ptr) codec)->arith_code) {
+            note(codec, MEGATON_JPEG_TRUNCATED);
+        } else if (note(codec, MEGATON_JPEG_WARNING)) {
+            of(codec)->report->row = -1;
+        }
         break;
     case JWRN_HIT_MARKER: note(codec, MEGATON_JPEG_TRUNCATED); break;
     case JWRN_ARITH_BAD_CODE:
@@ -80,6 +91,46 @@ static void check_stop(j_common_ptr codec) {
     longjmp(examination->end, 1);
 }
 
+/// Decodes all data. Its caller keeps `examination` and `image`: variables of this function would have lost their values
+/// after longjmp (C11 section 7.13.2.1).
+static void decode(
+    struct examination *examination, j_decompress_ptr image, const unsigned char *bytes, size_t length) {
+    image->err = jpeg_std_error(&examination->errors);
+    image->client_data = examination;
+    examination->errors.error_exit = ended;
+    examination->errors.emit_message = warned;
+    examination->errors.output_message = ignore_message;
+    examination->progress.progress_monitor = check_stop;
+    if (setjmp(examination->end)) {
+        jpeg_destroy_decompress(image);
+        return;
+    }
+    jpeg_create_decompress(image);
+    // jpeg_create_decompress clears progress. It keeps client_data, which is set again only to be safe.
+    image->client_data = examination;
+    image->progress = &examination->progress;
+    jpeg_mem_src(image, bytes, (unsigned long) length);
+    jpeg_read_header(image, TRUE);
+    examination->report->rows = (int) image->image_height;
+    // The cheapest decode of all data: no color conversion, no interpolation, one sample for each block.
+    image->out_color_space = image->jpeg_color_space;
+    image->scale_num = 1;
+    image->scale_denom = 8;
+    image->dct_method = JDCT_IFAST;
+    image->do_fancy_upsampling = FALSE;
+    image->do_block_smoothing = FALSE;
+    jpeg_start_decompress(image);
+    JSAMPARRAY row = (*image->mem->alloc_sarray)(
+        (j_common_ptr) image, JPOOL_IMAGE, image->output_width * (JDIMENSION) image->output_components, 1);
+    while (image->output_scanline < image->output_height) {
+        jpeg_read_scanlines(image, row, 1);
+        check_stop((j_common_ptr) image);
+    }
+    examination->has_all_rows = 1;
+    jpeg_finish_decompress(image);
+    jpeg_destroy_decompress(image);
+}
+
 void megaton_jpeg_examine(
     const unsigned char *bytes, size_t length, int (*should_stop)(void *context), void *context,
     megaton_jpeg_report *report) {
@@ -88,38 +139,5 @@ void megaton_jpeg_examine(
     struct examination examination = {.should_stop = should_stop, .context = context, .report = report};
     struct jpeg_decompress_struct image;
     memset(&image, 0, sizeof image);
-    image.err = jpeg_std_error(&examination.errors);
-    image.client_data = &examination;
-    examination.errors.error_exit = ended;
-    examination.errors.emit_message = warned;
-    examination.errors.output_message = ignore_message;
-    examination.progress.progress_monitor = check_stop;
-    if (setjmp(examination.end)) {
-        jpeg_destroy_decompress(&image);
-        return;
-    }
-    jpeg_create_decompress(&image);
-    // jpeg_create_decompress clears progress. It keeps client_data, which is set again only to be safe.
-    image.client_data = &examination;
-    image.progress = &examination.progress;
-    jpeg_mem_src(&image, bytes, (unsigned long) length);
-    jpeg_read_header(&image, TRUE);
-    report->rows = (int) image.image_height;
-    // The cheapest decode of all data: no color conversion, no interpolation, one sample for each block.
-    image.out_color_space = image.jpeg_color_space;
-    image.scale_num = 1;
-    image.scale_denom = 8;
-    image.dct_method = JDCT_IFAST;
-    image.do_fancy_upsampling = FALSE;
-    image.do_block_smoothing = FALSE;
-    jpeg_start_decompress(&image);
-    JSAMPARRAY row = (*image.mem->alloc_sarray)(
-        (j_common_ptr) &image, JPOOL_IMAGE, image.output_width * (JDIMENSION) image.output_components, 1);
-    while (image.output_scanline < image.output_height) {
-        jpeg_read_scanlines(&image, row, 1);
-        check_stop((j_common_ptr) &image);
-    }
-    examination.has_all_rows = 1;
-    jpeg_finish_decompress(&image);
-    jpeg_destroy_decompress(&image);
+    decode(&examination, &image, bytes, length);
 }

@@ -12,7 +12,10 @@ enum { SIDE = 8 };
 
 struct encoder {
     struct jpeg_error_mgr errors;
+    struct jpeg_progress_mgr progress;
     jmp_buf end;
+    int (*should_stop)(void *context);
+    void *context;
     struct jpeg_destination_mgr destination;
     struct jpeg_compress_struct image;
     uint8_t *bytes;
@@ -22,6 +25,10 @@ struct encoder {
 static struct encoder *of(j_common_ptr codec) { return (struct encoder *) codec->client_data; }
 
 static void fail(j_common_ptr codec) { longjmp(of(codec)->end, 1); }
+
+static void check_stop(j_common_ptr codec) {
+    if (of(codec)->should_stop(of(codec)->context)) fail(codec);
+}
 
 static void ignore_message(j_common_ptr codec) { (void) codec; }
 
@@ -47,7 +54,9 @@ static void begin_bytes(j_compress_ptr image) { resize(image, 32 * 1024); }
 
 /// Called if all bytes of the buffer are used, whatever the destination says.
 static boolean add_bytes(j_compress_ptr image) {
-    resize(image, of((j_common_ptr) image)->capacity * 2);
+    size_t capacity = of((j_common_ptr) image)->capacity;
+    // `RenderCost` counts the bytes of a large image, of which the buffer may have half as many more.
+    resize(image, capacity + (capacity < (4 << 20) ? capacity : capacity / 2));
     return TRUE;
 }
 
@@ -124,6 +133,10 @@ static int encode(
         return -1;
     }
     jpeg_create_compress(image);
+    // jpeg_create_compress clears progress. It keeps client_data, which is set again only to be safe.
+    image->client_data = encoder;
+    encoder->progress.progress_monitor = check_stop;
+    image->progress = &encoder->progress;
     encoder->destination.init_destination = begin_bytes;
     encoder->destination.empty_output_buffer = add_bytes;
     encoder->destination.term_destination = end_bytes;
@@ -137,9 +150,12 @@ static int encode(
 }
 
 uint8_t *megaton_jpeg_encode(
-    const megaton_jpeg_form *form, const uint8_t *const *planes, const size_t *strides, size_t *length) {
+    const megaton_jpeg_form *form, const uint8_t *const *planes, const size_t *strides,
+    int (*should_stop)(void *context), void *context, size_t *length) {
     struct encoder encoder;
     memset(&encoder, 0, sizeof encoder);
+    encoder.should_stop = should_stop;
+    encoder.context = context;
     if (encode(&encoder, form, planes, strides) != 0) {
         free(encoder.bytes);
         return NULL;

@@ -51,6 +51,14 @@ megaton_messages *megaton_messages_enter(megaton_messages *messages) {
 
 megaton_messages *megaton_messages_current(void) { return current; }
 
+/// Whether a text of lines has one, which ends with a line feed.
+static int has_line(const char *text, const char *line) {
+    for (const char *found = strstr(text, line); found != NULL; found = strstr(found + 1, line)) {
+        if (found == text || found[-1] == '\n') return 1;
+    }
+    return 0;
+}
+
 // Skips lines that are present already, because some codecs warn about each row.
 static void add(megaton_messages *messages, struct lines *lines, const char *line) {
     size_t length = strnlen(line, LINE);
@@ -60,7 +68,7 @@ static void add(megaton_messages *messages, struct lines *lines, const char *lin
     snprintf(whole, sizeof whole, "%.*s\n", (int) length, line);
     for (size_t i = 0; i < length; i++) if (whole[i] == '\n') whole[i] = ' ';
     pthread_mutex_lock(&messages->lock);
-    if (lines->length + length + 2 <= CAPACITY && strstr(lines->text, whole) == NULL) {
+    if (lines->length + length + 2 <= CAPACITY && !has_line(lines->text, whole)) {
         memcpy(lines->text + lines->length, whole, length + 2);
         lines->length += length + 1;
     }

@@ -15,6 +15,8 @@ typedef enum {
     MEGATON_JPEG_FATAL = 4,
     /// The caller stopped the examination.
     MEGATON_JPEG_STOPPED = 5,
+    /// There was no memory for the examination, which says nothing about the data.
+    MEGATON_JPEG_NO_MEMORY = 6,
 } megaton_jpeg_damage;
 
 typedef struct {

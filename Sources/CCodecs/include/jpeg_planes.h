@@ -26,8 +26,11 @@ typedef struct {
 /// - Parameters:
 ///   - planes: Of chroma, as many samples as cover the luma; samples beyond an edge are repeated.
 ///   - strides: Bytes between the beginnings of rows.
+///   - should_stop: Polled for each row of blocks of each scan; any result except 0 ends the encoding.
 ///   - length: Receives the number of bytes.
-/// - Returns: The bytes, to be freed with `free`; NULL if there is no memory or libjpeg refuses the form.
+/// - Returns: The bytes, to be freed with `free`; NULL if there is no memory, if libjpeg refuses the form, or if it was
+///   stopped.
 uint8_t *_Nullable megaton_jpeg_encode(
     const megaton_jpeg_form *_Nonnull form, const uint8_t *_Nonnull const *_Nonnull planes,
-    const size_t *_Nonnull strides, size_t *_Nonnull length);
+    const size_t *_Nonnull strides, int (*_Nonnull should_stop)(void *_Nullable context), void *_Nullable context,
+    size_t *_Nonnull length);

@@ -19,6 +19,12 @@ package final class RenderDeadline: Sendable {
         return true
     }
 
+    /// Whether the deadline at an address is expired: 1 or 0. For codecs in C, whose caller keeps the deadline alive.
+    static let isExpired: @convention(c) (UnsafeMutableRawPointer?) -> Int32 = { context in
+        guard let context else { return 0 }
+        return Unmanaged<RenderDeadline>.fromOpaque(context).takeUnretainedValue().isExpired ? 1 : 0
+    }
+
     /// The error to throw instead of the engine's, if the deadline or a cancellation stopped the render.
     package var error: ImageError? {
         if cancelled.load(ordering: .relaxed) {

@@ -9,9 +9,9 @@ enum JPEGPlanes {
 
     /// Encodes the planes of an upright image.
     ///
-    /// - Returns: nil if there is no memory, if the planes do not cover the image, or if a side has more than the
-    ///   65,500 pixels that libjpeg allows.
-    static func encode(_ image: PlanarImage, _ rendition: Rendition) -> Data? {
+    /// - Returns: nil if there is no memory, if the planes do not cover the image, if a side has more than the 65,500
+    ///   pixels that libjpeg allows, or if the deadline stopped it.
+    static func encode(_ image: PlanarImage, _ rendition: Rendition, _ deadline: RenderDeadline) -> Data? {
         let size = image.size
         let (across, down) = (image.sampling.horizontal, image.sampling.vertical)
         let chroma = PixelSize(width: (size.width + across - 1) / across, height: (size.height + down - 1) / down)
@@ -22,7 +22,7 @@ enum JPEGPlanes {
         guard isCovered, image.planes.count == image.sampling.planes else { return nil }
         let tables = JPEGQuantization(quality: rendition.quality, image.sampling)
         var length = 0
-        let bytes = withExtendedLifetime(image.planes) {
+        let bytes = withExtendedLifetime((deadline, image.planes)) {
             tables.luma.withUnsafeBufferPointer { luma in
                 tables.chroma.withUnsafeBufferPointer { chroma -> UnsafeMutablePointer<UInt8>? in
                     guard let luma = luma.baseAddress, let chroma = chroma.baseAddress else { return nil }
@@ -38,7 +38,14 @@ enum JPEGPlanes {
                         is_optimized: size.width * size.height <= mostOptimized ? 1 : 0
                     )
                     let pointers = image.planes.map { UnsafePointer($0.bytes) }
-                    return megaton_jpeg_encode(&form, pointers, image.planes.map(\.stride), &length)
+                    return megaton_jpeg_encode(
+                        &form,
+                        pointers,
+                        image.planes.map(\.stride),
+                        RenderDeadline.isExpired,
+                        Unmanaged.passUnretained(deadline).toOpaque(),
+                        &length
+                    )
                 }
             }
         }

@@ -66,7 +66,7 @@ final class PlanesEngine: Sendable {
         guard let image = image.converted(to: isWebP ? .video : .full, rendition.background, sampling) else {
             return nil
         }
-        return isWebP ? WebPPlanes.encode(image, rendition, deadline) : JPEGPlanes.encode(image, rendition)
+        return isWebP ? WebPPlanes.encode(image, rendition, deadline) : JPEGPlanes.encode(image, rendition, deadline)
     }
 }
 

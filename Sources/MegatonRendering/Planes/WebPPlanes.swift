@@ -20,10 +20,7 @@ enum WebPPlanes {
         var length = 0
         let code = withExtendedLifetime((deadline, y, colors)) {
             var stop = megaton_webp_stop(
-                asks: { context in
-                    guard let context else { return 0 }
-                    return Unmanaged<RenderDeadline>.fromOpaque(context).takeUnretainedValue().isExpired ? 1 : 0
-                },
+                asks: RenderDeadline.isExpired,
                 context: Unmanaged.passUnretained(deadline).toOpaque()
             )
             return megaton_webp_encode(

@@ -19,7 +19,8 @@ struct JPEGDamage: Equatable {
 
     /// Decodes all data and discards the pixels, which takes a tenth to a third of the time of a rendition.
     ///
-    /// - Returns: nil if the data is undamaged, or if the deadline stopped the examination.
+    /// - Returns: nil if the data is undamaged, if the deadline stopped the examination, or if there was no memory for
+    ///   it.
     init?(examining data: Data, until deadline: RenderDeadline) {
         var report = megaton_jpeg_report()
         data.withUnsafeBytes { bytes in
@@ -28,10 +29,7 @@ struct JPEGDamage: Equatable {
                 megaton_jpeg_examine(
                     start,
                     bytes.count,
-                    { context in
-                        guard let context else { return 0 }
-                        return Unmanaged<RenderDeadline>.fromOpaque(context).takeUnretainedValue().isExpired ? 1 : 0
-                    },
+                    RenderDeadline.isExpired,
                     Unmanaged.passUnretained(deadline).toOpaque(),
                     &report
                 )

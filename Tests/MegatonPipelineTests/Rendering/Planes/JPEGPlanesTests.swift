@@ -8,6 +8,8 @@ import Testing
 
 /// JPEGs that are written from planes.
 @Suite struct JPEGPlanesTests {
+    private static var later: RenderDeadline { RenderDeadline(.now + .seconds(60)) }
+
     /// Smooth planes of an image, of the sizes that its sampling gives them.
     private static func image(_ size: PixelSize, _ sampling: ChromaSampling) throws -> PlanarImage {
         let planes = try (0..<sampling.planes).map { index in
@@ -56,7 +58,7 @@ import Testing
             for height in Self.sides {
                 let image = try Self.image(PixelSize(width: width, height: height), sampling)
                 let rendition = Rendition(width: width, quality: 100, progressive: progressive)
-                let data = try #require(JPEGPlanes.encode(image, rendition))
+                let data = try #require(JPEGPlanes.encode(image, rendition, Self.later))
                 let loss = try Self.loss(image, data)
                 #expect(loss.most <= 3, "\(width) x \(height): \(loss)")
                 #expect(try #require(JPEGHeader(data)).probe.isProgressive == progressive)
@@ -67,7 +69,7 @@ import Testing
     /// Huffman codes of its own, up to a size; both kinds are whole.
     @Test(arguments: [512, 513]) func largeImagesHaveUsualCodes(_ side: Int) throws {
         let image = try Self.image(PixelSize(width: side, height: side), .s420)
-        let data = try #require(JPEGPlanes.encode(image, Rendition(width: side)))
+        let data = try #require(JPEGPlanes.encode(image, Rendition(width: side), Self.later))
         #expect(try Self.loss(image, data).mean < 2)
         // A marker and a length of 31 bytes begin each of the usual codes of means, and its own ones are shorter.
         let isUsual = data.range(of: Data([0xFF, 0xC4, 0x00, 0x1F])) != nil && data.range(of: Self.usualCodes) != nil
@@ -85,7 +87,7 @@ import Testing
             for index in 0..<plane.stride * plane.height { plane.bytes[index] = .random(in: 0...255, using: &random) }
         }
         let rendition = Rendition(width: 500, quality: 100, progressive: progressive)
-        let data = try #require(JPEGPlanes.encode(image, rendition))
+        let data = try #require(JPEGPlanes.encode(image, rendition, Self.later))
         #expect(data.count > 300_000)
         #expect(try Self.loss(image, data).most <= 3)
     }
@@ -93,7 +95,16 @@ import Testing
     /// More than the 65,500 pixels of a side that libjpeg allows.
     @Test func aSideThatIsTooLongIsRefused() throws {
         let image = try Self.image(PixelSize(width: 65_501, height: 1), .gray)
-        #expect(JPEGPlanes.encode(image, Rendition(width: 100)) == nil)
+        #expect(JPEGPlanes.encode(image, Rendition(width: 100), Self.later) == nil)
+    }
+
+    /// A progressive image of 50 megapixels takes seconds.
+    @Test(arguments: [false, true]) func anExpiredDeadlineEndsTheEncoding(_ progressive: Bool) throws {
+        let image = try Self.image(PixelSize(width: 300, height: 200), .s444)
+        let deadline = RenderDeadline(.now - .seconds(1))
+        let rendition = Rendition(width: 300, progressive: progressive)
+        #expect(JPEGPlanes.encode(image, rendition, deadline) == nil)
+        #expect(deadline.error?.code == .renderTimedOut)
     }
 
     /// The coefficients of a small image are in memory, until its codes are made.
@@ -120,9 +131,9 @@ import Testing
     @Test func planesThatAreTooSmallAreRefused() throws {
         let image = try Self.image(PixelSize(width: 20, height: 20), .s420)
         let large = PlanarImage(width: 23, height: 20, sampling: .s420, planes: image.planes)
-        #expect(JPEGPlanes.encode(large, Rendition(width: 23)) == nil)
+        #expect(JPEGPlanes.encode(large, Rendition(width: 23), Self.later) == nil)
         let gray = PlanarImage(width: 20, height: 20, sampling: .s420, planes: [image.planes[0]])
-        #expect(JPEGPlanes.encode(gray, Rendition(width: 20)) == nil)
+        #expect(JPEGPlanes.encode(gray, Rendition(width: 20), Self.later) == nil)
     }
 
     @Test(arguments: [ChromaSampling.s420, .s444]) func divisorsFallWithTheQuality(_ sampling: ChromaSampling) {

@@ -117,6 +117,25 @@ struct DamageTests {
         }
     }
 
+    /// The end-of-image marker lacks, or half of it: all pixels are there.
+    @Test(arguments: [RenderEngineChoice.auto, .vips], [0, 1, 2]) func aMissingEndMarkerIsAWarning(
+        _ engine: RenderEngineChoice,
+        _ index: Int
+    ) throws {
+        let data = try Self.jpegs[index].data.get()
+        for cut in [1, 2] {
+            // A thumbnail of a quarter would not need the end of a progressive image.
+            let rendition = Rendition(width: 100)
+            let image = try Self.render(data.dropLast(cut), rendition, engine)
+            #expect(image.notes.count == 1 && !image.notes[0].contains("at row"), "\(image.notes)")
+            let whole = try Self.render(data, rendition, image.maker == .planes ? engine : .vips)
+            #expect(image.data == whole.data)
+            #expect(throws: ImagePipeline.Error.self) {
+                try Self.render(data.dropLast(cut), rendition, engine, .warning)
+            }
+        }
+    }
+
     /// Wrong codes in the middle: an error from the level `error` on, unless they make the data end early.
     @Test func damageHasALevel() throws {
         var seen: Set<JPEGDamage.Kind> = []
