@@ -16,9 +16,13 @@ struct UnknownRoute: RouterMiddleware {
     }
 
     private let routes: [Route]
+    private let hasImages: Bool
 
-    /// - Parameter router: has all of its routes.
-    init(besides router: Router<ServerContext>) {
+    /// - Parameters:
+    ///   - router: has all of its routes.
+    ///   - hasImages: whether one of them is that of images.
+    init(besides router: Router<ServerContext>, hasImages: Bool) {
+        self.hasImages = hasImages
         routes = router.routes.map { Route(path: $0.path, method: $0.method.rawValue) }
     }
 
@@ -31,13 +35,31 @@ struct UnknownRoute: RouterMiddleware {
         let (method, shown) = (request.method.rawValue, FieldProblem.quoted(path))
         let allowed = methods(of: path).joined(separator: ", ")
         if allowed.isEmpty {
-            throw APIError(.notFound, "There is no route \(method) \(shown). GET \(APIDocument.path) has all routes.")
+            let hint = Self.hint(path, hasImages: hasImages) ?? "GET \(APIDocument.path) has all routes."
+            throw APIError(.notFound, "There is no route \(method) \(shown). \(hint)")
         }
         throw APIError(
             .methodNotAllowed,
             "\(shown) has no method \(method); it has \(allowed).",
             headers: [.allow: allowed]
         )
+    }
+
+    /// Advice about a path that was meant for images; nil about others.
+    ///
+    /// imgproxy, whose clients make such paths, serves images at the root of its server.
+    static func hint(_ path: String, hasImages: Bool) -> String? {
+        let segments = path.split(separator: "/")
+        let isImage = path.hasPrefix("\(ImageRoutes.prefix)/")
+        // A signature, options as in `rs:fit:300:200`, and a source.
+        let isImageElsewhere =
+            segments.count > 2 && segments[0] != "api"
+            && segments.dropFirst().contains { $0 == "plain" || $0.contains(":") }
+        guard isImage || isImageElsewhere else { return nil }
+        guard hasImages else {
+            return "This server serves no images: start it with the variables MEGATON_KEY and MEGATON_SALT."
+        }
+        return "Image URLs are \(ImageRoutes.prefix)/{signature}/{options}/{source}."
     }
 
     private func methods(of path: String) -> [String] {
