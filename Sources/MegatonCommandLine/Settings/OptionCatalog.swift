@@ -32,7 +32,8 @@ package final class OptionCatalog {
         return (command, rest)
     }
 
-    /// Remarks on variables whose names are similar to those of options. Others may be of scripts and units.
+    /// Remarks on variables whose names are similar to those of options, or belong to options that are given on the
+    /// command line only. Others may be of scripts and units.
     ///
     /// - Parameter command: a command whose own variables need no look at those of the others.
     /// - Throws: `CLIError` if the options of a command are unknown.
@@ -46,12 +47,23 @@ package final class OptionCatalog {
             name.hasPrefix(ConfigurationRules.prefix) && !known.contains(name) && environment[name] != ""
         }
         guard environment.keys.contains(where: isUnknown) else { return [] }
-        for command in commands { known.formUnion(try options(of: command).options.map(\.variable)) }
+        var refused: [String: String] = [:]
+        for command in commands {
+            let options = try options(of: command)
+            known.formUnion(options.options.map(\.variable))
+            // `MEGATON_VERSION` may be that of a package or an image.
+            for name in options.refused.subtracting(ConfigurationRules.fixed) {
+                refused[ConfigurationRules.variable(of: name)] = name
+            }
+        }
         // Without what they all begin with: short names would be similar to all others.
         let (prefix, length) = (ConfigurationRules.prefix, ConfigurationRules.prefix.count)
         let words = known.map { String($0.dropFirst(length)) }.sorted()
         return environment.keys.filter(isUnknown).sorted().compactMap { name in
-            Spelling.nearest(to: String(name.dropFirst(length)), among: words).map {
+            if let option = refused[name] {
+                return "the variable \(name) has no effect: --\(option) can be given on the command line only."
+            }
+            return Spelling.nearest(to: String(name.dropFirst(length)), among: words).map {
                 "the variable \(TextColumns.oneLine(name)) has no effect. Did you mean \(prefix)\($0)?"
             }
         }

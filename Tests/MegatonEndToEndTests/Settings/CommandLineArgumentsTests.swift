@@ -51,10 +51,15 @@ import Testing
             try remarks(["MEGATON_QUALTY": "80"])
                 == ["the variable MEGATON_QUALTY has no effect. Did you mean MEGATON_QUALITY?"]
         )
-        // Of this command, of another one, a secret, of a unit, short ones of others, and none at all.
+        #expect(
+            try remarks(["MEGATON_DELETE_ORPHANS": "1"]) == [
+                "the variable MEGATON_DELETE_ORPHANS has no effect: --delete-orphans can be given on the command line only."
+            ]
+        )
+        // Of this command, of another one, a secret, of a unit, of a package, short ones of others, and none at all.
         let others = [
             "MEGATON_QUALITY", "MEGATON_LEASE", "MEGATON_SALT", "MEGATON_WORKER_OPTIONS", "MEGATON_HOME",
-            "MEGATON_DISK", "QUALTY",
+            "MEGATON_DISK", "MEGATON_VERSION", "QUALTY",
         ]
         #expect(try remarks(Dictionary(uniqueKeysWithValues: others.map { ($0, "20") })) == [])
         #expect(try remarks(["MEGATON_QUALTY": ""]) == [], "an empty variable counts as unset")
