@@ -55,8 +55,8 @@ extension Worker {
         )
     }
 
-    /// - Parameter checksAddresses: whether addresses in URLs are checked before the cache is asked. Otherwise only the
-    ///   loader checks them.
+    /// - Parameter checksAddresses: whether the addresses in URLs, and those that entries and failures of the cache
+    ///   came from, are checked. Otherwise only the loader checks addresses.
     static func pipeline(
         _ configuration: Configuration,
         flights: InFlightLock?,

@@ -20,8 +20,10 @@ public struct LoadTimings: Sendable, Hashable, Codable {
     public var status: Int?
     /// HTTP version of the last hop: `1.0`, `1.1`, `2` or `3`.
     public var httpVersion: String?
-    /// IP address of the last hop.
+    /// IP address of the last hop, also if it could not be reached.
     public var remoteAddress: String?
+    /// IP address of the first of the earlier hops that was not public (RFC 6890); nil if there was none.
+    public var specialHop: String?
     /// Number of connections that were opened.
     public var connects = 0
     /// Number of redirects that were followed.

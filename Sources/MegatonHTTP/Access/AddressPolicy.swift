@@ -46,8 +46,16 @@ public struct AddressPolicy: Sendable, Equatable {
 }
 
 extension LoadTimings {
-    /// The address of the last hop if it is not public, or cannot be parsed; nil if it is public or unknown.
+    /// The address of the first hop that is not public, or cannot be parsed; nil if all are public or unknown. The
+    /// response depends on a network that others cannot reach, also if the last hop was public.
     package var specialAddress: String? {
-        remoteAddress.flatMap { IPAddress($0).map { $0.specialPurpose == nil } == true ? nil : $0 }
+        specialHop
+            ?? remoteAddress.flatMap { IPAddress($0).map { $0.specialPurpose == nil } == true ? nil : $0 }
+    }
+
+    /// Sets the address of the next hop.
+    mutating func addHop(_ address: String?) {
+        specialHop = specialAddress
+        remoteAddress = address
     }
 }

@@ -116,12 +116,12 @@ final class BodyAccumulator: Sendable {
 extension BodyAccumulator.State {
     /// Asks the observer whether the bytes so far are enough.
     fileprivate mutating func isEnough(_ completed: Int, of total: Int, _ observer: DownloadObserver) -> Bool {
-        guard let needsMore = observer.needsMore, !needsAll, download.isWhole,
+        guard let findNeed = observer.need, !needsAll, download.isWhole,
             total - completed >= DownloadObserver.leastSaved
         else { return false }
-        let answer = download.withBytes(needsMore)
-        needsAll = answer == nil
-        return answer == false
+        let need = download.withBytes(findNeed)
+        needsAll = need == .all
+        return need == .nothing
     }
 }
 
@@ -135,9 +135,19 @@ package struct DownloadObserver: Sendable {
     var onPart: @Sendable (ResumableDownload) -> Void = { _ in }
     /// Receives the timings before the load ends, if the loader reports them.
     var onTimings: @Sendable (LoadTimings) -> Void = { _ in }
-    /// Whether more than these bytes are needed: if false, the load ends here; nil if all are, whatever comes. Without
-    /// it, all are loaded. Called with a lock held, and only if the length of the body is known and much of it is left.
-    var needsMore: (@Sendable (_ body: UnsafeRawBufferPointer) -> Bool?)?
+    /// How much more than the bytes so far is needed. Without it, all of the body is loaded. Called with a lock held,
+    /// and only if the length of the body is known and much of it is left.
+    var need: (@Sendable (_ body: UnsafeRawBufferPointer) -> Need)?
+
+    /// How much of a body is needed.
+    package enum Need: Sendable {
+        /// All of it. The observer is not asked again.
+        case all
+        /// More than the bytes so far; how much is not known yet.
+        case more
+        /// Nothing more: the load ends here.
+        case nothing
+    }
 
     /// Bytes that an early end must save at least: over HTTP/1.1 it costs the connection, and a new one three round
     /// trips, in which a link of 8 Mbit/s with 40 ms to the origin brings as many.
@@ -148,12 +158,12 @@ package struct DownloadObserver: Sendable {
         wantsPart: @escaping @Sendable () -> Bool = { false },
         onPart: @escaping @Sendable (ResumableDownload) -> Void = { _ in },
         onTimings: @escaping @Sendable (LoadTimings) -> Void = { _ in },
-        needsMore: (@Sendable (_ body: UnsafeRawBufferPointer) -> Bool?)? = nil
+        need: (@Sendable (_ body: UnsafeRawBufferPointer) -> Need)? = nil
     ) {
         self.onProgress = onProgress
         self.wantsPart = wantsPart
         self.onPart = onPart
         self.onTimings = onTimings
-        self.needsMore = needsMore
+        self.need = need
     }
 }

@@ -20,6 +20,8 @@ final class CurlRequest {
     private(set) var failure: ImageError?
     /// Why the last address was refused: curl itself only reports that it could not connect.
     private(set) var refusal: String?
+    /// The last address for which a socket was opened.
+    private var attempted: IPAddress?
 
     private var headerBytes = 0
     private var headerList: UnsafeMutablePointer<curl_slist>?
@@ -189,6 +191,7 @@ final class CurlRequest {
             refusal = validationError
             return curl_socket_t(-1)
         }
+        attempted = ip
         // One of several addresses is allowed: if it cannot be reached, that is the error, not the refusal of the
         // others.
         refusal = nil
@@ -332,7 +335,9 @@ final class CurlRequest {
         timings.httpVersion = httpVersion
         var address: UnsafeMutablePointer<CChar>?
         megaton_curl_getinfo_string(easy, CURLINFO_PRIMARY_IP, &address)
-        timings.remoteAddress = address.map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
+        // Without a connection libcurl knows no address: it is that of the last attempt.
+        let reached = address.map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
+        timings.addHop(reached ?? attempted?.description)
         var connects = 0
         megaton_curl_getinfo_long(easy, CURLINFO_NUM_CONNECTS, &connects)
         timings.connects += connects

@@ -13,12 +13,14 @@ struct NearCacheEntry {
     /// Seconds: longer than any real lifetime, and small enough to be counted in nanoseconds by an `Int64`.
     private static let longestLifetime: Double = 1_000_000_000
 
-    /// Nil if the entry is not fresh.
+    /// Nil if the entry is not fresh, or if its bytes are only the first ones of an original.
     ///
     /// - Parameter seen: when the entry, with its remaining lifetime, was read from the shared cache.
     init?(_ entry: CachedData, seen: Int64) {
         // Metadata of strings and finite numbers always encodes; an entry that does not encode is not copied.
-        guard entry.staleness == nil, entry.metadata.lifetime > 0, let blob = try? entry.encoded() else { return nil }
+        guard !entry.isPart, entry.staleness == nil, entry.metadata.lifetime > 0, let blob = try? entry.encoded() else {
+            return nil
+        }
         self.seen = seen
         freshUntil = seen + Int64(min(entry.metadata.lifetime, Self.longestLifetime) * 1_000_000_000)
         self.blob = blob

@@ -121,10 +121,10 @@ public final class PipelineMetrics: Sendable {
     func endTimings(after total: Duration, _ bytes: Int) {
         state.withLock { state in
             guard let known = state.timings else { return }
-            let sofar = known.nameLookup + known.connect + known.tls + known.firstByte
+            let soFar = known.nameLookup + known.connect + known.tls + known.firstByte
             state.timings?.bytes = bytes
             state.timings?.total = total.inSeconds
-            state.timings?.transfer = max(0, total.inSeconds - sofar)
+            state.timings?.transfer = max(0, total.inSeconds - soFar)
         }
     }
 

@@ -18,6 +18,8 @@ struct Original: Sendable {
     let received: Date
     /// Number of bytes of the whole original if these are only its first ones, see `SufficientScans`; else nil.
     let wholeLength: Int?
+    /// The address that the bytes came from, if it is not public; also of bytes that must not be stored.
+    let address: String?
     /// Nil if there is nothing to store.
     private let writer: OriginalCacheWriter?
 
@@ -31,6 +33,7 @@ struct Original: Sendable {
         isStale: Bool = false,
         received: Date = Date(),
         wholeLength: Int? = nil,
+        address: String? = nil,
         writer: OriginalCacheWriter? = nil
     ) {
         self.data = data
@@ -41,6 +44,7 @@ struct Original: Sendable {
         self.isStale = isStale
         self.received = received
         self.wholeLength = wholeLength
+        self.address = address ?? metadata?.address
         self.writer = writer
     }
 

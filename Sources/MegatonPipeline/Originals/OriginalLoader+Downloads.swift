@@ -48,7 +48,8 @@ extension OriginalLoader {
                         response: response
                     )
                     if case .enough = outcome { exchange.wholeLength = Int(response?.expectedContentLength ?? 0) }
-                    exchange.partialAddress = found?.address
+                    // A 200 has all bytes, those of the part too.
+                    if load.metrics.timings?.status != 200 { exchange.partialAddress = partial?.address }
                     return exchange
                 case .again:
                     await partials?.finish(storing: nil)
@@ -73,7 +74,7 @@ extension OriginalLoader {
         guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
         let loader = load.source.hooks?.dataLoader() ?? configuration.dataLoader
         let permit = try await configuration.fetchLimiter.acquire(for: url)
-        // Those of an earlier request say nothing about this one.
+        // The timings of an earlier request say nothing about this one.
         load.metrics.set(nil)
         let start = ContinuousClock.now
         let outcome = await load.metrics.timing(\.fetching) { () async -> ResumableDownload.Outcome in
@@ -134,16 +135,16 @@ extension OriginalLoader {
                 }
             },
             onTimings: { load.metrics.set($0) },
-            needsMore: needsMore(leader, load)
+            need: need(leader, load)
         )
     }
 
-    /// Whether more of an original is needed than the bytes so far; nil if it is to be loaded completely, because a
+    /// How much more of an original is needed than the bytes so far; nil if it is to be loaded completely, because a
     /// cache is to have it, or because it is known to be needed again. `reuse` and `previews` change while it arrives.
-    private func needsMore(
+    private func need(
         _ leader: SingleFlight.Leader?,
         _ load: Load
-    ) -> (@Sendable (UnsafeRawBufferPointer) -> Bool?)? {
+    ) -> (@Sendable (UnsafeRawBufferPointer) -> DownloadObserver.Need)? {
         // Originals with a shared key are stored, and remembered, under another key than that of the flight.
         guard let scans = load.options.sufficientScans, load.source.hooks == nil, load.source.sharedKey == nil,
             !load.options.wantsResponse
@@ -161,11 +162,12 @@ extension OriginalLoader {
         let arrival = SufficientScans.Arrival(scans)
         return { [reuse, previews] bytes in
             switch arrival.need(of: bytes) {
-            case .all: nil
-            case .more: true
+            case .all: .all
+            case .more: .more
             // The address decides who may use the results.
             case .nothing:
                 reuse.contains(key) || previews.contains(key) || load.metrics.timings?.remoteAddress == nil
+                    ? .more : .nothing
             }
         }
     }
@@ -212,7 +214,10 @@ extension OriginalLoader {
             load.source.key,
             interval: configuration.resumableDataInterval,
             copies: copies,
-            address: { load.metrics.timings?.specialAddress },
+            address: { [self] in address(of: request, load) },
+            isPermitted: { [addresses = configuration.urlPolicy.addresses] address in
+                addresses?.permitsOrigin(address) != false
+            },
             logger: configuration.logger
         )
     }
@@ -223,10 +228,6 @@ extension OriginalLoader {
     {
         guard load.options.readsCaches, !request.isConditional else { return nil }
         guard let found = await partials?.load() else { return nil }
-        // Its first bytes would be rendered whatever address sends the rest.
-        if let address = found.address, configuration.urlPolicy.addresses?.permitsOrigin(address) == false {
-            return nil
-        }
         let spool = spool
         if found.data.count <= spool.threshold { return found }
         // Writing blocks, hence the file thread. If this is cancelled, the fetch that follows ends by itself.

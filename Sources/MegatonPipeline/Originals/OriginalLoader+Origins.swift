@@ -56,8 +56,8 @@ extension OriginalLoader {
         }
     }
 
-    /// The address that the last request went to, if it is not public. The operator names the endpoint of a store.
-    private func address(of request: URLRequest, _ load: Load) -> String? {
+    /// The first address of the last load that is not public, redirects included. The operator names the endpoint of a store.
+    func address(of request: URLRequest, _ load: Load) -> String? {
         request.url?.scheme?.lowercased() == "s3" ? nil : load.metrics.timings?.specialAddress
     }
 
@@ -189,31 +189,44 @@ extension OriginalLoader {
                 partialAddress: exchange.partialAddress
             )
         case (304, let stale?):
-            load.metrics.update { $0.revalidations += 1 }
-            let metadata = stale.metadata.refreshed(
-                by: headers,
-                request: asked,
-                isAuthorized: unkeyed.isAuthorized,
-                heuristic: heuristic,
-                requested: requested
-            )
-            // A 304 is for the cache; the caller gets the response that it confirms (RFC 9111 section 4.3.3).
-            let answer = (http?.url ?? request.url).flatMap {
-                stale.metadata.response(for: $0, updatedBy: headers, length: stale.data.count)
-            }
-            return original(
-                stale.data,
-                confirming: stale,
-                allowsStorage ? metadata : nil,
-                answer ?? response,
-                leader,
-                load
-            )
+            return confirmed(stale, exchange, isStored: allowsStorage, leader, load)
         // The caller's own condition, an unrequested partial response, or a loader that does not throw for a status.
         case (let status, _):
             throw HTTPStatusError.error(status: status, headers: headers, url: url).with(http, exchange.data)
                 .asked(with: asked, unkeyed)
         }
+    }
+
+    /// The original that a 304 confirms.
+    private func confirmed(
+        _ stale: CachedData,
+        _ exchange: Exchange,
+        isStored: Bool,
+        _ leader: SingleFlight.Leader?,
+        _ load: Load
+    ) -> Original {
+        let http = exchange.response as? HTTPURLResponse
+        let headers = http?.lowercasedHeaders ?? [:]
+        load.metrics.update { $0.revalidations += 1 }
+        let metadata = stale.metadata.refreshed(
+            by: headers,
+            request: exchange.request.allHTTPHeaderFields ?? [:],
+            isAuthorized: exchange.unkeyed.isAuthorized,
+            heuristic: configuration.heuristicLifetime.inSeconds,
+            requested: exchange.requested
+        )
+        // A 304 is for the cache; the caller gets the response that it confirms (RFC 9111 section 4.3.3).
+        let answer = (http?.url ?? exchange.request.url).flatMap {
+            stale.metadata.response(for: $0, updatedBy: headers, length: stale.data.count)
+        }
+        return original(
+            stale.data,
+            confirming: stale,
+            isStored ? metadata : nil,
+            answer ?? exchange.response,
+            leader,
+            load
+        )
     }
 
     /// The original that the origin has sent or confirmed.
@@ -229,10 +242,12 @@ extension OriginalLoader {
     ) -> Original {
         var metadata = metadata
         if metadata?.vary != nil { metadata?.generation = generation(load) }
+        var address: String?
         if case .remote(let request) = load.source.location {
             metadata?.source = request.url.map(Error.withoutQuery)
             // Bytes of confirmed entries and resumed loads came earlier.
-            metadata?.address = self.address(of: request, load) ?? partialAddress ?? stale?.metadata.address
+            address = self.address(of: request, load) ?? partialAddress ?? stale?.metadata.address
+            metadata?.address = address
         }
         let isWorthIt = AssetType(data).map(configuration.types.contains) == true
         let key = OriginalLoadKey(load.source)
@@ -264,6 +279,7 @@ extension OriginalLoader {
             response: response,
             received: received,
             wholeLength: wholeLength,
+            address: address,
             writer: writer
         )
     }

@@ -29,6 +29,8 @@ final class PartialDownloadStore: Sendable {
         var last: ContinuousClock.Instant
         var checkpoint: Task<Void, Never>?
         var isWriting = false
+        /// Whether the part belongs to processes that may connect to other addresses: it stays as it is.
+        var isForeign = false
     }
 
     private let cache: any DataCaching
@@ -36,6 +38,7 @@ final class PartialDownloadStore: Sendable {
     private let interval: Duration
     private let copies: CopyGate
     private let address: @Sendable () -> String?
+    private let isPermitted: @Sendable (String) -> Bool
     private let logger: Logger
     private let state: Mutex<State>
 
@@ -44,16 +47,19 @@ final class PartialDownloadStore: Sendable {
     ///   - interval: time between two checkpoints of a long download.
     ///   - copies: admits the bytes on their way to the cache.
     ///   - address: returns the address that the bytes come from, if it is not public.
+    ///   - isPermitted: whether this process may use bytes from such an address.
     init(
         _ cache: any DataCaching,
         _ original: CacheKey,
         interval: Duration,
         copies: CopyGate,
         address: @escaping @Sendable () -> String?,
+        isPermitted: @escaping @Sendable (String) -> Bool,
         logger: Logger
     ) {
         self.copies = copies
         self.address = address
+        self.isPermitted = isPermitted
         self.cache = cache
         key = CacheKey.partial(of: original).description
         self.interval = interval
@@ -66,18 +72,25 @@ final class PartialDownloadStore: Sendable {
     func load() async -> ResumableData? {
         guard let blob = await cache.cachedData(for: key) else { return nil }
         let partial = ResumableData(encoded: blob)
+        // Its first bytes would be rendered whatever address sends the rest.
+        if let address = partial?.address, !isPermitted(address) {
+            state.withLock { $0.isForeign = true }
+            return nil
+        }
         // An unusable one is recorded as well, so that it gets removed.
         state.withLock { $0.stored = Stored(partial) }
         return partial
     }
 
     /// Whether a checkpoint is due, which limits the loss if the process is killed.
-    var isDue: Bool { state.withLock { !$0.isWriting && $0.last.duration(to: .now) >= interval } }
+    var isDue: Bool {
+        state.withLock { !$0.isForeign && !$0.isWriting && $0.last.duration(to: .now) >= interval }
+    }
 
     /// Stores the bytes received so far, without delaying the download.
     func checkpoint(_ download: ResumableDownload) {
         state.withLock { state in
-            guard !state.isWriting else { return }
+            guard !state.isWriting, !state.isForeign else { return }
             state.last = .now
             guard let partial = download.kept, state.stored?.isLess(than: partial) ?? true else { return }
             state.isWriting = true
@@ -90,6 +103,7 @@ final class PartialDownloadStore: Sendable {
     ///
     /// - Parameter partial: nil if the download is complete, or if the next one must start over.
     func finish(storing partial: ResumableData?) async {
+        if state.withLock({ $0.isForeign }) { return }
         // Not cancelled with the download, so that others can resume it. Bounded like the checkpoint.
         await Task { [self] in
             await state.withLock { $0.checkpoint }?.value

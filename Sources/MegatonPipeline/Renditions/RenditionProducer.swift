@@ -241,7 +241,7 @@ final class RenditionProducer: Sendable {
         } catch {
             var error = error.about(imageRequest, at: error.stageOfRendering)
                 .with(original.response, original.data, type: original.metadata?.type)
-            error.address = original.metadata?.address
+            error.address = original.address
             // Remembered no longer than the bytes may be reused.
             if let metadata = original.currentMetadata(at: configuration.date()) {
                 let isCached = original.response == nil

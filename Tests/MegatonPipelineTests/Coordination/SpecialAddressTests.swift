@@ -102,6 +102,62 @@ import Testing
             }
             #expect(try await second.data(for: request).0 == image)
             #expect(ranges.withLock { $0 } == [nil, isInside ? "bytes=200000-" : nil])
+            // The part of the others stays, though this process had no use for it.
+            #expect(await memory.entries.isEmpty == isInside)
+        }
+    }
+
+    /// The operator has named the endpoint: its downloads are continued, wherever it is.
+    @Test func theBeginningOfAnObjectIsContinued() async throws {
+        let image = Data((0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31) })
+        let ranges = Mutex<[String?]>([])
+        try await OriginServer.run(responding: { request in
+            let range = request.headers["range"]
+            ranges.withLock { $0.append(range) }
+            let headers = [("ETag", "\"1\""), ("Accept-Ranges", "bytes")]
+            guard range == "bytes=200000-" else {
+                return .init(headers: headers, body: image.prefix(200_000), announcedLength: image.count)
+            }
+            let rest = ("Content-Range", "bytes 200000-299999/300000")
+            return .init(status: 206, headers: headers + [rest], body: image.dropFirst(200_000))
+        }) { (origin) async throws in
+            let memory = Memory()
+            let request = ImageRequest(url: try S3Location(bucket: "bucket", key: "a").url)
+            func pipeline() -> ImagePipeline {
+                var loader = DataLoader.Configuration()
+                loader.s3 = S3Endpoint(url: origin.url(""))
+                loader.urlPolicy.schemes.insert("s3")
+                var configuration = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
+                configuration.urlPolicy = loader.urlPolicy
+                configuration.urlPolicy.addresses = AddressPolicy()
+                configuration.resumableDataCache = memory
+                return ImagePipeline(configuration: configuration)
+            }
+            await #expect(throws: ImagePipeline.Error.self) { try await pipeline().data(for: request) }
+            #expect(try await pipeline().data(for: request).0 == image)
+            #expect(ranges.withLock { $0 } == [nil, "bytes=200000-"])
+        }
+    }
+
+    /// Nothing was received from it, but who may connect to it learns from the failure.
+    @Test func aRefusedConnectionHasAnAddress() async throws {
+        let port = try PortReservation()
+        let url = try named(try #require(URL(string: "http://x:\(port.port)/a")))
+        let inside = pipeline(AddressPolicy(allowsPrivate: true)) { _ in }
+        let error = await #expect(throws: ImagePipeline.Error.self) {
+            try await inside.renditions([small], for: ImageRequest(url: url))
+        }
+        #expect(error?.code == .unreachable && error?.address == "127.0.0.1")
+        withExtendedLifetime(port) {}
+    }
+
+    @Test func aPrivateHopCountsBehindPublicOnes() {
+        var timings = LoadTimings()
+        for (hop, special) in [
+            ("93.184.215.14", nil), ("10.0.0.5", "10.0.0.5"), ("10.0.0.6", "10.0.0.5"), ("93.184.215.14", "10.0.0.5"),
+        ] as [(String, String?)] {
+            timings.addHop(hop)
+            #expect(timings.specialAddress == special && timings.remoteAddress == hop)
         }
     }
 
@@ -137,9 +193,10 @@ import Testing
     /// Otherwise an outsider could find out which paths a private network has.
     @Test func aRememberedFailureIsNotAnsweredFromOutside() async throws {
         try await OriginServer.run(answer: { path in
-            path == "/missing" ? .init(status: 404) : .image(Data(image.prefix(100)))
+            let headers = path == "/exclusive" ? [("Cache-Control", "no-store")] : []
+            return path == "/missing" ? .init(status: 404) : .image(Data(image.prefix(100)), headers: headers)
         }) { (origin) async throws in
-            for path in ["/missing", "/corrupt"] {
+            for path in ["/missing", "/corrupt", "/exclusive"] {
                 let inside = pipeline(AddressPolicy(allowsPrivate: true)) { _ in }
                 let request = ImageRequest(url: try named(origin.url(path)))
                 let error = await #expect(throws: ImagePipeline.Error.self) {

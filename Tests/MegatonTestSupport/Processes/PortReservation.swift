@@ -4,11 +4,11 @@ import Foundation
 ///
 /// It holds a socket that is bound and never listens: sockets of the same user with SO_REUSEPORT may listen beside it,
 /// others get EADDRINUSE, and without a listener the kernel refuses connections.
-final class PortReservation: Sendable {
-    let port: Int
+public final class PortReservation: Sendable {
+    public let port: Int
     private let descriptor: Int32
 
-    init() throws {
+    public init() throws {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         var isShared: Int32 = 1
         var address = sockaddr_in()
