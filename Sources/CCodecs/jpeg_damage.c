@@ -91,8 +91,8 @@ static void check_stop(j_common_ptr codec) {
     longjmp(examination->end, 1);
 }
 
-/// Decodes all data. Its caller keeps `examination` and `image`: variables of this function would have lost their values
-/// after longjmp (C11 section 7.13.2.1).
+/// Decodes all data. Its caller keeps `examination` and `image`: variables of this function would have lost their
+/// values after longjmp (C11 section 7.13.2.1).
 static void decode(
     struct examination *examination, j_decompress_ptr image, const unsigned char *bytes, size_t length) {
     image->err = jpeg_std_error(&examination->errors);

@@ -37,7 +37,8 @@ extension HTTPServer {
         // The router puts middlewares in front of what is added behind them: of all other paths, here. Without a token
         // the answer is the same for paths that exist and for others.
         router.add(middleware: AccessMiddleware(gate, needs: nil))
-        router.add(middleware: UnknownRoute(besides: router, hasImages: images != nil))
+        let imageRoute = UnknownRoute.Images(prefix: ImageRoutes.prefix, areServed: images != nil)
+        router.add(middleware: UnknownRoute(besides: router, imageRoute))
         return router
     }
 

@@ -1,6 +1,7 @@
 import ArgumentParser
 import MegatonCluster
 import MegatonCommandLine
+import MegatonCore
 
 /// `megaton queue`
 struct QueueCommand: AsyncParsableCommand {
@@ -79,6 +80,15 @@ struct QueueDrainCommand: AsyncParsableCommand {
                 guard wait else {
                     try QueueCommand.report("draining: \(Counted.of(alive, "admitted job")) left")
                     return
+                }
+                let status = alive > 0 ? try await Inspector(queue: queue, caches: []).status() : nil
+                if status?.pauses.contains(JobQueue.PauseMode.paused.rawValue) == true {
+                    Terminal.note(
+                        "megaton: the queue is paused, so that no job starts; megaton queue resume ends that, and the "
+                            + "draining too."
+                    )
+                } else if let missing = status.flatMap(QueueObstacle.missingWorker) {
+                    Terminal.note("megaton: \(FieldProblem.sentence(missing))")
                 }
                 try await timeout.wait(orElse: { "\(Counted.jobs(alive)) \(alive == 1 ? "has" : "have") not ended" }) {
                     alive = try await queue.alive()

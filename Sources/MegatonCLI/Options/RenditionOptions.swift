@@ -1,5 +1,6 @@
 import ArgumentParser
 import MegatonCluster
+import MegatonCommandLine
 import MegatonCore
 import MegatonPipeline
 
@@ -39,8 +40,25 @@ struct RenditionOptions: ParsableArguments {
 
     mutating func validate() throws { _ = try renditions() }
 
+    /// A value of a variable or a file that has no effect on the format.
+    private struct UselessValue: Error {
+        let flag: String
+    }
+
     /// - Throws: `ValidationError` that names the option and its fault.
     func renditions() throws -> [Rendition] {
+        var own = self
+        // Each round leaves out one value.
+        while true {
+            do {
+                return try own.allRenditions()
+            } catch let useless as UselessValue {
+                own.values.removeAll { $0.flag.name == useless.flag }
+            }
+        }
+    }
+
+    private func allRenditions() throws -> [Rendition] {
         let template = try template()
         let sizes = size.isEmpty && rendition.isEmpty ? ["256x256"] : size
         var all = try sizes.map { try checked(try Self.sized($0, template), "--size", $0) }
@@ -48,6 +66,7 @@ struct RenditionOptions: ParsableArguments {
         if values.contains(where: { $0.flag.option.name == "quality" }), let lossless = all.first,
             !all.contains(where: { $0.format.hasQuality })
         {
+            if OptionOrigins.isConfigured("--quality") { throw UselessValue(flag: "--quality") }
             throw ValidationError("\(lossless.format.rawValue) has no --quality.")
         }
         var names: Set<String> = []
@@ -67,11 +86,28 @@ struct RenditionOptions: ParsableArguments {
         guard let problem = rendition.problem else { return rendition }
         let field = String(problem.path.prefix { $0 != "." })
         let isInArgument = Self.fields(of: text).contains { $0.hasPrefix("\(field)=") }
-        if let flag = values.first(where: { $0.flag.option.name == field })?.flag.name, !isInArgument {
+        if let value = values.first(where: { $0.flag.option.name == field }), !isInArgument {
+            let flag = value.flag.name
+            if OptionOrigins.isConfigured(flag) && Self.isForOthers(value, than: rendition.format) {
+                throw UselessValue(flag: flag)
+            }
             let path = problem.path.dropFirst(field.count)
             throw ValidationError(FieldProblem.sentence("\(flag)\(path) \(problem.problem)"))
         }
         throw ValidationError(FieldProblem.sentence("\(argument) \(text): \(problem)"))
+    }
+
+    /// Whether a value is refused with a format, and not with another one: `--format png` is typed, and a file has an
+    /// option of JPEGs.
+    private static func isForOthers(_ value: (flag: RenditionFlag, text: String), than format: Rendition.Format) -> Bool
+    {
+        func isValid(with format: Rendition.Format) -> Bool {
+            var rendition = Rendition(width: 1)
+            rendition.format = format
+            guard (try? value.flag.option.set(value.text, in: &rendition)) != nil else { return false }
+            return rendition.problem == nil
+        }
+        return !isValid(with: format) && Rendition.Format.allCases.contains(where: isValid)
     }
 
     /// All fields but name and size.

@@ -1,6 +1,7 @@
 import Foundation
 import MegatonCluster
 import MegatonCommandLine
+import MegatonCore
 import MegatonRedis
 import Synchronization
 
@@ -15,7 +16,8 @@ extension BatchRun {
             return try await submitter.cancel()
         } catch {
             Terminal.error(
-                "megaton: the batch \(batch) could not be cancelled; megaton batch cancel \(batch) ends it: \(error)"
+                "megaton: the batch \(batch) could not be cancelled: \(FieldProblem.sentence("\(error)")) If its Redis still "
+                    + "runs, megaton batch cancel \(batch) ends it. The same command again makes what is missing."
             )
             return false
         }

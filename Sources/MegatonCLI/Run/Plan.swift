@@ -132,7 +132,7 @@ struct Plan: Codable, Sendable {
             lines.append(row("replaced", replaced) + (reasons.isEmpty ? "" : ": " + reasons.joined(separator: ", ")))
         }
         if repeated > 0 { lines.append(row("repeated", repeated) + ": an earlier job makes each of them too") }
-        if blocked > 0 { lines.append(row("blocked", blocked) + ": an input of the run is in the place of the output") }
+        if blocked > 0 { lines.append(row("blocked", blocked) + ": a file that must stay is in its place") }
         if unknown > 0 {
             let reason =
                 areObjects ? "objects of the store are not looked at" : "their paths are known when they are made"
@@ -175,7 +175,9 @@ struct Plan: Codable, Sendable {
                 : isEmpty ? "no image was found in the inputs" : "the names of all outputs are not known"
             return "  \("orphaned".padded) not known, as \(reason)"
         }
-        let others = changed.map { $0 > 0 ? "; \($0) more were changed since, and stay" : "" } ?? ""
+        let rest = changed ?? 0
+        let fate = rest == 1 ? "was changed since, and stays" : "were changed since, and stay"
+        let others = rest > 0 ? "; \(rest) more \(fate)" : ""
         if orphaned == 0 { return "  \("orphaned".padded) none\(others)" }
         return "  \("orphaned".padded) \(Counted.files(orphaned)) (\(Counted.bytes(orphanedBytes ?? 0))) that only an "
             + "earlier run has made; run --delete-orphans deletes them\(others)"

@@ -132,7 +132,12 @@ struct PlanComparison: Sendable {
         let entry = mark(path)
         guard let info else { return (.new, nil) }
         if job.replace == .nothing { return (.blocked, nil) }
-        guard let entry, info.isRegular, entry.hasSize(Int(info.st_size)) else { return (.replaced, .file) }
+        guard let entry, info.isRegular, entry.hasSize(Int(info.st_size)) else {
+            let types = AssetType.supported.union([.jxl])
+            let type = types.first { $0.mediaType == rendition.format.mediaType }
+            return (job.replace ?? .images).permitsReplacing(path, info, with: type)
+                ? (.replaced, .file) : (.blocked, nil)
+        }
         if !entry.isFrom(job.source) { return (.replaced, .source) }
         if !entry.mayHaveOptions(JobOutcome.Output.digest(ofOptions: rendition)) { return (.replaced, .options) }
         if let source, !entry.mayHaveSource(ofSize: Int(source.st_size)) || source.modified > info.modified {

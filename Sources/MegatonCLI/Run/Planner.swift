@@ -115,7 +115,8 @@ struct Planner: Sendable {
                     isWhole = true
                     break
                 }
-                if !goesOn { break }
+                // Standard output has no reader any more: the sums would be those of a part.
+                if !goesOn { return }
                 let jobs = state.withLock { $0.comparison.plan.jobs }
                 progress.withLock { $0.show(ReadProgress(count: jobs, step: "jobs compared")) }
             }
@@ -182,7 +183,8 @@ struct Planner: Sendable {
                 show("\(Self.word(category)) \(way())", &state)
                 return true
             }
-            let note = !exists ? "" : category == .blocked ? " (an input exists there)" : " (a file exists there)"
+            let mustStay = category == .blocked ? " that must stay" : ""
+            let note = exists ? " (a file\(mustStay) exists there)" : ""
             return try Terminal.output(way() + note)
         }
     }

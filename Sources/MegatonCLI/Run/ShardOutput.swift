@@ -200,7 +200,9 @@ final class ShardOutput: Sendable {
                 ? "The rendition \(FieldProblem.quoted(name)) is larger than \(Counted.bytes(Self.largest)), the limit of an "
                     + "entry of the cache, so that it is in no shard. Make it smaller, or write files."
                 : "The rendition \(FieldProblem.quoted(name)) was made, but the cache has it no longer, so that it "
-                    + "is in no shard: it was evicted, or its origin forbids to store it. The same command again makes it.",
+                    + "is in no shard: it was evicted, the cache Redis was full and stored nothing, as the logs of the "
+                    + "workers say then, or its origin forbids to store it. Make room if the cache is full; the same "
+                    + "command again makes the rendition.",
             retryable: !isTooLarge
         )
         return failed

@@ -120,6 +120,9 @@ final class KnownSamples: Sendable {
 
     /// Maximum number of samples in one directory: about 40 bytes of memory each, and 60 more for an id of its own.
     static let limit = 20_000_000
+    /// Samples up to which repeated inputs are told from those that a shard has: above, all count as the latter, as
+    /// each of them would take memory once more.
+    private static let comparedLimit = 2_000_000
 
     /// Adds a written sample.
     ///
@@ -140,7 +143,12 @@ final class KnownSamples: Sendable {
         let digest = ShortDigest(of: ShardSample.key(of: id))
         return state.withLock { state in
             if state.written.contains(digest) {
-                state.skipped += 1
+                // The second input of one id is a repeated one, in the run that writes the sample and in later ones.
+                if isMade && state.written.count <= Self.comparedLimit && !state.submitted.insert(digest).inserted {
+                    state.repeated += 1
+                } else {
+                    state.skipped += 1
+                }
                 if let work { state.works.insert(work) }
                 return false
             }

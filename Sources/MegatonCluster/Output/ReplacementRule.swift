@@ -1,4 +1,5 @@
-internal import Foundation
+package import Foundation
+package import MegatonCore
 internal import MegatonPipeline
 
 /// Decides whether an output may replace an existing file.
@@ -42,7 +43,10 @@ struct ReplacementRule {
                     + "submit set if the file is one of their inputs, or may be one)"
             )
         case .images:
-            guard let obstacle = obstacle(at: place, named: name, info: info, type: AssetType(data)) else { return }
+            let type = AssetType(data)
+            guard let obstacle = Self.obstacle(in: place.descriptor, named: name, info: info, type: type) else {
+                return
+            }
             throw refusal(
                 of: place,
                 "\(obstacle), and is not replaced. Name another output, or replace it with --overwrite "
@@ -72,8 +76,8 @@ struct ReplacementRule {
     }
 
     /// The reason why the file is not an image of the output's type; nil if it is one.
-    private func obstacle(
-        at place: FileAccess.OutputDirectory,
+    fileprivate static func obstacle(
+        in directory: Int32,
         named name: String,
         info: stat,
         type: AssetType?
@@ -82,12 +86,12 @@ struct ReplacementRule {
         if info.st_mode & S_IFMT == S_IFLNK { return "is a symbolic link, not a file of type \(wanted)" }
         guard info.st_mode & S_IFMT == S_IFREG else { return "is not a regular file" }
         // Opened without blocking: a pipe may have replaced the file.
-        let descriptor = openat(place.descriptor, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
+        let descriptor = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
         guard descriptor >= 0 else {
             return "cannot be read (\(String(cString: strerror(errno)))), so that its type is unknown"
         }
         defer { close(descriptor) }
-        var head = [UInt8](repeating: 0, count: Self.headSize)
+        var head = [UInt8](repeating: 0, count: headSize)
         let count = read(descriptor, &head, head.count)
         if count <= 0 { return "exists, is empty and is not a file of type \(wanted)" }
         guard let found = AssetType(Data(head.prefix(count))) else {
@@ -99,4 +103,23 @@ struct ReplacementRule {
 
     /// Number of bytes that identify a type.
     private static let headSize = 512
+}
+
+extension Job.Replacement {
+    /// Whether a job with this rule replaces a file that exists now, for a plan. Asks the file system, and so blocks.
+    ///
+    /// - Parameters:
+    ///   - path: absolute.
+    ///   - info: of the file itself, even if it is a link.
+    ///   - type: of the output; nil if that is not known, and the type of the file is not compared.
+    package func permitsReplacing(_ path: String, _ info: stat, with type: AssetType?) -> Bool {
+        let kind = info.st_mode & S_IFMT
+        switch self {
+        case .nothing: return false
+        case .all: return kind != S_IFDIR
+        case .images:
+            guard let type else { return kind == S_IFREG }
+            return ReplacementRule.obstacle(in: AT_FDCWD, named: path, info: info, type: type) == nil
+        }
+    }
 }

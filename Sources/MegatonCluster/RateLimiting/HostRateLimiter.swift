@@ -173,7 +173,8 @@ package final class HostRateLimiter: FetchLimiting {
             let hasAnswered = fields.dropFirst(4).first?.int != 0
             let failures = limits.failureThreshold(ofHostThatAnswered: hasAnswered)
             let isGivenUp = down > limits.patience(ofHostThatAnswered: hasAnswered).inSeconds
-            let reason = HostFailure(word: fields.dropFirst(5).first?.string).map { " The last failure: \($0)." } ?? ""
+            let last = HostFailure(word: fields.dropFirst(5).first?.string)
+            let reason = last.map { " The last failure of the host: \($0)." } ?? ""
             var error = ImagePipeline.Error(
                 isGivenUp ? .unreachable : .throttled,
                 "Host \(host) has failed for \(Self.seconds(down)) s, and its circuit breaker is open after at least "

@@ -61,7 +61,9 @@ struct RememberedFailure {
             return error
         }
         var error = failure.error
-        error.message += " (remembered for another \(Int(left.rounded(.up))) s)"
+        let isSentence = error.message.hasSuffix(".")
+        if isSentence { error.message.removeLast() }
+        error.message += " (remembered for another \(Int(left.rounded(.up))) s)\(isSentence ? "." : "")"
         // The remaining time, not the whole delay that the origin named.
         error.retryAfter = left
         error.requestedDelay = failure.kind == .binding ? left : nil

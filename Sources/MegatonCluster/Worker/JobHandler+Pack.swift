@@ -182,6 +182,7 @@ extension JobHandler {
             if !isGivenUp, let delay = retry.delay(after: active.counted, of: end.job.attempts, error: error) {
                 let free = active.free + (RetryPolicy.isFree(error) ? 1 : 0)
                 run.split(.init(job: end.job, free: free, delay: delay))
+                if !RetryPolicy.isFree(error) { sourceFailures.note(error, of: end.job.source) }
                 metrics.countRetry(after: error.code.rawValue)
                 log.retry(active, source: end.job.source, after: error, in: delay)
                 return
@@ -189,7 +190,7 @@ extension JobHandler {
             outcome.status = .failed
             outcome.error = .init(
                 code: error.code.rawValue,
-                message: message(of: error),
+                message: message(of: error, for: end.job.source),
                 retryable: error.isRetryable
             )
             let json = end.job.json()

@@ -16,6 +16,7 @@ final class JobHandler: Sendable {
     let metrics = JobMetrics()
     let retry: RetryPolicy
     let givenUpHosts = GivenUpHosts()
+    let sourceFailures = SourceFailures()
     let maximumStalls: Int
     /// The worker's name.
     let worker: String
@@ -274,8 +275,10 @@ final class JobHandler: Sendable {
                     counters: counters
                 )
                 if reply.wasApplied {
+                    let source = try? attempt.parsed.get().source
+                    if let source, !isFree { sourceFailures.note(error, of: source) }
                     metrics.countRetry(after: error.code.rawValue)
-                    log.retry(job, source: try? attempt.parsed.get().source, after: error, in: delay)
+                    log.retry(job, source: source, after: error, in: delay)
                 }
                 return (isFree ? "wait" : "retry", reply)
             }
@@ -349,7 +352,9 @@ final class JobHandler: Sendable {
     }
 
     /// The message of the outcome of a job that fails for good.
-    func message(of error: ImagePipeline.Error) -> String {
+    ///
+    /// - Parameter source: of the job; nil if it cannot be read.
+    func message(of error: ImagePipeline.Error, for source: String?) -> String {
         var message = error.message
         if let delay = error.requestedDelay, retry.asksForTooLong(error) {
             let (asked, longest) = (Int(delay.rounded(.up)), Int(retry.maximumWait.inSeconds))
@@ -359,9 +364,11 @@ final class JobHandler: Sendable {
             message = FieldProblem.sentence(message) + JobRunner.naming(optionNames, in: reason)
         }
         if let turn = error.hostTurn, turn.isGivenUp {
+            let own = source.flatMap(sourceFailures.last)
             message =
-                FieldProblem.sentence(message) + " Jobs of host \(turn.host) no longer wait for it; --retry-failed or "
-                + "dead requeue starts them again."
+                FieldProblem.sentence(message)
+                + (own.map { FieldProblem.sentence(" This source failed with \($0)") } ?? "")
+                + " Jobs of host \(turn.host) no longer wait for it; --retry-failed or dead requeue starts them again."
         }
         return message
     }
@@ -373,7 +380,11 @@ final class JobHandler: Sendable {
         code: String
     ) {
         outcome.status = .failed
-        outcome.error = .init(code: code, message: message(of: error), retryable: error.isRetryable)
+        outcome.error = .init(
+            code: code,
+            message: message(of: error, for: try? attempt.parsed.get().source),
+            retryable: error.isRetryable
+        )
         // An unreadable job cannot be included; the error above describes the problem.
         if attempt.job.json.count <= JobOutcome.maximumJobSize { outcome.job = try? attempt.parsed.get() }
     }

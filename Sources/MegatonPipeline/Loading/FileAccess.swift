@@ -237,7 +237,7 @@ public struct FileAccess: Sendable {
     }
 
     private static func outside(_ asked: String, _ roots: [FilePath], _ one: String, _ many: String) -> ImageError {
-        let known = roots.map(\.string).joined(separator: ", ")
+        let known = roots.map(\.string).uniqued().joined(separator: ", ")
         let subject =
             linkOutOf(roots, asked).map { link, target in
                 let way = link == asked ? "is a symbolic link" : "leads through \(link), a symbolic link"

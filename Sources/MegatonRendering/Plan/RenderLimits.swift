@@ -161,13 +161,14 @@ public struct RenderLimits: Sendable, Equatable {
         if max(size.width, size.height) > outputSide {
             throw ImageError(
                 .outputTooLarge,
-                "The result would be \(size) pixels; the limit of a side is \(outputSide)."
+                "The result would be \(size) pixels; the limit of a side is \(outputSide). Ask for a smaller size."
             )
         }
         if size.width * size.height * frames > outputPixels {
             throw ImageError(
                 .outputTooLarge,
-                "The result would be \(size) pixels in \(frames) frames; the limit is \(outputPixels) pixels in all."
+                "The result would be \(size) pixels\(frames == 1 ? "" : " in \(frames) frames"); the limit is "
+                    + "\(outputPixels) pixels in all. Ask for a smaller size."
             )
         }
     }

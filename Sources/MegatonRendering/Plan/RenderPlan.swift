@@ -150,7 +150,9 @@ package struct RenderPlan: Equatable {
         let source = probe.uprightSize.turned(by: rendition)
         var step = fitted(rendition, source, probe, limits)
         step.scaled = step.scaled.turned(by: rendition)
-        if rendition.trim != nil { step.trimmedArea = Target(rendition, limits).trimmedArea(rendition, source, limits) }
+        if rendition.trim != nil {
+            step.trimmedArea = Target(rendition, source, limits).trimmedArea(rendition, source, limits)
+        }
         return step
     }
 
@@ -162,12 +164,12 @@ package struct RenderPlan: Equatable {
         _ limits: RenderLimits
     ) -> Step {
         let frames = rendition.animated && rendition.format.hasFrames && probe.isAnimated ? probe.frames : 1
-        let target = Target(rendition, limits)
+        let target = Target(rendition, source, limits)
         let horizontal = target.width.map { Double($0) / Double(source.width) }
         let vertical = target.height.map { Double($0) / Double(source.height) }
         let most = rendition.enlarge ? Double.infinity : 1
         func step(_ scaled: PixelSize) -> Step { Step(rendition: rendition, frames: frames, scaled: scaled) }
-        switch target.fit(rendition.fit, of: source) {
+        switch target.fit {
         // `auto` is none of the resolved fits.
         case .inside, .auto:
             let scale = min(horizontal ?? .infinity, vertical ?? .infinity, most)
@@ -260,11 +262,24 @@ package struct RenderPlan: Equatable {
 private struct Target {
     let width: Int?
     let height: Int?
+    /// The fit with which the source is rendered: `auto` is `cover` or `inside`, as in imgproxy.
+    let fit: Rendition.Fit
 
-    /// A device pixel ratio that would exceed the limits is reduced; the aspect stays.
-    init(_ rendition: Rendition, _ limits: RenderLimits) {
+    /// A device pixel ratio that would exceed the limits is reduced; the aspect stays. Within or around the sides, the
+    /// size follows from the source's aspect, and is compared with the limits itself.
+    init(_ rendition: Rendition, _ source: PixelSize, _ limits: RenderLimits) {
+        var fit = rendition.fit
+        if fit == .auto, let width = rendition.width, let height = rendition.height {
+            fit = (source.width >= source.height) == (width >= height) ? .cover : .inside
+        }
+        self.fit = fit
         guard rendition.dpr > 1 else {
             (width, height) = (rendition.width, rendition.height)
+            return
+        }
+        if [.inside, .outside, .auto].contains(fit) {
+            func scaled(_ side: Int) -> Int { Int((Double(side) * rendition.dpr).rounded()) }
+            (width, height) = (rendition.width.map(scaled), rendition.height.map(scaled))
             return
         }
         var ratio = rendition.dpr
@@ -278,12 +293,6 @@ private struct Target {
         let rule: FloatingPointRoundingRule = ratio == rendition.dpr ? .toNearestOrAwayFromZero : .down
         func scaled(_ side: Int) -> Int { Int((Double(side) * ratio).rounded(rule)) }
         (width, height) = (rendition.width.map(scaled), rendition.height.map(scaled))
-    }
-
-    /// The fit with which a source is rendered: `auto` is `cover` or `inside`, as in imgproxy.
-    func fit(_ fit: Rendition.Fit, of source: PixelSize) -> Rendition.Fit {
-        guard fit == .auto, let width, let height else { return fit }
-        return (source.width >= source.height) == (width >= height) ? .cover : .inside
     }
 
     /// Maximum number of pixels of the result of any part of the source.

@@ -15,14 +15,37 @@ struct UnknownRoute: RouterMiddleware {
         let method: String
     }
 
+    /// The route of images.
+    struct Images: Sendable {
+        /// The beginning of all paths of images.
+        let prefix: String
+        /// Whether the server has the route.
+        let areServed: Bool
+
+        /// Advice about a path that was meant for images; nil about others.
+        ///
+        /// imgproxy, whose clients make such paths, serves images at the root of its server.
+        func hint(_ path: String) -> String? {
+            let segments = path.split(separator: "/")
+            // A signature, options as in `rs:fit:300:200`, and a source.
+            let isElsewhere =
+                segments.count > 2 && segments[0] != "api"
+                && segments.dropFirst().contains { $0 == "plain" || $0.contains(":") }
+            guard path.hasPrefix("\(prefix)/") || isElsewhere else { return nil }
+            return areServed
+                ? "Image URLs are \(prefix)/{signature}/{options}/{source}."
+                : "This server serves no images: start it with the variables MEGATON_KEY and MEGATON_SALT."
+        }
+    }
+
     private let routes: [Route]
-    private let hasImages: Bool
+    private let images: Images
 
     /// - Parameters:
     ///   - router: has all of its routes.
-    ///   - hasImages: whether one of them is that of images.
-    init(besides router: Router<ServerContext>, hasImages: Bool) {
-        self.hasImages = hasImages
+    ///   - images: whether one of them is that of images, and where that is.
+    init(besides router: Router<ServerContext>, _ images: Images) {
+        self.images = images
         routes = router.routes.map { Route(path: $0.path, method: $0.method.rawValue) }
     }
 
@@ -35,7 +58,7 @@ struct UnknownRoute: RouterMiddleware {
         let (method, shown) = (request.method.rawValue, FieldProblem.quoted(path))
         let allowed = methods(of: path).joined(separator: ", ")
         if allowed.isEmpty {
-            let hint = Self.hint(path, hasImages: hasImages) ?? "GET \(APIDocument.path) has all routes."
+            let hint = images.hint(path) ?? "GET \(APIDocument.path) has all routes."
             throw APIError(.notFound, "There is no route \(method) \(shown). \(hint)")
         }
         throw APIError(
@@ -43,23 +66,6 @@ struct UnknownRoute: RouterMiddleware {
             "\(shown) has no method \(method); it has \(allowed).",
             headers: [.allow: allowed]
         )
-    }
-
-    /// Advice about a path that was meant for images; nil about others.
-    ///
-    /// imgproxy, whose clients make such paths, serves images at the root of its server.
-    static func hint(_ path: String, hasImages: Bool) -> String? {
-        let segments = path.split(separator: "/")
-        let isImage = path.hasPrefix("\(ImageRoutes.prefix)/")
-        // A signature, options as in `rs:fit:300:200`, and a source.
-        let isImageElsewhere =
-            segments.count > 2 && segments[0] != "api"
-            && segments.dropFirst().contains { $0 == "plain" || $0.contains(":") }
-        guard isImage || isImageElsewhere else { return nil }
-        guard hasImages else {
-            return "This server serves no images: start it with the variables MEGATON_KEY and MEGATON_SALT."
-        }
-        return "Image URLs are \(ImageRoutes.prefix)/{signature}/{options}/{source}."
     }
 
     private func methods(of path: String) -> [String] {

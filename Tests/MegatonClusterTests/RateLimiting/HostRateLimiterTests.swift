@@ -255,7 +255,7 @@ import Testing
                 let cause = ImagePipeline.Error(.unreachable, "\(target) \(text).")
                 await limiter.release(try await limiter.acquire(for: url), outcome: .absent, cause: cause)
             }
-            let end = " s. The last failure: unreachable: could not be fetched: Couldn't resolve host name."
+            let end = " s. The last failure of the host: unreachable: could not be fetched: Couldn't resolve host name."
             let message = try #require(await refusal(limiter)).message
             #expect(message.hasSuffix(end) && !message.contains("secret"), "\(message)")
             #expect(try await number(4, fixture) == 2, "the numbers are where earlier versions read them")

@@ -142,7 +142,7 @@ import Testing
             #expect(first.remembered == nil && !first.message.contains("remembered"))
             let second = try #require(await two.failure(origin, ofRendition: ofRendition))
             #expect(second.code == first.code && second.remembered != nil)
-            #expect(second.message.contains(/\(remembered for another \d+ s\)$/))
+            #expect(second.message.contains(/\(remembered for another \d+ s\)\.?$/))
             let third = try #require(await one.failure(origin, ofRendition: ofRendition))
             #expect(third.message.matches(of: /remembered for/).count == 1)
             #expect(origin.total == 1)

@@ -81,7 +81,7 @@ import Testing
         #expect(counts(unchanged) == [0, 4, 0, 0], "\(unchanged)")
         try home.writeImages("in/new.png")
         try home.directory.write(TestImage.quarters(width: 40, height: 40), to: "in/source.png")
-        try home.directory.write(Data("mine".utf8), to: "out/file-16x16.jpg")
+        try home.directory.write(TestImage.jpeg(width: 16, height: 12), to: "out/file-16x16.jpg")
         try FileManager.default.removeItem(atPath: home.directory.path + "/in/gone.png")
         let ledger = try String(contentsOfFile: home.output + "/megaton-ledger.jsonl", encoding: .utf8)
         let second = try await plan(home, ["--size", "16"])
@@ -108,6 +108,28 @@ import Testing
             (try home.megaton(["plan", "in", "-o", home.output, "--size", "16", "--all", "--limit", "2"])).ending()
         #expect(limited.errors.contains("3 more lines"), "\(limited.errors)")
         #expect(try String(contentsOfFile: home.output + "/megaton-ledger.jsonl", encoding: .utf8) == ledger)
+    }
+
+    /// Fault: the plan promised to replace what the run refuses to.
+    @Test func filesThatMustStayBlockOutputs() async throws {
+        let home = try RunTests.Home()
+        try home.writeImages("in/text.png", "in/link.png", "in/folder.png", "in/image.png")
+        try home.directory.write(Data("mine".utf8), to: "out/text-16x16.jpg")
+        try home.directory.write(TestImage.jpeg(width: 16, height: 12), to: "out/image-16x16.jpg")
+        try home.directory.write(Data(), to: "out/folder-16x16.jpg/x")
+        let link = home.output + "/link-16x16.jpg"
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "/etc/hostname")
+        func counts(_ options: [String]) async throws -> [Int?] {
+            let plan = try await plan(home, ["--size", "16"] + options)
+            return ["replaced", "blocked"].map { plan[$0] as? Int }
+        }
+        #expect(try await counts([]) == [1, 3])
+        #expect(try await counts(["--overwrite"]) == [3, 1], "a directory is never replaced")
+        let text = await (try home.megaton(["plan", "in", "-o", home.output, "--size", "16"])).ending()
+        #expect(text.output.contains(": a file that must stay is in its place"), "\(text.output)")
+        let run = try await home.run(["in", "--size", "16"])
+        #expect(run.code == 2)
+        #expect(try home.ledger().filter { $0.status == .failed }.count == 3)
     }
 
     /// A quality changes neither the name nor the size of an image.

@@ -199,6 +199,21 @@ import Testing
         #expect(own.code == 69 && !own.errors.contains("readable by others"), "\(own.errors)")
     }
 
+    /// Fault: `--format png` could not be typed with a quality in the file.
+    @Test(arguments: ["quality = 70", "effort = 6", "lossless = true", "chroma = \"444\""])
+    func aValueThatTheFormatDoesNotHaveIsNoError(_ line: String) async throws {
+        let home = try Home(line + "\n")
+        try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
+        for format in ["jpeg", "png", "gif", "webp"] {
+            let run = try await home.run(["run", "in", "-o", "out", "--dry-run", "--format", format])
+            #expect(run.code == 0, "\(format): \(run.errors)")
+        }
+        let typed = try await home.run(["run", "in", "-o", "out", "--dry-run", "--format", "png", "--quality", "70"])
+        #expect(typed.code == 64 && typed.errors.contains("png has no --quality"), "\(typed.errors)")
+        let invalid = try await Home("quality = 700\n").run(["run", "in", "-o", "out", "--dry-run", "--format", "webp"])
+        #expect(invalid.code != 0 && invalid.errors.contains("quality"), "\(invalid.errors)")
+    }
+
     /// A value for many commands is no fault of a command for which it has no effect.
     @Test func defaultsWithoutEffectAreNoErrors() async throws {
         let home = try Home("memory = 900\nledger = \"l.jsonl\"\nreport = true\noutput = \"/tmp/x\"\n")

@@ -10,18 +10,18 @@ import Testing
         "/unsafe/plain/a.png",
     ])
     func pathsOfImageURLsAreAnsweredWithTheBeginningThatLacks(path: String) {
-        let hint = UnknownRoute.hint(path, hasImages: true)
+        let hint = UnknownRoute.Images(prefix: "/image", areServed: true).hint(path)
         #expect(hint == "Image URLs are /image/{signature}/{options}/{source}.")
     }
 
     @Test(arguments: ["/image/insecure/rs:fit:300:200/plain/a.jpg", "/insecure/rs:fit:300:200/plain/a.jpg"])
     func withoutAKeyTheVariablesAreNamed(path: String) {
-        let hint = UnknownRoute.hint(path, hasImages: false)
+        let hint = UnknownRoute.Images(prefix: "/image", areServed: false).hint(path)
         #expect(hint?.contains("MEGATON_KEY and MEGATON_SALT") == true)
     }
 
     @Test(arguments: ["/", "/api/v1/batches/a:b", "/api/v2/jobs", "/images", "/a/b/c/d", "/plain/a/b"])
     func otherPathsHaveNoHint(path: String) {
-        #expect(UnknownRoute.hint(path, hasImages: true) == nil)
+        #expect(UnknownRoute.Images(prefix: "/image", areServed: true).hint(path) == nil)
     }
 }

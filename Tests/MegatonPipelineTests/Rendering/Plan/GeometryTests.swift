@@ -115,6 +115,24 @@ import Testing
         #expect(square.width == square.height && square.width * square.height <= 50_000_000 && square.width > 7000)
     }
 
+    /// Fault: the sides were reduced as if the result had both of them, also if it has fewer pixels.
+    @Test(arguments: [Rendition.Fit.inside, .auto, .outside]) func dprCountsByTheResult(_ fit: Rendition.Fit) {
+        func size(_ side: Int, height: Int? = nil, dpr: Double) -> PixelSize {
+            // `auto` is `inside` for a size that is high while the source is wide.
+            let height = height ?? (fit == .auto ? side + 1 : side)
+            let rendition = Rendition(width: side, height: height, fit: fit, dpr: dpr, enlarge: true)
+            return step(3200, 2000, rendition).output
+        }
+        if fit == .outside {
+            #expect(size(1000, dpr: 4) == PixelSize(width: 6400, height: 4000))
+        } else {
+            #expect(size(2000, dpr: 4) == PixelSize(width: 8000, height: 5000))
+        }
+        let most = size(5000, dpr: 4)
+        #expect(most.width * most.height <= 50_000_000 && most.width == 8192 && most.height == 5120)
+        #expect(size(300, height: 4000, dpr: 4).width <= 8192)
+    }
+
     @Test func sizesThatFollowFromTheSourceAreReducedToTheLimits() {
         // Only the width is given, and the image is tall.
         #expect(step(5000, 10_000, Rendition(width: 5000)).output == PixelSize(width: 4096, height: 8192))

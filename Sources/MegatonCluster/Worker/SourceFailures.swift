@@ -1,0 +1,33 @@
+import MegatonCore
+import Synchronization
+
+/// The last failures of sources whose jobs this worker has retried. If the host of one is given up later, the error
+/// describes the host, which other sources have brought down: the outcome names the source's own failure beside it.
+///
+/// Another worker may have made the attempts: then nothing is known here, and the error of the host is all there is.
+final class SourceFailures: Sendable {
+    private struct State {
+        var recent: [String: String] = [:]
+        /// Those before the recent ones.
+        var older: [String: String] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    /// Sources in each of the two generations.
+    private static let limit = 2048
+    /// Characters of a message.
+    private static let longestMessage = 500
+
+    /// Remembers a failure with which a job is retried.
+    func note(_ error: ImageError, of source: String) {
+        let text = "\(error.code.rawValue): \(error.message.prefix(Self.longestMessage))"
+        state.withLock { state in
+            if state.recent.count >= Self.limit { (state.older, state.recent) = (state.recent, [:]) }
+            state.recent[source] = text
+        }
+    }
+
+    /// The code and the message of the source's last failure here; nil if none is known.
+    func last(of source: String) -> String? { state.withLock { $0.recent[source] ?? $0.older[source] } }
+}

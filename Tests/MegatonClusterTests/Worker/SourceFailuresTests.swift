@@ -1,0 +1,47 @@
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCluster
+@testable import MegatonCore
+@testable import MegatonPipeline
+
+/// The failures that a source had before its host was given up.
+@Suite(.timeLimit(.minutes(2))) struct SourceFailuresTests {
+    private struct Runner: JobRunning {
+        func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> JobRunner.Result {
+            .failed(ImageError(.cancelled, "It is not run."))
+        }
+    }
+
+    /// Fault: each source of a host that was given up failed with the last failure of another one.
+    @Test func theMessageHasTheFailureOfTheSourceItself() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let handler = fixture.handler(Runner(), running: RunningJobs())
+            handler.sourceFailures.note(ImageError(.httpStatus, "http://h/a answered 500."), of: "http://h/a")
+            var error = ImageError(.unreachable, "Host h has failed for 60.0 s.")
+            error.hostTurn = HostTurn(host: "h", wait: 60, interval: 1, isGivenUp: true)
+            let end = " Jobs of host h no longer wait for it; --retry-failed or dead requeue starts them again."
+            #expect(
+                handler.message(of: error, for: "http://h/a")
+                    == "Host h has failed for 60.0 s. This source failed with http_status: http://h/a answered 500."
+                    + end
+            )
+            for other in ["http://h/b", nil] {
+                #expect(handler.message(of: error, for: other) == "Host h has failed for 60.0 s." + end)
+            }
+        }
+    }
+
+    @Test func theLastFailuresAreRemembered() {
+        let failures = SourceFailures()
+        failures.note(ImageError(.tls, "first"), of: "a")
+        failures.note(ImageError(.timedOut, String(repeating: "x", count: 10_000)), of: "a")
+        #expect(failures.last(of: "a")?.hasPrefix("timed_out: x") == true)
+        #expect(failures.last(of: "a").map { $0.count < 1000 } == true && failures.last(of: "b") == nil)
+        for index in 0..<2048 { failures.note(ImageError(.tls, "y"), of: "\(index)") }
+        #expect(failures.last(of: "a") != nil, "it is in the older generation")
+        for index in 0..<4096 { failures.note(ImageError(.tls, "y"), of: "\(index)x") }
+        #expect(failures.last(of: "a") == nil && failures.last(of: "4095x") == "tls: y")
+    }
+}
