@@ -57,6 +57,16 @@ static int ends_early(j_decompress_ptr image) {
     return marker >= 0xC0 && !(marker >= JPEG_RST0 && marker <= JPEG_RST0 + 7);
 }
 
+/// Whether coefficients of a progressive image still lack bits: scans are missing, of which libjpeg does not warn.
+static int lacks_scans(j_decompress_ptr image) {
+    if (!image->progressive_mode) return 0;
+    if (image->coef_bits == NULL) return 1;
+    for (int component = 0; component < image->num_components; component++) {
+        for (int i = 0; i < DCTSIZE2; i++) if (image->coef_bits[component][i] != 0) return 1;
+    }
+    return 0;
+}
+
 static void warned(j_common_ptr codec, int level) {
     if (level >= 0) return;
     codec->err->num_warnings++;
@@ -64,7 +74,8 @@ static void warned(j_common_ptr codec, int level) {
     case JWRN_JPEG_EOF:
         // A missing end-of-image marker affects no pixel. libjpeg reads ahead: if a Huffman-coded row lacks data, it
         // warns of that later, and of arithmetic-coded data it does not.
-        if (!of(codec)->has_all_rows && ((j_decompress_ptr) codec)->arith_code) {
+        if (!of(codec)->has_all_rows
+            && (((j_decompress_ptr) codec)->arith_code || lacks_scans((j_decompress_ptr) codec))) {
             note(codec, MEGATON_JPEG_TRUNCATED);
         } else if (note(codec, MEGATON_JPEG_WARNING)) {
             of(codec)->report->row = -1;

@@ -47,26 +47,12 @@ struct RenditionOptions: ParsableArguments {
 
     /// - Throws: `ValidationError` that names the option and its fault.
     func renditions() throws -> [Rendition] {
-        var own = self
-        // Each round leaves out one value.
-        while true {
-            do {
-                return try own.allRenditions()
-            } catch let useless as UselessValue {
-                own.values.removeAll { $0.flag.name == useless.flag }
-            }
-        }
-    }
-
-    private func allRenditions() throws -> [Rendition] {
-        let template = try template()
         let sizes = size.isEmpty && rendition.isEmpty ? ["256x256"] : size
-        var all = try sizes.map { try checked(try Self.sized($0, template), "--size", $0) }
-        all += try rendition.map { try checked(try Self.parse($0, template), "--rendition", $0) }
+        var all = try sizes.map { try made("--size", $0, Self.sized) }
+        all += try rendition.map { try made("--rendition", $0, Self.parse) }
         if values.contains(where: { $0.flag.option.name == "quality" }), let lossless = all.first,
-            !all.contains(where: { $0.format.hasQuality })
+            !all.contains(where: { $0.format.hasQuality }), !OptionOrigins.isConfigured("--quality")
         {
-            if OptionOrigins.isConfigured("--quality") { throw UselessValue(flag: "--quality") }
             throw ValidationError("\(lossless.format.rawValue) has no --quality.")
         }
         var names: Set<String> = []
@@ -79,6 +65,24 @@ struct RenditionOptions: ParsableArguments {
         return all
     }
 
+    /// The rendition of an argument, without the values of variables and files that have no effect on its format.
+    private func made(
+        _ argument: String,
+        _ text: String,
+        _ make: (String, Rendition) throws -> Rendition
+    ) throws -> Rendition {
+        var own = self
+        // Each round leaves out one value.
+        for _ in values {
+            do {
+                return try own.checked(try make(text, try own.template()), argument, text)
+            } catch let useless as UselessValue {
+                own.values.removeAll { $0.flag.name == useless.flag }
+            }
+        }
+        return try own.checked(try make(text, try own.template()), argument, text)
+    }
+
     /// Returns the rendition of an argument.
     ///
     /// - Throws: `ValidationError` with the option that has the invalid value: its own flag, or the argument.
@@ -86,28 +90,16 @@ struct RenditionOptions: ParsableArguments {
         guard let problem = rendition.problem else { return rendition }
         let field = String(problem.path.prefix { $0 != "." })
         let isInArgument = Self.fields(of: text).contains { $0.hasPrefix("\(field)=") }
-        if let value = values.first(where: { $0.flag.option.name == field }), !isInArgument {
-            let flag = value.flag.name
-            if OptionOrigins.isConfigured(flag) && Self.isForOthers(value, than: rendition.format) {
+        if let option = values.first(where: { $0.flag.option.name == field })?.flag, !isInArgument {
+            let flag = option.name
+            // `--format png` is typed, and a file has an option of JPEGs.
+            if OptionOrigins.isConfigured(flag) && !option.option.applies(to: rendition.format) {
                 throw UselessValue(flag: flag)
             }
             let path = problem.path.dropFirst(field.count)
             throw ValidationError(FieldProblem.sentence("\(flag)\(path) \(problem.problem)"))
         }
         throw ValidationError(FieldProblem.sentence("\(argument) \(text): \(problem)"))
-    }
-
-    /// Whether a value is refused with a format, and not with another one: `--format png` is typed, and a file has an
-    /// option of JPEGs.
-    private static func isForOthers(_ value: (flag: RenditionFlag, text: String), than format: Rendition.Format) -> Bool
-    {
-        func isValid(with format: Rendition.Format) -> Bool {
-            var rendition = Rendition(width: 1)
-            rendition.format = format
-            guard (try? value.flag.option.set(value.text, in: &rendition)) != nil else { return false }
-            return rendition.problem == nil
-        }
-        return !isValid(with: format) && Rendition.Format.allCases.contains(where: isValid)
     }
 
     /// All fields but name and size.

@@ -132,21 +132,22 @@ struct PlanComparison: Sendable {
         let entry = mark(path)
         guard let info else { return (.new, nil) }
         if job.replace == .nothing { return (.blocked, nil) }
-        guard let entry, info.isRegular, entry.hasSize(Int(info.st_size)) else {
+        func replaced(_ reason: Plan.Reason) -> (Plan.Category, Plan.Reason?) {
             let types = AssetType.supported.union([.jxl])
             let type = types.first { $0.mediaType == rendition.format.mediaType }
-            return (job.replace ?? .images).permitsReplacing(path, info, with: type)
-                ? (.replaced, .file) : (.blocked, nil)
+            let mayReplace = (job.replace ?? .images).permitsReplacing(path, info, with: type)
+            return mayReplace ? (.replaced, reason) : (.blocked, nil)
         }
-        if !entry.isFrom(job.source) { return (.replaced, .source) }
-        if !entry.mayHaveOptions(JobOutcome.Output.digest(ofOptions: rendition)) { return (.replaced, .options) }
+        guard let entry, info.isRegular, entry.hasSize(Int(info.st_size)) else { return replaced(.file) }
+        if !entry.isFrom(job.source) { return replaced(.source) }
+        if !entry.mayHaveOptions(JobOutcome.Output.digest(ofOptions: rendition)) { return replaced(.options) }
         if let source, !entry.mayHaveSource(ofSize: Int(source.st_size)) || source.modified > info.modified {
-            return (.replaced, .source)
+            return replaced(.source)
         }
         // A file that is as old as its line is read only by the run, which compares the bytes.
-        if info.modified > ledgerTime && !Self.has(path, entry) { return (.replaced, .file) }
-        if job.reload == true { return (.replaced, .force) }
-        if job.refresh == true && LedgerFigures.isRemote(job.source) { return (.replaced, .refresh) }
+        if info.modified > ledgerTime && !Self.has(path, entry) { return replaced(.file) }
+        if job.reload == true { return replaced(.force) }
+        if job.refresh == true && LedgerFigures.isRemote(job.source) { return replaced(.refresh) }
         return (.kept, nil)
     }
 

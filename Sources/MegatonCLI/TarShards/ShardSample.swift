@@ -120,8 +120,8 @@ final class KnownSamples: Sendable {
 
     /// Maximum number of samples in one directory: about 40 bytes of memory each, and 60 more for an id of its own.
     static let limit = 20_000_000
-    /// Samples up to which repeated inputs are told from those that a shard has: above, all count as the latter, as
-    /// each of them would take memory once more.
+    /// Number of samples up to which repeated inputs are counted apart from samples that a shard has: above, all count
+    /// as the latter, as each of them would take memory once more.
     private static let comparedLimit = 2_000_000
 
     /// Adds a written sample.

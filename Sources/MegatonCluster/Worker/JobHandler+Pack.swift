@@ -161,6 +161,7 @@ extension JobHandler {
             // The host answers again.
             if counts.originFetches > 0 { run.isGivenUp = false }
             outcome.outputs = outputs
+            sourceFailures.forget(end.job.source)
             run.end(outcome)
         case .failed(let error):
             if let turn = error.hostTurn, !turn.isGivenUp, !retry.asksForTooLong(error) {

@@ -252,7 +252,9 @@ final class JobHandler: Sendable {
         var outcome = outcome(of: attempt, seconds: seconds)
         let counters = AttemptCounters(attempt.metrics.counts, result).byName
         switch result {
-        case .done(let outputs): outcome.outputs = outputs
+        case .done(let outputs):
+            outcome.outputs = outputs
+            if let source = try? attempt.parsed.get().source { sourceFailures.forget(source) }
         case .failed(let error) where error.hostTurn?.isGivenUp == false && !retry.asksForTooLong(error):
             guard let turn = error.hostTurn else { return nil }
             didHold(turn.host)

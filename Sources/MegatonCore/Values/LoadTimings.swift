@@ -22,7 +22,7 @@ public struct LoadTimings: Sendable, Hashable, Codable {
     public var httpVersion: String?
     /// IP address of the last hop, also if it could not be reached.
     public var remoteAddress: String?
-    /// IP address of the first of the earlier hops that was not public (RFC 6890); nil if there was none.
+    /// IP addresses of the earlier hops that were not public (RFC 6890), with commas; nil if there were none.
     public var specialHop: String?
     /// Number of connections that were opened.
     public var connects = 0

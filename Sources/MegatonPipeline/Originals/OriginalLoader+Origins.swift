@@ -56,8 +56,8 @@ extension OriginalLoader {
         }
     }
 
-    /// The first address of the last load that is not public, redirects included; nil if all are. The operator names
-    /// the endpoint of a store.
+    /// The addresses of the last load that are not public, redirects included; nil if all are. The operator names the
+    /// endpoint of a store.
     func address(of request: URLRequest, _ load: Load) -> String? {
         request.url?.scheme?.lowercased() == "s3" ? nil : load.metrics.timings?.specialAddress
     }

@@ -117,6 +117,15 @@ package final class RenditionOption: Sendable {
         rule = form.rule
     }
 
+    /// Whether the option has an effect on images of a format.
+    package func applies(to format: Rendition.Format) -> Bool {
+        switch name {
+        case "effort": format.efforts != nil
+        case "keepMetadata": format.hasMetadata
+        default: encoding?.formats?.contains(format) ?? true
+        }
+    }
+
     /// Parses a value of the command line.
     package func set(_ text: String, in rendition: inout Rendition) throws(InvalidText) {
         if !parse(text, &rendition) { throw InvalidText(rule: rule(text)) }

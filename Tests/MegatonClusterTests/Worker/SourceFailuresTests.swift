@@ -8,6 +8,10 @@ import Testing
 
 /// The failures that a source had before its host was given up.
 @Suite(.timeLimit(.minutes(2))) struct SourceFailuresTests {
+    private static func failure(_ code: ImageError.Code, _ message: String) -> ImageError {
+        ImageError(code, message, stage: .load)
+    }
+
     private struct Runner: JobRunning {
         func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> JobRunner.Result {
             .failed(ImageError(.cancelled, "It is not run."))
@@ -18,7 +22,7 @@ import Testing
     @Test func theMessageHasTheFailureOfTheSourceItself() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let handler = fixture.handler(Runner(), running: RunningJobs())
-            handler.sourceFailures.note(ImageError(.httpStatus, "http://h/a answered 500."), of: "http://h/a")
+            handler.sourceFailures.note(Self.failure(.httpStatus, "http://h/a answered 500."), of: "http://h/a")
             var error = ImageError(.unreachable, "Host h has failed for 60.0 s.")
             error.hostTurn = HostTurn(host: "h", wait: 60, interval: 1, isGivenUp: true)
             let end = " Jobs of host h no longer wait for it; --retry-failed or dead requeue starts them again."
@@ -35,13 +39,18 @@ import Testing
 
     @Test func theLastFailuresAreRemembered() {
         let failures = SourceFailures()
-        failures.note(ImageError(.tls, "first"), of: "a")
-        failures.note(ImageError(.timedOut, String(repeating: "x", count: 10_000)), of: "a")
+        failures.note(Self.failure(.tls, "first"), of: "a")
+        failures.note(Self.failure(.timedOut, String(repeating: "x", count: 10_000)), of: "a")
         #expect(failures.last(of: "a")?.hasPrefix("timed_out: x") == true)
         #expect(failures.last(of: "a").map { $0.count < 1000 } == true && failures.last(of: "b") == nil)
-        for index in 0..<2048 { failures.note(ImageError(.tls, "y"), of: "\(index)") }
+        for index in 0..<2048 { failures.note(Self.failure(.tls, "y"), of: "\(index)") }
         #expect(failures.last(of: "a") != nil, "it is in the older generation")
-        for index in 0..<4096 { failures.note(ImageError(.tls, "y"), of: "\(index)x") }
+        for index in 0..<4096 { failures.note(Self.failure(.tls, "y"), of: "\(index)x") }
         #expect(failures.last(of: "a") == nil && failures.last(of: "4095x") == "tls: y")
+        failures.forget("4095x")
+        failures.note(ImageError(.outputFailed, "not of a load", stage: .store), of: "c")
+        failures.note(Self.failure(.tls, "y"), of: "data:" + String(repeating: "A", count: 10_000))
+        #expect(failures.last(of: "4095x") == nil && failures.last(of: "c") == nil)
+        #expect(failures.last(of: "data:" + String(repeating: "A", count: 10_000)) == nil)
     }
 }

@@ -210,6 +210,14 @@ import Testing
         }
         let typed = try await home.run(["run", "in", "-o", "out", "--dry-run", "--format", "png", "--quality", "70"])
         #expect(typed.code == 64 && typed.errors.contains("png has no --quality"), "\(typed.errors)")
+        let own = try Home("lossless = true\neffort = 8\n")
+        let out = ["run", home.directory.path + "/in", "-o", "out", "--dry-run"]
+        let mixed = try await own.run(
+            out + ["--rendition", "name=a,width=8,format=jpeg", "--rendition", "name=b,width=8,format=gif"]
+        )
+        #expect(mixed.code == 0, "\(mixed.errors)")
+        let range = try await own.run(out + ["--rendition", "name=a,width=8,format=webp"])
+        #expect(range.code == 78 && range.errors.contains("effort"), "a webp has efforts: \(range.errors)")
         let invalid = try await Home("quality = 700\n").run(["run", "in", "-o", "out", "--dry-run", "--format", "webp"])
         #expect(invalid.code != 0 && invalid.errors.contains("quality"), "\(invalid.errors)")
     }

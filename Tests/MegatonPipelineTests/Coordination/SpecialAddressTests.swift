@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    /// Nothing was received from it, but who may connect to it learns from the failure.
+    /// Nothing was received from it, but the failure shows that nothing listens there.
     @Test func aRefusedConnectionHasAnAddress() async throws {
         let port = try PortReservation()
         let url = try named(try #require(URL(string: "http://x:\(port.port)/a")))
@@ -154,11 +154,17 @@ import Testing
     @Test func aPrivateHopCountsBehindPublicOnes() {
         var timings = LoadTimings()
         for (hop, special) in [
-            ("93.184.215.14", nil), ("10.0.0.5", "10.0.0.5"), ("10.0.0.6", "10.0.0.5"), ("93.184.215.14", "10.0.0.5"),
+            ("93.184.215.14", nil), ("10.0.0.5", "10.0.0.5"), ("10.0.0.5", "10.0.0.5"),
+            ("93.184.215.14", "10.0.0.5"), ("10.0.0.6", "10.0.0.5, 10.0.0.6"), ("8.8.8.8", "10.0.0.5, 10.0.0.6"),
         ] as [(String, String?)] {
             timings.addHop(hop)
             #expect(timings.specialAddress == special && timings.remoteAddress == hop)
         }
+        // One of the two is not permitted.
+        var policy = AddressPolicy()
+        policy.exceptions = [IPAddress("10.0.0.5")].compactMap { $0 }.reduce(into: []) { $0.insert($1) }
+        #expect(policy.permitsOrigin("10.0.0.5") && !policy.permitsOrigin("10.0.0.5, 10.0.0.6"))
+        #expect(AddressPolicy(allowsPrivate: true).permitsOrigin("10.0.0.5, 10.0.0.6"))
     }
 
     @Test func anExceptionOrAPublicAddressPermitsThem() throws {

@@ -9,7 +9,7 @@ import Testing
         "/AfrOrF3gWeDA6VOlDG4TzxMv39O7MXnF4CXpKUwGqRM/w:64/bG9jYWw",
         "/unsafe/plain/a.png",
     ])
-    func pathsOfImageURLsAreAnsweredWithTheBeginningThatLacks(path: String) {
+    func pathsOfImageURLsAreAnsweredWithTheBeginningThatIsMissing(path: String) {
         let hint = UnknownRoute.Images(prefix: "/image", areServed: true).hint(path)
         #expect(hint == "Image URLs are /image/{signature}/{options}/{source}.")
     }

@@ -117,7 +117,23 @@ struct DamageTests {
         }
     }
 
-    /// The end-of-image marker lacks, or half of it: all pixels are there.
+    /// Cut between two scans, of which libjpeg does not warn.
+    @Test(arguments: [RenderEngineChoice.auto, .vips]) func aMissingScanIsNoMissingEndMarker(
+        _ engine: RenderEngineChoice
+    ) throws {
+        let data = try Self.jpegs[1].data.get()
+        let segments = data.withUnsafeBytes { bytes in JPEGMarkers(bytes).map { ($0.marker, $0.start, $0.followsGap) } }
+        // A scan of a progressive file of libjpeg begins with its Huffman codes, or without them.
+        let cuts = segments.filter { $0.2 }.map(\.1).suffix(3)
+        try #require(cuts.count == 3)
+        for cut in cuts {
+            #expect(throws: ImagePipeline.Error.self, "\(cut) of \(data.count)") {
+                try Self.render(data.prefix(cut), Rendition(width: 100), engine)
+            }
+        }
+    }
+
+    /// The end-of-image marker is missing, or half of it: all pixels are there.
     @Test(arguments: [RenderEngineChoice.auto, .vips], [0, 1, 2]) func aMissingEndMarkerIsAWarning(
         _ engine: RenderEngineChoice,
         _ index: Int
