@@ -40,11 +40,6 @@ struct RenditionOptions: ParsableArguments {
 
     mutating func validate() throws { _ = try renditions() }
 
-    /// A value of a variable or a file that has no effect on the format.
-    private struct UselessValue: Error {
-        let flag: String
-    }
-
     /// - Throws: `ValidationError` that names the option and its fault.
     func renditions() throws -> [Rendition] {
         let sizes = size.isEmpty && rendition.isEmpty ? ["256x256"] : size
@@ -65,22 +60,16 @@ struct RenditionOptions: ParsableArguments {
         return all
     }
 
-    /// The rendition of an argument, without the values of variables and files that have no effect on its format.
+    /// The rendition of an argument. `--format png` is typed, and a file has an option of JPEGs: values of variables and
+    /// files that have no effect on the format are left out.
     private func made(
         _ argument: String,
         _ text: String,
         _ make: (String, Rendition) throws -> Rendition
     ) throws -> Rendition {
-        var own = self
-        // Each round leaves out one value.
-        for _ in values {
-            do {
-                return try own.checked(try make(text, try own.template()), argument, text)
-            } catch let useless as UselessValue {
-                own.values.removeAll { $0.flag.name == useless.flag }
-            }
-        }
-        return try own.checked(try make(text, try own.template()), argument, text)
+        let format = try make(text, try template(values)).format
+        let useful = values.filter { $0.flag.option.applies(to: format) || !OptionOrigins.isConfigured($0.flag.name) }
+        return try checked(try make(text, try template(useful)), argument, text)
     }
 
     /// Returns the rendition of an argument.
@@ -90,12 +79,7 @@ struct RenditionOptions: ParsableArguments {
         guard let problem = rendition.problem else { return rendition }
         let field = String(problem.path.prefix { $0 != "." })
         let isInArgument = Self.fields(of: text).contains { $0.hasPrefix("\(field)=") }
-        if let option = values.first(where: { $0.flag.option.name == field })?.flag, !isInArgument {
-            let flag = option.name
-            // `--format png` is typed, and a file has an option of JPEGs.
-            if OptionOrigins.isConfigured(flag) && !option.option.applies(to: rendition.format) {
-                throw UselessValue(flag: flag)
-            }
+        if let flag = values.first(where: { $0.flag.option.name == field })?.flag.name, !isInArgument {
             let path = problem.path.dropFirst(field.count)
             throw ValidationError(FieldProblem.sentence("\(flag)\(path) \(problem.problem)"))
         }
@@ -103,7 +87,7 @@ struct RenditionOptions: ParsableArguments {
     }
 
     /// All fields but name and size.
-    private func template() throws -> Rendition {
+    private func template(_ values: [(flag: RenditionFlag, text: String)]) throws -> Rendition {
         var rendition = Rendition()
         for (flag, text) in values { try Self.set(flag.option, of: flag.name, to: text, in: &rendition) }
         return rendition

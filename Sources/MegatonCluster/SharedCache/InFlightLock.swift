@@ -201,20 +201,24 @@ public final class InFlightLock: SingleFlightCoordinating {
             )
             // All leads are registered before any entry is read: a stale entry may be large, and the other leases must
             // be renewed meanwhile. These leads lack the stale bytes, as they only serve for renewal.
-            let leads = zip(keys, replies).compactMap { key, reply in
-                Self.token(reply).map { SingleFlight.Leader(key: key, token: $0) }
+            let answers = replies.map { reply in
+                Result { () throws(RedisError) -> FlightReply in try FlightReply(reply) }
+            }
+            let leads = zip(keys, answers).compactMap { key, answer -> SingleFlight.Leader? in
+                guard case .success(.lead(let token?, _)) = answer else { return nil }
+                return SingleFlight.Leader(key: key, token: token)
             }
             leading.withLock { $0.add(leads) }
             var decisions: [SingleFlight.Decision] = []
             let exists = found.map { $0.int.map { $0 == 1 } }
             let hasPartial = Dictionary(zip(resumable, exists)) { first, _ in first }
             let wasFetched = Dictionary(zip(originals, exists.dropFirst(resumable.count))) { first, _ in first }
-            for (key, reply) in zip(keys, replies) {
+            for (key, answer) in zip(keys, answers) {
                 let history = OriginalHistory(
                     hasPartial: hasPartial[key] ?? nil,
                     wasFetched: wasFetched[key] ?? nil
                 )
-                let decision = await decide(key, reply: reply, history, known: known[key])
+                let decision = await decide(key, answer, history, known: known[key])
                 if let lead = decision.leader { await note(.lead, of: lead) }
                 decisions.append(decision)
             }
@@ -343,141 +347,6 @@ public final class InFlightLock: SingleFlightCoordinating {
             if subscriptions.subscribe(to: CacheKeys.deletions) { handler(nil) }
         }
         return DeletionObservation(handle: observation, subscriptions: subscriptions)
-    }
-
-    // MARK: -
-
-    /// Facts about an original beside its entry, see ``SingleFlight/Leader``.
-    private struct OriginalHistory {
-        let hasPartial: Bool?
-        let wasFetched: Bool?
-    }
-
-    /// Falls back to a lead without a lock if the reply cannot be read, for this key alone: the flights of other keys
-    /// stay valid.
-    private func decide(
-        _ key: CacheKey,
-        reply: RedisValue,
-        _ history: OriginalHistory,
-        known: CachedData?
-    ) async -> SingleFlight.Decision {
-        do throws(RedisError) {
-            return try await decision(key, reply: reply, history, known: known)
-        } catch {
-            statistics?.add("fail_open", 1)
-            logger.debug("a lookup failed; the caller leads without a lock", metadata: [LogKey.error: "\(error)"])
-            return .lead(SingleFlight.Leader(key: key, token: nil))
-        }
-    }
-
-    private func decision(
-        _ key: CacheKey,
-        reply: RedisValue,
-        _ history: OriginalHistory,
-        known: CachedData?
-    ) async throws(RedisError) -> SingleFlight.Decision {
-        if case .error(let text) = reply { throw RedisError(reply: text) }
-        guard let fields = reply.array, let word = fields.first?.string else {
-            throw RedisError(.unexpectedReply, "The script beginFlight returned an unexpected reply.")
-        }
-        let node = cache.nodes[key]
-        switch word {
-        case "same" where fields.count == 3:
-            if var entry = known, let json = fields[2].buffer, let header = CacheEntry.Header(json: json) {
-                entry.metadata = header.metadata
-                entry.metadata.lifetime = Double(fields[1].int ?? 0) / 1000
-                statistics?.add("hits", 1)
-                return .hit(entry)
-            }
-            // Its metadata cannot be read: made again without a lock, as a damaged entry.
-            statistics?.add("misses", 1)
-            return .lead(SingleFlight.Leader(key: key, token: nil))
-        case "hit" where fields.count == 4:
-            if var entry = try await cache.read(CacheKeys.entry(key), at: node, header: fields[2], first: fields[3]) {
-                // Data derived from the entry must not outlive it.
-                entry.metadata.lifetime = Double(fields[1].int ?? 0) / 1000
-                statistics?.add("hits", 1)
-                return .hit(entry)
-            }
-            // Damaged, or deleted since: made again, this time without a lock.
-            statistics?.add("misses", 1)
-            return .lead(SingleFlight.Leader(key: key, token: nil))
-        case "failed" where fields.count == 3 || fields.count == 6,
-            "shared" where fields.count == 3 || fields.count == 6:
-            // A waiter of the flight receives its failure as the leader does, not as a remembered one.
-            let fresh = word == "shared" ? RememberedFailure(fields[1])?.error : nil
-            let error = fresh ?? RememberedFailure.error(fields[1], millisecondsLeft: fields[2].int ?? 0)
-            if let old = await stale(key, fields: fields.dropFirst(3)),
-                old.mayServeWhileRevalidating || old.mayServe(after: error)
-            {
-                statistics?.add("stale_hits", 1)
-                return .stale(old, nil)
-            }
-            statistics?.add("negatives", 1)
-            return .failed(error)
-        case "wait" where fields.count == 3 || fields.count == 6:
-            if let old = await stale(key, fields: fields.dropFirst(3)), old.mayServeWhileRevalidating {
-                statistics?.add("stale_hits", 1)
-                return .stale(old, nil)
-            }
-            // The flight cannot have a result that others see.
-            if node.capacity.isFull {
-                statistics?.add("misses", 1)
-                return .lead(SingleFlight.Leader(key: key, token: nil))
-            }
-            statistics?.add("waits", 1)
-            let remaining = Double(max(0, fields[1].int ?? 0)) / 1000
-            return .wait(SingleFlight.Waiter(key: key, remaining: remaining, token: fields[2].int))
-        case "uncacheable" where fields.count == 2:
-            statistics?.add("misses", 1)
-            return .lead(SingleFlight.Leader(unlocked: key, token: fields[1].int))
-        case "lead" where fields.count == 2 || fields.count == 5:
-            let old = await stale(key, fields: fields.dropFirst(2))
-            let lead = SingleFlight.Leader(
-                key: key,
-                token: fields[1].int,
-                stale: old,
-                hasPartial: history.hasPartial,
-                wasFetched: history.wasFetched
-            )
-            statistics?.add("leads", 1)
-            guard let old, old.mayServeWhileRevalidating else {
-                statistics?.add("misses", 1)
-                return .lead(lead)
-            }
-            statistics?.add("stale_hits", 1)
-            return .stale(old, lead)
-        default:
-            throw RedisError(.unexpectedReply, "The script beginFlight returned the unexpected reply \"\(word)\".")
-        }
-    }
-
-    /// The token, if the reply makes the caller the leader.
-    private static func token(_ reply: RedisValue) -> Int? {
-        guard let fields = reply.array, fields.count >= 2, fields[0].string == "lead" else { return nil }
-        return fields[1].int
-    }
-
-    /// The stale entry, if the script returned one: ms since it became stale, m, chunk 0.
-    ///
-    /// Nil also if it cannot be read: neither a lead nor a wait must be lost for that.
-    private func stale(_ key: CacheKey, fields: ArraySlice<RedisValue>) async -> CachedData? {
-        let fields = Array(fields)
-        guard fields.count == 3 else { return nil }
-        do throws(RedisError) {
-            var entry = try await cache.read(
-                CacheKeys.entry(key),
-                at: cache.nodes[key],
-                header: fields[1],
-                first: fields[2]
-            )
-            entry?.staleness = Double(max(0, fields[0].int ?? 0)) / 1000
-            return entry
-        } catch {
-            statistics?.add("cache_errors", 1)
-            logger.debug("cannot read a stale cache entry", metadata: [LogKey.error: "\(error)"])
-            return nil
-        }
     }
 
     func note(_ kind: HistoryEvent.Kind, of lead: SingleFlight.Leader, result: String? = nil) async {

@@ -366,7 +366,7 @@ final class JobHandler: Sendable {
             message = FieldProblem.sentence(message) + JobRunner.naming(optionNames, in: reason)
         }
         if let turn = error.hostTurn, turn.isGivenUp {
-            let own = source.flatMap(sourceFailures.last)
+            let own = source.flatMap { sourceFailures.last(of: $0, besides: error) }
             message =
                 FieldProblem.sentence(message)
                 + (own.map { FieldProblem.sentence(" This source failed with \($0)") } ?? "")

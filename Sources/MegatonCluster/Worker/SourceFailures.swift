@@ -25,7 +25,7 @@ final class SourceFailures: Sendable {
     /// Remembers a failure with which a job is retried.
     func note(_ error: ImageError, of source: String) {
         guard error.stage == .load, source.utf8.count <= Self.longestSource else { return }
-        let text = "\(error.code.rawValue): \(error.message.prefix(Self.longestMessage))"
+        let text = Self.text(of: error)
         state.withLock { state in
             if state.recent.count >= Self.limit { (state.older, state.recent) = (state.recent, [:]) }
             state.recent[source] = text
@@ -40,6 +40,16 @@ final class SourceFailures: Sendable {
         }
     }
 
-    /// The code and the message of the source's last failure here; nil if none is known.
-    func last(of source: String) -> String? { state.withLock { $0.recent[source] ?? $0.older[source] } }
+    /// The code and the message of the source's last failure here.
+    ///
+    /// - Parameter error: the error of its host. It may have begun as the failure of this source.
+    /// - Returns: nil if no failure is known, or none but this error.
+    func last(of source: String, besides error: ImageError) -> String? {
+        let last = state.withLock { $0.recent[source] ?? $0.older[source] }
+        return last == Self.text(of: error) ? nil : last
+    }
+
+    private static func text(of error: ImageError) -> String {
+        "\(error.code.rawValue): \(error.message.prefix(longestMessage))"
+    }
 }

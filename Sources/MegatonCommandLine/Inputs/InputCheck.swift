@@ -15,7 +15,9 @@ package struct InputCheck {
     /// - Throws: `CLIError` for the first input that is missing, that is of another kind than its name or the options
     ///   say, or that is a table without the columns.
     package func run() throws {
-        try InputReader.check(selection.arguments + selection.jobLists + (selection.ledger.map { [$0] } ?? []))
+        try InputReader.check(selection.arguments)
+        try InputReader.check(selection.jobLists, of: "--jobs-from")
+        try InputReader.check(selection.ledger.map { [$0] } ?? [], of: "--retry-failed")
         for argument in selection.arguments where argument != "-" {
             if PrefixReader.isPrefix(argument) { _ = try PrefixReader(argument) }
             let path = FileNames.localPath(argument)

@@ -23,7 +23,7 @@ import Testing
         try await QueueFixture.run { (fixture) async throws in
             let handler = fixture.handler(Runner(), running: RunningJobs())
             handler.sourceFailures.note(Self.failure(.httpStatus, "http://h/a answered 500."), of: "http://h/a")
-            var error = ImageError(.unreachable, "Host h has failed for 60.0 s.")
+            var error = Self.failure(.unreachable, "Host h has failed for 60.0 s.")
             error.hostTurn = HostTurn(host: "h", wait: 60, interval: 1, isGivenUp: true)
             let end = " Jobs of host h no longer wait for it; --retry-failed or dead requeue starts them again."
             #expect(
@@ -34,23 +34,28 @@ import Testing
             for other in ["http://h/b", nil] {
                 #expect(handler.message(of: error, for: other) == "Host h has failed for 60.0 s." + end)
             }
+            // The failure of this source is the one for which the host was given up.
+            handler.sourceFailures.note(error, of: "http://h/c")
+            #expect(handler.message(of: error, for: "http://h/c") == "Host h has failed for 60.0 s." + end)
         }
     }
 
     @Test func theLastFailuresAreRemembered() {
         let failures = SourceFailures()
+        let ofHost = Self.failure(.unreachable, "Host h has failed.")
+        func last(_ source: String) -> String? { failures.last(of: source, besides: ofHost) }
         failures.note(Self.failure(.tls, "first"), of: "a")
         failures.note(Self.failure(.timedOut, String(repeating: "x", count: 10_000)), of: "a")
-        #expect(failures.last(of: "a")?.hasPrefix("timed_out: x") == true)
-        #expect(failures.last(of: "a").map { $0.count < 1000 } == true && failures.last(of: "b") == nil)
+        #expect(last("a")?.hasPrefix("timed_out: x") == true)
+        #expect(last("a").map { $0.count < 1000 } == true && last("b") == nil)
         for index in 0..<2048 { failures.note(Self.failure(.tls, "y"), of: "\(index)") }
-        #expect(failures.last(of: "a") != nil, "it is in the older generation")
+        #expect(last("a") != nil, "it is in the older generation")
         for index in 0..<4096 { failures.note(Self.failure(.tls, "y"), of: "\(index)x") }
-        #expect(failures.last(of: "a") == nil && failures.last(of: "4095x") == "tls: y")
+        #expect(last("a") == nil && last("4095x") == "tls: y")
         failures.forget("4095x")
         failures.note(ImageError(.outputFailed, "not of a load", stage: .store), of: "c")
         failures.note(Self.failure(.tls, "y"), of: "data:" + String(repeating: "A", count: 10_000))
-        #expect(failures.last(of: "4095x") == nil && failures.last(of: "c") == nil)
-        #expect(failures.last(of: "data:" + String(repeating: "A", count: 10_000)) == nil)
+        #expect(last("4095x") == nil && last("c") == nil)
+        #expect(last("data:" + String(repeating: "A", count: 10_000)) == nil)
     }
 }

@@ -263,6 +263,8 @@ import Testing
         (["run", "/tmp", "--retry-failed", "/bin/sh"], "--output is missing"),
         (["run", "/tmp", "--output", "/tmp", "--dry-run"], "is also an input"),
         (["run", "--retry-failed", "/bin/sh"], "is not a ledger"),
+        (["run", "--retry-failed", "/nothere"], "--retry-failed /nothere: no such file.\n"),
+        (["run", "--jobs-from", "/nothere", "--output", "/tmp/x"], "--jobs-from /nothere: no such file.\n"),
         (["run", "--retry-failed", "/bin/sh", "--size", "10x10"], "--size does not go with --retry-failed"),
         (["run", "--retry-failed", "/bin/sh", "--rendition", "width=1"], "--rendition does not go with"),
         (["run", "--retry-failed", "/bin/sh", "--format", "jpeg"], "--format does not go with"),
