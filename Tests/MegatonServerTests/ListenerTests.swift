@@ -71,6 +71,36 @@ import Testing
         }
     }
 
+    /// Fault: 64 clients that sent requests and read nothing kept all others out, for as long as they liked.
+    @Test func clientsThatDoNotReadAreDisconnected() async throws {
+        try await listener(idleTimeout: .seconds(1)).serve { (port) async throws in
+            let script = """
+                import socket
+                connections = []
+                for _ in range(\(Listener.maximumConnections)):
+                    s = socket.socket()
+                    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                    s.connect(("127.0.0.1", \(port)))
+                    s.settimeout(0.2)
+                    connections.append(s)
+                request = b"GET /metrics HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n"
+                for s in connections:
+                    try:
+                        for _ in range(200):
+                            s.sendall(request * 1000)
+                    except OSError:
+                        pass
+                print("sent", flush=True)
+                input()
+                """
+            let clients = try ProgramUnderTest(program: "/usr/bin/python3", arguments: ["-c", script])
+            try await clients.waitForOutput { $0.contains("sent") }
+            #expect(try await Self.curl("/live", port).hasPrefix("HTTP/1.1 200 OK"))
+            clients.send(SIGKILL)
+            _ = await clients.ending()
+        }
+    }
+
     /// Fault: the rest of a body was read for as long as it came, although the request had been refused.
     @Test func aRefusedBodyIsNotReadForever() async throws {
         try await listener(idleTimeout: .seconds(1)).serve { (port) async throws in

@@ -35,6 +35,19 @@ package enum HTTPDate {
         }
     }
 
+    /// The form that is sent: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7).
+    package static func text(_ date: Date) -> String {
+        let parts = calendar.dateComponents([.weekday, .day, .month, .year, .hour, .minute, .second], from: date)
+        func digits(_ number: Int?) -> String {
+            let number = number ?? 0
+            return number < 10 ? "0\(number)" : "\(number)"
+        }
+        // The calendar begins with Sunday, as 1.
+        let day = days[((parts.weekday ?? 1) + 5) % 7].prefix(3)
+        let time = [parts.hour, parts.minute, parts.second].map(digits).joined(separator: ":")
+        return "\(day), \(digits(parts.day)) \(months[(parts.month ?? 1) - 1]) \(parts.year ?? 1970) \(time) GMT"
+    }
+
     private static func isDay(_ name: Substring, short: Bool) -> Bool {
         days.contains { short ? $0.prefix(3) == name : $0 == name }
     }

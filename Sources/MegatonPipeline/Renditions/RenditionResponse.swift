@@ -67,8 +67,9 @@ package struct RenditionFreshness: Sendable, Equatable {
     init(_ metadata: CachedData.Metadata) {
         let control = CacheControl(metadata.headers?["cache-control"])
         var clientLifetime: Double?
-        if control.contains("s-maxage"), case .value(let seconds) = control.seconds("max-age") {
-            clientLifetime = seconds
+        if case .value(let shared) = control.seconds("s-maxage"), case .value(let own) = control.seconds("max-age") {
+            // Both begin with the response, whose age is the part of the shared lifetime that is over.
+            clientLifetime = max(0, own - max(0, shared - metadata.lifetime))
         }
         self.init(
             lifetime: metadata.lifetime,
@@ -77,7 +78,8 @@ package struct RenditionFreshness: Sendable, Equatable {
             // `no-cache` for some fields only says nothing about the rest.
             isStated: ["s-maxage", "max-age"].contains(where: control.contains)
                 || control.scope("no-cache") == .everything || metadata.headers?["expires"] != nil,
-            mayBeStale: !["must-revalidate", "proxy-revalidate"].contains(where: control.contains)
+            mayBeStale: control.scope("no-cache") != .everything
+                && !["must-revalidate", "proxy-revalidate"].contains(where: control.contains)
         )
     }
 }

@@ -82,10 +82,36 @@ extension Request {
 
     /// The whole body.
     ///
-    /// - Throws: an error with the status 413 if it is larger than the limit, bytes, and 400 if it ends early.
-    func content(atMost limit: Int) async throws -> Data {
+    /// - Throws: an error with the status 413 if it is larger than the limit, bytes, 408 if it comes more slowly than
+    ///   the pace, and 400 if it ends early.
+    func content(atMost limit: Int, _ pace: UploadPace = UploadPace()) async throws -> Data {
+        let (body, clock) = (body, UploadClock(pace))
         do {
-            return Data(try await body.collect(upTo: limit).readableBytesView)
+            let data = try await withThrowingTaskGroup(of: Data?.self) { group in
+                group.addTask {
+                    var (data, iterator) = (Data(), body.makeAsyncIterator())
+                    while let buffer = try await clock.next(of: &iterator) {
+                        guard data.count + buffer.readableBytes <= limit else {
+                            throw NIOTooManyBytesError(maxBytes: limit)
+                        }
+                        data.append(contentsOf: buffer.readableBytesView)
+                    }
+                    // A body that is no longer read has no end.
+                    try Task.checkCancellation()
+                    return data
+                }
+                group.addTask {
+                    await clock.waitUntilTooSlow()
+                    return nil
+                }
+                defer { group.cancelAll() }
+                return try await group.next() ?? nil
+            }
+            try Task.checkCancellation()
+            guard let data else { throw APIError(.requestTimeout, pace.refusal, headers: [.connection: "close"]) }
+            return data
+        } catch let error as APIError {
+            throw error
         } catch let error as CancellationError {
             throw error
         } catch is NIOTooManyBytesError {

@@ -160,10 +160,7 @@ struct BatchUpload: Sendable {
         let end = try await withThrowingTaskGroup(of: End.self) { group in
             group.addTask { .pushed(try await push(body, length: length, to: submitter, clock)) }
             group.addTask {
-                await repeating {
-                    let left = clock.timeLeft(at: .now)
-                    return left > .zero ? left : nil
-                }
+                await clock.waitUntilTooSlow()
                 return .tooSlow
             }
             group.addTask {
@@ -212,24 +209,19 @@ struct BatchUpload: Sendable {
         _ iterator: inout RequestBody.AsyncIterator,
         _ clock: UploadClock
     ) async throws -> ByteBuffer? {
-        clock.begin(at: .now)
-        let buffer: ByteBuffer?
         do {
-            buffer = try await iterator.next()
+            return try await clock.next(of: &iterator)
         } catch let error as CancellationError {
             throw error
         } catch {
             throw interrupted
         }
-        clock.end(with: buffer?.readableBytes ?? 0, at: .now)
-        return buffer
     }
 
     private static func tooSlow(_ pace: UploadPace) -> UploadFailure {
         UploadFailure(
             .requestTimeout,
-            "The request's body came too slowly: it may take \(pace.grace.components.seconds) seconds, and one more "
-                + "for each \(pace.bytesPerSecond) bytes.",
+            pace.refusal,
             remedy: "have the whole list at hand, and ",
             headers: [.connection: "close"]
         )

@@ -9,6 +9,8 @@ internal import NIOCore
 /// Routes of single jobs.
 struct JobRoutes: Sendable {
     let cluster: ClusterConnection
+    /// Bound on the time of the body of a job.
+    var pace = UploadPace()
 
     func add(
         to read: RouterGroup<ServerContext>,
@@ -26,7 +28,7 @@ struct JobRoutes: Sendable {
     private func push(_ request: Request, _ context: ServerContext) async throws -> Response {
         try request.require(contentType: "application/json")
         _ = try QueryArguments(request)
-        var job = try Self.job(try await request.content(atMost: Job.maximumSize))
+        var job = try Self.job(try await request.content(atMost: Job.maximumSize, pace))
         if job.traceparent == nil, let traceparent = request.traceparent {
             var traced = job
             traced.traceparent = traceparent

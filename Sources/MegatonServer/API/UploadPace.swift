@@ -1,4 +1,6 @@
+internal import HummingbirdCore
 internal import MegatonCore
+internal import NIOCore
 import Synchronization
 
 /// Bound on the time for which the client of an upload may keep the server waiting: a number of seconds, and more for
@@ -24,6 +26,12 @@ struct UploadPace: Sendable {
         waited += time
     }
 
+    /// A sentence for a client that is too slow.
+    var refusal: String {
+        "The request's body came too slowly: it may take \(grace.components.seconds) seconds, and one more for each "
+            + "\(bytesPerSecond) bytes."
+    }
+
     /// Time for which the client may still keep the server waiting.
     var timeLeft: Duration { grace + .seconds(received / bytesPerSecond) - waited }
 }
@@ -35,6 +43,22 @@ final class UploadClock: Sendable {
     private static let interval: Duration = .seconds(1)
 
     init(_ pace: UploadPace) { state = Mutex((pace, nil)) }
+
+    /// The next bytes of a body; nil at its end.
+    func next(of iterator: inout RequestBody.AsyncIterator) async throws -> ByteBuffer? {
+        begin(at: .now)
+        let buffer = try await iterator.next()
+        end(with: buffer?.readableBytes ?? 0, at: .now)
+        return buffer
+    }
+
+    /// Returns as soon as the client is too slow, or if the task is cancelled.
+    func waitUntilTooSlow() async {
+        await repeating {
+            let left = timeLeft(at: .now)
+            return left > .zero ? left : nil
+        }
+    }
 
     /// The server waits for the client from now on.
     func begin(at now: ContinuousClock.Instant) { state.withLock { $0.begin = now } }

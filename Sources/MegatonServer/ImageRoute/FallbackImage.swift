@@ -2,6 +2,7 @@ package import Foundation
 internal import Hummingbird
 internal import HummingbirdCore
 internal import MegatonPipeline
+internal import NIOCore
 
 /// The image that is sent in the place of one that could not be loaded or read.
 package struct FallbackImage: Sendable, Equatable {
@@ -27,13 +28,15 @@ package struct FallbackImage: Sendable, Equatable {
     }
 
     /// The image with the status of the failure, so that caches and monitoring do not take it for the requested one.
-    func response(to failure: ImageFailure) -> Response {
+    ///
+    /// - Parameter eventLoop: of the connection.
+    func response(to failure: ImageFailure, on eventLoop: any EventLoop) -> Response {
         Response(
             status: failure.status,
             headers: [
                 .contentType: mediaType, .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
             ],
-            body: ImageSender.body(of: data)
+            body: ImageSender.sharedBody(data, on: eventLoop)
         )
     }
 }

@@ -87,7 +87,7 @@ struct ImageRoutes: Sendable {
         do throws(RenditionError) {
             image = try await render(rendition, source)
         } catch {
-            return try response(to: error, of: source, rendition, context.logger)
+            return try response(to: error, of: source, rendition, context)
         }
         withExtendedLifetime(place) {}
         let response = try image.response(
@@ -107,10 +107,10 @@ struct ImageRoutes: Sendable {
         to error: RenditionError,
         of source: URL,
         _ rendition: Rendition,
-        _ logger: Logger
+        _ context: ServerContext
     ) throws -> Response {
         switch error {
-        case .failed(let error): return try response(to: error, of: source, rendition, logger)
+        case .failed(let error): return try response(to: error, of: source, rendition, context)
         // A client cannot change it, and no fallback image may hide it.
         case .unavailable(let reason):
             metrics.count(.workers)
@@ -128,17 +128,19 @@ struct ImageRoutes: Sendable {
         to error: ImagePipeline.Error,
         of source: URL,
         _ rendition: Rendition,
-        _ logger: Logger
+        _ context: ServerContext
     ) throws -> Response {
         let failure = ImageFailure(error, of: rendition)
-        logger.log(
+        context.logger.log(
             // Most are faults of origins, and a client can cause any number of them.
             level: failure.status == .internalServerError ? .warning : .info,
             "an image could not be made",
             metadata: ["status": "\(failure.status.code)", "error": "\(error)", "source": "\(source.redacted)"]
         )
         if failure.status == .serviceUnavailable { metrics.count(.host) }
-        if failure.isOfSource, let fallback = configuration.fallback { return fallback.response(to: failure) }
+        if failure.isOfSource, let fallback = configuration.fallback {
+            return fallback.response(to: failure, on: context.channel.eventLoop)
+        }
         return try failure.response()
     }
 

@@ -36,7 +36,7 @@ final class ImageSender: Sendable {
     ///   elsewhere would take all pieces before it learns that it must wait.
     /// - Throws: an error with the status 503 if there is no memory for it.
     func body(_ data: Data, on eventLoop: any EventLoop) throws(APIError) -> ResponseBody {
-        if data.count <= Self.pieceSize { return Self.body(of: data) }
+        if data.count <= Self.pieceSize { return Self.sharedBody(data, on: eventLoop) }
         let isFree = used.withLock { used in
             guard used == 0 || used + data.count <= maximum else { return false }
             used += data.count
@@ -50,10 +50,15 @@ final class ImageSender: Sendable {
         return Self.body(of: data, holding: Share(self, data.count), on: eventLoop)
     }
 
-    /// A body for bytes that no limit counts, because all responses share them or because they are not sent.
-    static func body(of data: Data) -> ResponseBody { body(of: data, holding: nil, on: nil) }
+    /// The body of an image that no limit counts, because all responses share its bytes: each connection has a few
+    /// pieces.
+    ///
+    /// - Parameter eventLoop: of the connection, as for other images.
+    static func sharedBody(_ data: Data, on eventLoop: any EventLoop) -> ResponseBody {
+        body(of: data, holding: nil, on: eventLoop)
+    }
 
-    private static func body(of data: Data, holding share: Share?, on eventLoop: (any EventLoop)?) -> ResponseBody {
+    private static func body(of data: Data, holding share: Share?, on eventLoop: any EventLoop) -> ResponseBody {
         if data.count <= pieceSize { return ResponseBody(byteBuffer: ByteBuffer(bytes: data)) }
         return ResponseBody(contentLength: data.count) { (writer) async throws in
             defer { withExtendedLifetime(share) {} }
@@ -61,7 +66,7 @@ final class ImageSender: Sendable {
             while !rest.isEmpty {
                 try await writer.write(ByteBuffer(bytes: rest.prefix(Self.pieceSize)))
                 rest = rest.dropFirst(Self.pieceSize)
-                try await eventLoop?.submit {}.get()
+                try await eventLoop.submit {}.get()
             }
             try await writer.finish(nil)
         }

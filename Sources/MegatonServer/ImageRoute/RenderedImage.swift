@@ -78,7 +78,10 @@ struct RenderedImage: Sendable {
             .xContentTypeOptions: "nosniff",
         ]
         if options.format == nil { headers[.vary] = "Accept" }
-        if let lastModified { headers[.lastModified] = lastModified.text }
+        // A server must not send a time of the future (RFC 9110 section 8.8.2.1).
+        if let lastModified, lastModified.date.timeIntervalSince1970 <= Double(now) {
+            headers[.lastModified] = lastModified.text
+        }
         guard isWanted(by: request) else {
             throw APIError(
                 .preconditionFailed,
@@ -94,7 +97,8 @@ struct RenderedImage: Sendable {
         case .whole:
             // HEAD needs the length only.
             let body = try metrics.counting(.sending) { () throws(APIError) in
-                try request.method == .get ? sender.body(data, on: eventLoop) : ImageSender.body(of: data)
+                try request.method == .get
+                    ? sender.body(data, on: eventLoop) : ImageSender.sharedBody(data, on: eventLoop)
             }
             return Response(status: .ok, headers: headers, body: body)
         case .part(let part):
@@ -159,6 +163,8 @@ struct RenderedImage: Sendable {
         let age = seconds(freshness.lifetime)
         var text = "public, max-age=\(min(age, freshness.clientLifetime.map(seconds) ?? age))"
         if let own = freshness.clientLifetime, own < freshness.lifetime { text += ", s-maxage=\(age)" }
+        // RFC 9111 section 5.2.2.2. `no-cache` is the same with a lifetime of 0.
+        guard freshness.mayBeStale else { return text + ", must-revalidate" }
         return text + Self.window(min(freshness.staleWhileRevalidate ?? 0, limit - Double(age)))
     }
 

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import MegatonPipeline
 internal import NIOCore
 internal import NIOHTTP1
 
@@ -29,14 +30,16 @@ final class HTTP1RulesInstaller: ChannelInboundHandler, RemovableChannelHandler 
 ///
 /// - It ends with the response to a request whose client does not keep it open (RFC 9112 section 9.3): one of HTTP/1.0
 ///   without `keep-alive`, whose client reads until the connection is closed, or one with `close` in any case of
-///   letters. The framework ends it if the field `Connection` is exactly `close`.
+///   letters. The framework ends it if the field `Connection` is exactly `close`. The response says whether it ends.
+/// - A response to HEAD has no body (RFC 9110 section 9.3.2). The framework knows that of its routes, and not of the
+///   errors of paths that are none.
+/// - A response to HTTP/1.0 has no `Transfer-Encoding` (RFC 9112 section 6.1): without a length, it ends with the
+///   connection.
 /// - A client that was answered in the middle of its body, for the most part by a refusal, has a time limit for the
 ///   rest. The framework reads it for as long as it comes, also from a client without a token. It must be read for some
 ///   time: bytes that are left unread would make the client lose the response.
-/// - A request of HTTP/1.1 has exactly one field `Host`, and one of HTTP/1.0 at most one (RFC 9112 section 3.2). A
-///   proxy in front of the server may use another one of several than the server.
-/// - The answer to bytes that are no request is a `ProblemDocument`, as all other errors are. That of the framework has
-///   no body, and no middleware sees it.
+/// - A request is refused as ``HTTP1Head`` says. The answer to it, and to bytes that are no request, is a
+///   `ProblemDocument`, as all other errors are. That of the framework has no body, and no middleware sees it.
 private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
@@ -46,29 +49,32 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
     private var rest: CloseTimer
     /// Whether the last request that has begun has not ended.
     private var isRequestOpen = false
-    /// Number of requests that have begun; a client may send several at once.
-    private var begun = 0
-    /// Number of responses that have ended.
-    private var answered = 0
-    /// Whether a request was refused, after which the connection ends.
-    private var isRefused = false
+    /// The requests without a complete response, the oldest one first. A client may send several at once: as many as
+    /// one read from the socket has.
+    private var unanswered: CircularBuffer<HTTP1Head> = []
+    /// A request that was refused, after which the connection ends.
+    private var refused: HTTP1Head?
+    /// Whether the current response ends with the connection.
+    private var endsConnection = false
 
     init(_ bodyLimit: Duration) { rest = CloseTimer(bodyLimit) }
 
     func handlerRemoved(context: ChannelHandlerContext) { rest.stop() }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        if isRefused { return }
+        if refused != nil { return }
         switch Self.unwrapInboundIn(data) {
-        case .head(let head) where !Self.hasOneHost(head):
-            isRefused = true
-            // The framework answers it like bytes that are no request, and closes the connection.
-            context.fireErrorCaught(HTTPParserError.invalidHeaderToken)
-            return
         case .head(var head):
+            let request = HTTP1Head(head)
+            guard request.isValid else {
+                refused = request
+                // The framework answers it like bytes that are no request, and closes the connection.
+                context.fireErrorCaught(HTTPParserError.invalidHeaderToken)
+                return
+            }
             isRequestOpen = true
-            begun += 1
-            if head.isKeepAlive { break }
+            unanswered.append(request)
+            if request.keepsConnection { break }
             head.headers.replaceOrAdd(name: "Connection", value: "close")
             context.fireChannelRead(Self.wrapInboundOut(.head(head)))
             return
@@ -82,7 +88,7 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         // The rest of a refused request may be no request either, and has been answered.
-        if isRefused, error is HTTPParserError { return }
+        if refused != nil, error is HTTPParserError { return }
         context.fireErrorCaught(error)
     }
 
@@ -91,17 +97,42 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
         case .head(let head) where Self.isOfFramework(head):
             refuse(head, context, promise)
             return
+        case .head(var head):
+            if let request = unanswered.first { adapt(&head, to: request) }
+            context.write(Self.wrapOutboundOut(.head(head)), promise: promise)
+            return
+        case .body where unanswered.first?.isHead == true:
+            promise?.succeed()
+            return
+        case .body: break
         case .end:
-            answered += 1
-            if isRequestOpen && answered == begun { rest.start(context.channel) }
-        default: break
+            _ = unanswered.popFirst()
+            if isRequestOpen && unanswered.isEmpty { rest.start(context.channel) }
+            guard endsConnection else { break }
+            let written = context.eventLoop.makePromise(of: Void.self)
+            written.futureResult.cascade(to: promise)
+            // A connection that is closed earlier loses the bytes that its client has not received.
+            written.futureResult.whenComplete { [channel = context.channel] _ in channel.close(promise: nil) }
+            context.write(data, promise: written)
+            return
         }
         context.write(data, promise: promise)
     }
 
-    private static func hasOneHost(_ head: HTTPRequestHead) -> Bool {
-        let count = head.headers["Host"].count
-        return count == 1 || count == 0 && head.version != .http1_1
+    /// Makes the head of a response one of the version of its request.
+    private func adapt(_ head: inout HTTPResponseHead, to request: HTTP1Head) {
+        // Informational: another response follows.
+        if head.status.code < 200 { return }
+        if request.version == .http1_0 && !head.headers.contains(name: "Content-Length") {
+            // The encoder gives a response of HTTP/1.1 a `Transfer-Encoding`.
+            head.version = .http1_0
+            endsConnection = true
+        }
+        if endsConnection || !request.keepsConnection {
+            head.headers.replaceOrAdd(name: "Connection", value: "close")
+        } else if request.version == .http1_0 {
+            head.headers.replaceOrAdd(name: "Connection", value: "keep-alive")
+        }
     }
 
     private func refuse(
@@ -112,10 +143,12 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
         var head = head
         // A document of texts can always be encoded; an empty one says enough with its status.
         let json = (try? ProblemDocument.invalidRequest.json()) ?? Data()
+        head.headers.replaceOrAdd(name: "Date", value: HTTPDate.text(.now))
         head.headers.replaceOrAdd(name: "Content-Type", value: ProblemDocument.contentType)
         head.headers.replaceOrAdd(name: "Content-Length", value: "\(json.count)")
         head.headers.replaceOrAdd(name: "Cache-Control", value: "no-store")
         context.write(Self.wrapOutboundOut(.head(head)), promise: promise)
+        if refused?.isHead == true { return }
         // The framework writes the end.
         context.write(Self.wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: json)))), promise: nil)
     }

@@ -59,7 +59,9 @@ package struct Listener: Sendable {
             router: router,
             server: .http1(
                 configuration: .init(
-                    additionalChannelHandlers: [HTTP1RulesInstaller(bodyLimit: idleTimeout)],
+                    additionalChannelHandlers: [
+                        HTTP1RulesInstaller(bodyLimit: idleTimeout), StalledWriteLimit(idleTimeout),
+                    ],
                     idleTimeout: TimeAmount(idleTimeout)
                 )
             ),

@@ -23,6 +23,7 @@ import Testing
         #expect(freshness("max-age=60")?.lifetime == 50)
         #expect(freshness("max-age=60")?.mayBeStale == true)
         #expect(freshness("must-revalidate")?.mayBeStale == false)
+        #expect(freshness("no-cache")?.mayBeStale == false && freshness("no-cache=\"a\"")?.mayBeStale == true)
     }
 
     /// Fault: a rendition was fresh for longer than its original, by the time that its render had waited.
@@ -57,7 +58,10 @@ import Testing
 
     @Test func clientsMayHaveAShorterLifetime() {
         #expect(freshness("max-age=60")?.clientLifetime == nil)
-        #expect(freshness("s-maxage=600, max-age=60")?.clientLifetime == 60)
+        // 50 s are left for shared caches.
+        #expect(freshness("s-maxage=70, max-age=60")?.clientLifetime == 40)
+        #expect(freshness("s-maxage=50, max-age=60")?.clientLifetime == 60)
+        #expect(freshness("s-maxage=600, max-age=60")?.clientLifetime == 0, "it is 550 s old")
         #expect(freshness("s-maxage=600, max-age=soon")?.clientLifetime == nil)
     }
 

@@ -135,7 +135,7 @@ struct APIServer: Sendable {
         }
         let (read, submit, admin) = (groups[0], groups[1], groups[2])
         BatchRoutes(cluster: cluster, pace: pace).add(to: read, submit: submit, admin: admin)
-        JobRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)
+        JobRoutes(cluster: cluster, pace: pace).add(to: read, submit: submit, admin: admin)
         OutcomeRoutes(cluster: cluster, streams: streams, largePages: largePages, polls: polls)
             .add(to: read, submit: submit, admin: admin)
         DeadRoutes(cluster: cluster).add(to: read, submit: submit, admin: admin)

@@ -2,6 +2,7 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonHTTP
 @testable import MegatonServer
 
 /// Bytes that are no request of HTTP.
@@ -13,6 +14,11 @@ import Testing
         "GET /api/v1/batches HTTP/1.1\\r\\nHost: localhost\\r\\nhost: elsewhere.test\\r\\n\\r\\n",
         "GET /api/v1/batches HTTP/1.0\\r\\nHost: localhost\\r\\nHost: localhost\\r\\n\\r\\n",
         "GET /api/v1/batches HTTP/1.1\\r\\n\\r\\nNO HTTP\\r\\n\\r\\n",
+        // A proxy may read another host, or another length.
+        "GET /api/v1/batches HTTP/1.1\\r\\nHost: a b/c\\r\\n\\r\\n",
+        "GET /api/v1/batches HTTP/1.1\\r\\nHost: [::1]evil.test\\r\\n\\r\\n",
+        "GET /api/v1/batches HTTP/1.1\\r\\nHost: localhost:80@evil.test\\r\\n\\r\\n",
+        "POST /api/v1/jobs HTTP/1.1\\r\\nHost: localhost\\r\\nTransfer-Encoding: gzip\\r\\n\\r\\n",
         // The second request on a connection.
         "GET /api/v1/batches/%%FF HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\nGET / HTTP/1.1\\r\\n\\r\\n",
         "GET /api/v1/batches/%%FF HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\nNO HTTP\\r\\n\\r\\n",
@@ -27,6 +33,7 @@ import Testing
             #expect(answer.status == 400 && answer.field("Connection") == "close", "\(output)")
             #expect(answer.field("Content-Length") == "\(answer.body.utf8.count)")
             #expect(answer.field("Cache-Control") == "no-store")
+            #expect(HTTPDate.parse(answer.field("Date")) != nil, "RFC 9110 section 6.6.1")
             #expect(try answer.detail().hasPrefix("The request is not valid HTTP"), "\(output)")
         }
     }

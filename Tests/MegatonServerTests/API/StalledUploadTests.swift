@@ -42,6 +42,27 @@ import Testing
         }
     }
 
+    /// Fault: one byte of a job now and then kept a connection for days.
+    @Test func aJobThatStallsIsRefused() async throws {
+        let pace = UploadPace(grace: .milliseconds(300), bytesPerSecond: 1 << 20)
+        try await APIServer.run(pace: pace) { (server) async throws in
+            let script = """
+                import socket
+                s = socket.create_connection(("127.0.0.1", \(server.port)))
+                s.sendall(b"POST /api/v1/jobs HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Type: application/json\\r\\n"
+                          b"Content-Length: 1000\\r\\n\\r\\n{")
+                answer = b""
+                while part := s.recv(65536):
+                    answer += part
+                print(answer.decode())
+                """
+            let client = try ProgramUnderTest(program: "/usr/bin/python3", arguments: ["-c", script])
+            let answer = try APIServer.Answer(await client.ending().output)
+            #expect(answer.status == 408 && answer.field("Connection") == "close", "\(answer.body)")
+            #expect(try answer.detail().hasPrefix("The request's body came too slowly"))
+        }
+    }
+
     @Test func anEmptyListIsNoBatch() async throws {
         try await APIServer.run { (server) async throws in
             for lines in [[], ["", ""]] as [[String]] {

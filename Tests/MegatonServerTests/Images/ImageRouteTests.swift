@@ -202,7 +202,7 @@ import Testing
 
     @Test func theTimeOfTheOriginIsACondition() async throws {
         let (before, time, after) = (
-            "Sun, 06 Nov 1994 08:49:36 GMT", "Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:38 GMT"
+            "Thu, 01 Jan 1970 00:10:36 GMT", "Thu, 01 Jan 1970 00:10:37 GMT", "Thu, 01 Jan 1970 00:10:38 GMT"
         )
         let renderer = Renderer(lastModified: time)
         try await serve(try Self.unsignedConfiguration(), renderer) { (port) async throws in
@@ -219,9 +219,11 @@ import Testing
             let both = Self.header("If-Modified-Since: \(after)") + Self.header("If-None-Match: \"other\"")
             #expect(try await Self.ask(port, Self.unsigned, both).status == 200, "a tag counts more than a time")
         }
-        let obsolete = Renderer(lastModified: "Sunday, 06-Nov-94 08:49:37 GMT")
-        try await serve(try Self.unsignedConfiguration(), obsolete) { (port) async throws in
-            #expect(try await Self.ask(port, Self.unsigned).field("Last-Modified") == nil)
+        // An obsolete form, and a time of the future, which a server must not send.
+        for text in ["Thursday, 01-Jan-70 00:10:37 GMT", "Thu, 01 Jan 1970 00:16:41 GMT"] {
+            try await serve(try Self.unsignedConfiguration(), Renderer(lastModified: text)) { (port) async throws in
+                #expect(try await Self.ask(port, Self.unsigned).field("Last-Modified") == nil, "\(text)")
+            }
         }
     }
 
@@ -306,6 +308,9 @@ import Testing
                 "public, max-age=60, stale-while-revalidate=30"
             ),
             (RenditionFreshness(lifetime: 600, clientLifetime: 60), "public, max-age=60, s-maxage=600"),
+            // Fault: caches in front of the server could use a stale image, which the origin forbids.
+            (RenditionFreshness(lifetime: 60, mayBeStale: false), "public, max-age=60, must-revalidate"),
+            (RenditionFreshness(lifetime: 0, mayBeStale: false), "public, max-age=0, must-revalidate"),
             (RenditionFreshness(lifetime: 5, isStated: false), "public, max-age=3600, stale-while-revalidate=3600"),
             (RenditionFreshness(lifetime: 5, isStated: false, mayBeStale: false), "public, max-age=3600"),
         ] as [(RenditionFreshness?, String)]
