@@ -354,6 +354,7 @@ struct ImageRouteOptions: ParsableArguments {
         configuration.addressPolicy = access.addressPolicy
         configuration.sources = try access.sources()
         configuration.s3 = access.s3
+        configuration.caFile = access.caFile
         configuration.hostLimits.concurrency = hostConcurrency
         configuration.hostLimits.rate = hostRate
         if let memory { configuration.memory = MemoryBudget(bytes: memory << 20) }

@@ -60,8 +60,8 @@ struct RenditionOptions: ParsableArguments {
         return all
     }
 
-    /// The rendition of an argument. `--format png` is typed, and a file has an option of JPEGs: values of variables and
-    /// files that have no effect on the format are left out.
+    /// The rendition of an argument. `--format png` is typed, and a file has an option of JPEGs: values of variables
+    /// and files that have no effect on the format are left out.
     private func made(
         _ argument: String,
         _ text: String,

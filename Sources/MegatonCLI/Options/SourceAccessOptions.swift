@@ -47,6 +47,16 @@ struct SourceAccessOptions: ParsableArguments {
     )
     var s3Endpoint: String?
 
+    @Option(
+        name: .customLong("ca-file"),
+        help: ArgumentHelp(
+            "PEM file with certificates of authorities, such as a private one, for https: sources and the store of "
+                + "--s3-endpoint.",
+            valueName: "file"
+        )
+    )
+    var caFile: String?
+
     @Option(name: .customLong("s3-region"), help: "Region for which requests to s3: sources are signed.")
     var s3Region = SourceAccessOptions.usualRegion
 
@@ -54,6 +64,9 @@ struct SourceAccessOptions: ParsableArguments {
 
     mutating func validate() throws {
         if credentials?.isEmpty == true { throw ValidationError("--credentials is empty; it must name a file.") }
+        if let caFile, let problem = Self.problem(ofCertificates: caFile) {
+            throw ValidationError("--ca-file \(caFile) \(problem).")
+        }
         for port in allowPort { try OptionRange.check("--allow-port", port, 1...65535) }
         do {
             _ = try sources()
@@ -74,11 +87,19 @@ struct SourceAccessOptions: ParsableArguments {
         }
     }
 
+    /// A clause about a file that is not one of certificates; nil if it is.
+    private static func problem(ofCertificates path: String) -> String? {
+        guard let data = FileManager.default.contents(atPath: path) else { return "cannot be read" }
+        let hasOne = data.range(of: Data("-----BEGIN CERTIFICATE-----".utf8)) != nil
+        return hasOne ? nil : "has no certificate in PEM format"
+    }
+
     /// The options in the place of the library's settings, as `Worker.Configuration.optionNames` has them.
     static let optionNames = [
         "AddressPolicy.allowsPrivate": "--allow-private",
         "add it to AddressPolicy.ports": "give it with --allow-port",
         "the sources allowed": "the sources allowed (--allow-source)",
+        "set DataLoader.Configuration.caFile": "give --ca-file",
     ]
 
     var addressPolicy: AddressPolicy {
@@ -112,7 +133,8 @@ struct SourceAccessOptions: ParsableArguments {
         let options: [(name: String, isGiven: Bool)] = [
             ("--allow-private", allowPrivate), ("--allow-port", !allowPort.isEmpty),
             ("--allow-source", !allowSource.isEmpty), ("--credentials", credentials != nil),
-            ("--s3-endpoint", s3Endpoint != nil), ("--s3-region", s3Region != Self.usualRegion),
+            ("--ca-file", caFile != nil), ("--s3-endpoint", s3Endpoint != nil),
+            ("--s3-region", s3Region != Self.usualRegion),
         ]
         return options.filter(\.isGiven).map(\.name)
     }
@@ -124,6 +146,7 @@ struct SourceAccessOptions: ParsableArguments {
         for port in allowPort { arguments += ["--allow-port", String(port)] }
         arguments += allowSource.flatMap { ["--allow-source", $0] }
         if let credentials { arguments += ["--credentials", credentials] }
+        if let caFile { arguments += ["--ca-file", caFile] }
         if let s3Endpoint { arguments += ["--s3-endpoint", s3Endpoint] }
         return arguments + ["--s3-region", s3Region]
     }

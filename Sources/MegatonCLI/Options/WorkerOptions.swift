@@ -297,6 +297,7 @@ struct WorkerOptions: ParsableArguments {
         configuration.connectTimeout = .seconds(connectTimeout)
         configuration.sources = try access.sources()
         configuration.s3 = access.s3
+        configuration.caFile = access.caFile
         if let memory { configuration.memory = MemoryBudget(bytes: memory << 20) }
         let temporary = ProcessInfo.processInfo.environment["TMPDIR"] ?? ""
         if !temporary.isEmpty { configuration.temporaryDirectory = URL(fileURLWithPath: temporary, isDirectory: true) }

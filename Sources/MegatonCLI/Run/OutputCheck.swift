@@ -73,6 +73,7 @@ enum OutputCheck {
         configuration.addressPolicy = access.addressPolicy
         configuration.credentials = try access.credentialsFile()?.credentials ?? Credentials()
         configuration.s3 = access.s3
+        configuration.caFile = access.caFile
         return S3Store(DataLoader(configuration), retries: RetryingDataLoader.Policy())
     }
 }

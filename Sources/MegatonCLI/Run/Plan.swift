@@ -139,7 +139,7 @@ struct Plan: Codable, Sendable {
             lines.append(row("unknown", unknown) + ": \(reason)")
         }
         lines.append(workLine)
-        lines.append(orphanLine)
+        lines.append(orphanLine(areObjects: areObjects))
         lines.append(estimateLine)
         return lines
     }
@@ -165,8 +165,9 @@ struct Plan: Codable, Sendable {
         return ledger == nil ? "no earlier ledger, no estimate" : "the earlier ledger has no finished job, no estimate"
     }
 
-    private var orphanLine: String {
+    private func orphanLine(areObjects: Bool) -> String {
         guard let orphaned else {
+            if areObjects { return "  \("orphaned".padded) not known, as objects of the store are not looked at" }
             let isEmpty = jobs == 0 && invalid == 0
             if isEmpty && ledger == nil { return "  \("orphaned".padded) none" }
             let reason =

@@ -209,9 +209,11 @@ struct Planner: Sendable {
         switch form {
         case .list:
             let count = (plan.presets > 0 ? "at least " : "") + Counted.of(plan.outputs, "output")
+            let existing =
+                objects == nil ? ", \(plan.existing) of them where a file exists already" : "; the store was not asked"
             Terminal.note(
-                "megaton: \(count) of \(Counted.jobs(plan.jobs)) would be made, \(plan.existing) of them where a "
-                    + "file exists already; no image was fetched, and nothing was written."
+                "megaton: \(count) of \(Counted.jobs(plan.jobs)) would be made\(existing); no image was fetched, and "
+                    + "nothing was written."
             )
             if plan.ledger != nil { for line in lines.dropFirst() { Terminal.note(line) } }
         case .summary where options.json: return

@@ -20,6 +20,7 @@ struct RemoteInputs: Sendable {
         configuration.addressPolicy = access.addressPolicy
         configuration.credentials = try access.credentialsFile()?.credentials ?? Credentials()
         configuration.s3 = access.s3
+        configuration.caFile = access.caFile
         let hasS3 = configuration.credentials.credentials.contains { credential in
             if case .s3 = credential.method { true } else { false }
         }

@@ -72,10 +72,12 @@ extension Worker {
         loader.addressPolicy = configuration.addressPolicy
         loader.credentials = configuration.credentials
         loader.s3 = configuration.s3
+        loader.caFile = configuration.caFile
         loader.maximumBodySize = configuration.maximumDataSize
         loader.timeout = configuration.fetchTimeout
         // As many as the worker fetches at a time: a request that waits for a connection could time out.
         loader.maximumHostConnections = max(loader.maximumHostConnections, configuration.concurrency)
+        loader.maximumConnections = max(loader.maximumConnections, configuration.concurrency)
         loader.lowSpeedTime = configuration.stallTimeout
         loader.connectTimeout = configuration.connectTimeout
         var pipeline = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
@@ -120,11 +122,13 @@ extension Worker {
         loader.addressPolicy = configuration.addressPolicy
         loader.credentials = configuration.credentials
         loader.s3 = configuration.s3
+        loader.caFile = configuration.caFile
         loader.timeout = max(configuration.fetchTimeout, uploadTimeout)
         loader.connectTimeout = configuration.connectTimeout
         // A store that puts the parts of an object together answers nothing meanwhile.
         loader.lowSpeedTime = max(configuration.stallTimeout, uploadTimeout)
         loader.maximumHostConnections = max(loader.maximumHostConnections, configuration.concurrency)
+        loader.maximumConnections = max(loader.maximumConnections, configuration.concurrency)
         // A job's next attempt would have to render again.
         var retries = RetryingDataLoader.Policy()
         let isRetryable = retries.isRetryable

@@ -84,6 +84,9 @@ extension Worker {
         public var credentials = Credentials()
         /// Endpoint of `s3:` sources; AWS by default. The scheme `s3:` is also allowed if another endpoint is set.
         public var s3 = S3Endpoint()
+        /// PEM file with certificates of authorities for `https:` sources and the store of `s3`; nil for the system's.
+        /// See `DataLoader.Configuration.caFile`.
+        public var caFile: String?
         /// Time-out of a whole fetch, including redirects.
         public var fetchTimeout: Duration = .seconds(20)
         /// How long a fetch may deliver less than 1 KiB per second; whole seconds, at least 1.

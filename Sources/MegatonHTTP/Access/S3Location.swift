@@ -33,14 +33,22 @@ public struct S3Location: Sendable, Hashable, CustomStringConvertible {
         self.key = key
     }
 
-    /// Parses `s3://bucket/key`.
+    /// Parses `s3://bucket/key`, whose key is percent-encoded.
     ///
-    /// - Throws: `.invalidURL`.
+    /// - Throws: `.invalidURL`, also for a query or a fragment.
     public init(_ url: URL) throws(ImageError) {
         guard url.scheme?.lowercased() == "s3", let bucket = url.host(percentEncoded: false), url.port == nil,
             let key = String(url.path(percentEncoded: true).dropFirst()).removingPercentEncoding
         else {
             throw ImageError(.invalidURL, "\"\(url.redacted)\" is not an s3: URL; an example is s3://bucket/key.")
+        }
+        // Another object than the one that was meant would be found.
+        guard url.query() == nil, url.fragment() == nil else {
+            throw ImageError(
+                .invalidURL,
+                "\"s3://\(bucket)/\(Self.encoded(key))\" is followed by a query or a fragment, and an s3: URL has neither: "
+                    + "the newest version of an object is read, and in a key, ? is written as %3F and # as %23."
+            )
         }
         try self.init(bucket: bucket, key: key)
     }

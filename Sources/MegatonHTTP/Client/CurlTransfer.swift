@@ -99,7 +99,13 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         if isS3, let url = request.url {
             error.excerpt = error.excerpt ?? S3Problem.excerpt(errorBody)
             let signing = S3Problem.Signing(configuration.credentials, for: url, named: request.credentialName)
-            if error.code == .accessDenied, let remark = signing.remark { error.message += " \(remark)" }
+            if let reason = S3Problem.refusal(error, url, signing) {
+                error.message = FieldProblem.sentence(
+                    "\(error.message.dropLast(error.message.hasSuffix(".") ? 1 : 0)): \(reason)"
+                )
+            } else if error.code == .accessDenied, let remark = signing.remark {
+                error.message += " \(remark)"
+            }
         }
         return error.with(nil, errorBody)
     }
@@ -321,7 +327,10 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
             return ImageError(.badResponse, "\(target) \(reason).")
         }
         let (code, text) = (CurlTransfer.code(of: result), String(cString: curl_easy_strerror(result)))
-        let reason = isS3 && code == .unreachable ? S3Problem.unreachable(configuration.s3, text) : text
+        var reason = isS3 && code == .unreachable ? S3Problem.unreachable(configuration.s3, text) : text
+        if result == CURLE_PEER_FAILED_VERIFICATION {
+            reason += "; set DataLoader.Configuration.caFile if its certificate is of a private authority"
+        }
         return ImageError(code, "\(target) could not be fetched: \(reason).")
     }
 

@@ -40,7 +40,8 @@ public final class DataLoader: TimedDataLoading {
         public var maximumConnections = 256
         /// Maximum concurrent requests on one HTTP/2 connection, if the server allows as many.
         public var maximumConcurrentStreams = 100
-        /// PEM file of the certificates to trust, in place of the system's.
+        /// PEM file with certificates of authorities, in place of the system's file. Those in the directory of libcurl,
+        /// with Debian's `/etc/ssl/certs`, are trusted as well.
         public var caFile: String?
         /// Returns addresses of a host in place of DNS; an empty array for DNS. They are checked like those from DNS.
         /// Connections kept alive to earlier addresses stay in use. Called on the loader's own thread, which must not

@@ -22,7 +22,7 @@ enum S3Problem {
         var remark: String? {
             switch self {
             case .signed: nil
-            case .noCredentials: "The request was not signed, as no --credentials was given."
+            case .noCredentials: "The request was not signed, as no credential was given (--credentials)."
             case .otherCredentials: "The request was not signed, as --credentials has none for the bucket."
             }
         }
@@ -33,8 +33,8 @@ enum S3Problem {
             case .signed:
                 "access is denied. The credential of the bucket in the --credentials file needs \(permission)"
             case .noCredentials:
-                "access is denied: no --credentials was given, so that the request was not signed. Give a file with a "
-                    + "credential of the bucket, which needs \(permission)"
+                "access is denied: no credential was given (--credentials), so that the request was not signed. Give one "
+                    + "of the bucket, which needs \(permission)"
             case .otherCredentials:
                 "access is denied: no credential of the --credentials file is for s3://\(bucket), so that the request "
                     + "was not signed. Add one, which needs \(permission)"
@@ -90,6 +90,28 @@ enum S3Problem {
         // An answer to HEAD has no body.
         case (nil, _) where [301, 307, 308].contains(error.status): return otherRegion
         default: return code.map { "\($0): \(error.message)" } ?? error.message
+        }
+    }
+
+    /// The reason and the remedy if the store itself refuses to send an object; nil if the object is missing, or for
+    /// another error.
+    static func refusal(_ error: ImageError, _ url: URL, _ signing: Signing) -> String? {
+        guard let bucket = url.host(percentEncoded: false), error.status != nil,
+            isFinal(error) || code(of: error) == "AccessDenied"
+        else { return nil }
+        return reason(of: error, bucket: bucket, permission: "s3:GetObject", signing: signing)
+    }
+
+    /// Whether the failure is that of each request for the bucket.
+    static func isFinal(_ error: ImageError) -> Bool {
+        switch code(of: error) {
+        case "NoSuchBucket", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken",
+            "RequestTimeTooSkewed", "AuthorizationHeaderMalformed", "PermanentRedirect", "TemporaryRedirect":
+            true
+        case nil:
+            [.unreachable, .tls, .connectTimedOut, .tooSlow, .timedOut].contains(error.code)
+                || [301, 307, 308].contains(error.status)
+        default: false
         }
     }
 

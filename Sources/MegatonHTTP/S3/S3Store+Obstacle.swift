@@ -20,23 +20,12 @@ extension S3Store {
         } catch {
             failure = error
         }
-        guard Self.isFinal(failure) else { return nil }
+        guard S3Problem.isFinal(failure) else { return nil }
         return S3Problem.reason(
             of: failure,
             bucket: location.bucket,
             permission: "s3:PutObject",
             signing: S3Problem.Signing(credentials, for: location.url)
         )
-    }
-
-    /// Whether the failure is that of each write, too.
-    private static func isFinal(_ error: ImageError) -> Bool {
-        switch S3Problem.code(of: error) {
-        case "NoSuchBucket", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken",
-            "RequestTimeTooSkewed", "AuthorizationHeaderMalformed", "PermanentRedirect", "TemporaryRedirect":
-            true
-        case nil: error.code == .unreachable || [301, 307, 308].contains(error.status)
-        default: false
-        }
     }
 }

@@ -1,6 +1,7 @@
 internal import Foundation
 
-/// A shared coordinator, without its entries from addresses that this process may not connect to.
+/// A shared coordinator, without its entries from elsewhere: from addresses that this process may not connect to, and
+/// from another store of `s3:` URLs.
 ///
 /// A public server may share its cache with workers that fetch from private networks, and only the address of a
 /// connection shows where the name of a host leads. For such an entry this process leads without coordination: its own
@@ -8,11 +9,11 @@ internal import Foundation
 /// it is. Remembered failures have an address, too.
 struct AddressCheckedFlights: SingleFlightCoordinating {
     private let shared: any SingleFlightCoordinating
-    private let addresses: AddressPolicy
+    private let origins: EntryOrigins
 
-    init(_ shared: any SingleFlightCoordinating, _ addresses: AddressPolicy) {
+    init(_ shared: any SingleFlightCoordinating, _ origins: EntryOrigins) {
         self.shared = shared
-        self.addresses = addresses
+        self.origins = origins
     }
 
     // MARK: - Lookups
@@ -22,7 +23,7 @@ struct AddressCheckedFlights: SingleFlightCoordinating {
     func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?] { await shared.lookUpStale(keys).map(permitted) }
 
     private func permitted(_ entry: CachedData?) -> CachedData? {
-        entry.flatMap { $0.isPermitted(by: addresses) ? $0 : nil }
+        entry.flatMap { $0.isPermitted(by: origins) ? $0 : nil }
     }
 
     func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
@@ -56,7 +57,10 @@ struct AddressCheckedFlights: SingleFlightCoordinating {
             return .lead(SingleFlight.Leader(key: key, token: nil))
         }
         if !abandoned.isEmpty {
-            let error = ImageError(.cancelled, "The entry is from an address that this process may not connect to.")
+            let error = ImageError(
+                .cancelled,
+                "The entry is from elsewhere: an address or a store that this process does not use."
+            )
             await shared.fail(abandoned, error: error)
         }
         return permitted
@@ -64,10 +68,10 @@ struct AddressCheckedFlights: SingleFlightCoordinating {
 
     private func isPermitted(_ decision: SingleFlight.Decision) -> Bool {
         if case .failed(let error) = decision { return isPermitted(error) }
-        return (decision.entry ?? decision.leader?.stale)?.isPermitted(by: addresses) ?? true
+        return (decision.entry ?? decision.leader?.stale)?.isPermitted(by: origins) ?? true
     }
 
-    private func isPermitted(_ error: ImageError) -> Bool { error.address.map(addresses.permitsOrigin) ?? true }
+    private func isPermitted(_ error: ImageError) -> Bool { origins.permits(error.address) }
 
     func bindingFailure(for key: CacheKey) async -> ImageError? {
         await shared.bindingFailure(for: key).flatMap { isPermitted($0) ? $0 : nil }
@@ -98,15 +102,5 @@ struct AddressCheckedFlights: SingleFlightCoordinating {
 
     func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
         shared.observeDeletions(handler)
-    }
-}
-
-extension CachedData {
-    /// Whether a process that may connect to these addresses may use the entry.
-    ///
-    /// - Parameter addresses: nil for any.
-    func isPermitted(by addresses: AddressPolicy?) -> Bool {
-        guard let addresses, let address = metadata.address else { return true }
-        return addresses.permitsOrigin(address)
     }
 }

@@ -9,15 +9,15 @@ package struct LocalSingleFlight: SingleFlightCoordinating {
     /// Whether the cache also holds the first parts of interrupted downloads, so that one lookup finds both.
     private let storesPartials: Bool
     /// Addresses from which entries are accepted: another process may have stored them. Nil accepts any.
-    private let addresses: AddressPolicy?
+    private let origins: EntryOrigins?
 
     /// - Parameter cache: stores the results; nil stores nothing.
-    package init(cache: (any DataCaching)? = nil) { self.init(cache: cache, storesPartials: false, addresses: nil) }
+    package init(cache: (any DataCaching)? = nil) { self.init(cache: cache, storesPartials: false, origins: nil) }
 
-    init(cache: (any DataCaching)?, storesPartials: Bool, addresses: AddressPolicy?) {
+    init(cache: (any DataCaching)?, storesPartials: Bool, origins: EntryOrigins?) {
         self.cache = cache
         self.storesPartials = storesPartials && cache != nil
-        self.addresses = addresses
+        self.origins = origins
     }
 
     package func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { await lookUp(keys, partialOf: nil).entries }
@@ -39,7 +39,7 @@ package struct LocalSingleFlight: SingleFlightCoordinating {
             // Image bytes without an envelope were put into the cache by the program itself.
             var found = CachedData(encoded: hit.data)
             if found == nil, key.kind != .rendition { found = CachedData(image: hit.data, now) }
-            guard var entry = found?.asOf(now), entry.isPermitted(by: addresses) else { return nil }
+            guard var entry = found?.asOf(now), entry.isPermitted(by: origins) else { return nil }
             entry.layer = hit.layer
             return entry
         }

@@ -216,9 +216,9 @@ extension OriginalLoader {
             interval: configuration.resumableDataInterval,
             copies: copies,
             address: { [self] in address(of: request, load) },
-            isPermitted: { [addresses = configuration.urlPolicy.addresses] address in
-                // Parts of objects that earlier versions stored have an address, too.
-                isObject || addresses?.permitsOrigin(address) != false
+            isPermitted: { [origins = configuration.origins] address in
+                // Parts of objects that earlier versions stored have an address, and others the store.
+                isObject && IPAddress(address) != nil || origins.permits(address)
             },
             logger: configuration.logger
         )

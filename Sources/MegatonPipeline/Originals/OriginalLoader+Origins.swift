@@ -56,10 +56,11 @@ extension OriginalLoader {
         }
     }
 
-    /// The addresses of the last load that are not public, redirects included; nil if all are. The operator names the
-    /// endpoint of a store.
+    /// The addresses of the last load that are not public, redirects included; nil if all are. For an object it is the
+    /// store, whose endpoint the operator names.
     func address(of request: URLRequest, _ load: Load) -> String? {
-        request.url?.scheme?.lowercased() == "s3" ? nil : load.metrics.timings?.specialAddress
+        request.url?.scheme?.lowercased() == "s3"
+            ? configuration.origins.store : load.metrics.timings?.specialAddress
     }
 
     /// Remembered failure of an origin that asked for a delay (Retry-After). With a flight, `begin` has checked that.

@@ -145,11 +145,18 @@ extension ImagePipeline {
 
         /// Coordinator of this pipeline alone, with a cache.
         func localFlights(_ cache: (any DataCaching)?, storesPartials: Bool = false) -> LocalSingleFlight {
-            LocalSingleFlight(cache: cache, storesPartials: storesPartials, addresses: urlPolicy.addresses)
+            LocalSingleFlight(cache: cache, storesPartials: storesPartials, origins: origins)
+        }
+
+        /// Origins from which the caches may have their entries.
+        var origins: EntryOrigins {
+            let loader = (dataLoader as? any LoadLimitDeclaring)?.loadLimits
+            return EntryOrigins(urlPolicy.addresses, loader?.s3 ?? S3Endpoint())
         }
 
         private func checked(_ flights: any SingleFlightCoordinating) -> any SingleFlightCoordinating {
-            urlPolicy.addresses.map { AddressCheckedFlights(flights, $0) } ?? flights
+            if urlPolicy.addresses == nil && !urlPolicy.schemes.contains("s3") { return flights }
+            return AddressCheckedFlights(flights, origins)
         }
     }
 

@@ -259,6 +259,8 @@ import Testing
         (["run", "/tmp", "--output", "/tmp/x", "--redis", "http://h"], "http"), (["worker"], "MEGATON_REDIS"),
         (["worker", "--redis", "redis://h", "--allow-root", "/no/such"], "/no/such"), (["fly"], "fly"),
         (["run", "/tmp", "--output", "/tmp/x", "--ledger", ""], "--ledger is empty"),
+        (["run", "/tmp", "--output", "/tmp/x", "--ca-file", "/nothere"], "--ca-file /nothere cannot be read."),
+        (["worker", "--redis", "redis://h", "--ca-file", "/bin/sh"], "has no certificate in PEM format."),
         (["run", "--retry-failed", ""], "--retry-failed is empty"),
         (["run", "/tmp", "--retry-failed", "/bin/sh"], "--output is missing"),
         (["run", "/tmp", "--output", "/tmp", "--dry-run"], "is also an input"),

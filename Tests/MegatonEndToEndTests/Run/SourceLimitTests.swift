@@ -64,7 +64,7 @@ import Testing
             let ending = try await home.run(["s3://photos/a.jpg", "--s3-endpoint", store, "--workers", "1"])
             let error = try #require(try home.ledger().last?.error, "\(ending.errors)")
             #expect(ending.code == 2 && error.code == "access_denied", "\(error)")
-            #expect(error.message.contains("not signed, as no --credentials was given"), "\(error.message)")
+            #expect(error.message.contains("access is denied: no credential was given"), "\(error.message)")
         }
     }
 

@@ -139,6 +139,50 @@ import Testing
         }
     }
 
+    /// Fault: a process with another store of the same buckets had the objects and the failures of the first one from
+    /// their cache.
+    @Test(arguments: ["a", "missing"]) func anObjectOfAnotherStoreIsAnotherOne(_ key: String) async throws {
+        let memory = Memory()
+        let request = ImageRequest(url: try S3Location(bucket: "bucket", key: key).url)
+        func answer(_ image: Data) -> @Sendable (String) -> OriginServer.Answer {
+            { $0.hasSuffix("/a") ? .image(image, headers: [("Cache-Control", "max-age=600")]) : .init(status: 404) }
+        }
+        try await OriginServer.run(answer: answer(image)) { [self] (first) async throws in
+            let other = TestImage.quarters(width: 48, height: 48)
+            try await OriginServer.run(answer: answer(other)) { (second) async throws in
+                func load(from origin: OriginServer) async throws -> Data {
+                    var loader = DataLoader.Configuration()
+                    loader.s3 = S3Endpoint(url: origin.url(""))
+                    loader.urlPolicy.schemes.insert("s3")
+                    var configuration = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
+                    configuration.urlPolicy = loader.urlPolicy
+                    configuration.dataCache = memory
+                    configuration.dataCachePolicy = .storeAll
+                    return try await ImagePipeline(configuration: configuration).data(for: request).0
+                }
+                if key == "a" {
+                    for _ in 0..<2 { #expect(try await load(from: first) == image) }
+                    #expect(first.total == 1, "it is cached for its own store")
+                    #expect(try await load(from: second) == other)
+                } else {
+                    for origin in [first, second] {
+                        await #expect(throws: ImagePipeline.Error.self) { try await load(from: origin) }
+                        #expect(origin.total == 1)
+                    }
+                }
+            }
+        }
+    }
+
+    @Test func entriesNameTheirStore() {
+        let aws = EntryOrigins(nil, S3Endpoint(region: "eu-west-1"))
+        let own = EntryOrigins(AddressPolicy(), S3Endpoint(url: URL(string: "http://store.example:9000")))
+        #expect(aws.permits(aws.store) && own.permits(own.store))
+        #expect(!aws.permits(own.store) && !own.permits(aws.store))
+        #expect(aws.permits(EntryOrigins(nil, S3Endpoint()).store), "a bucket of AWS is the same in all regions")
+        #expect(own.permits(nil) && !own.permits("10.0.0.1") && aws.permits("10.0.0.1"))
+    }
+
     /// Nothing was received from it, but the failure shows that nothing listens there.
     @Test func aRefusedConnectionHasAnAddress() async throws {
         let port = try PortReservation()
@@ -211,11 +255,14 @@ import Testing
                 let failure = try #require(error)
                 #expect(failure.address == "127.0.0.1", "\(path)")
                 let failing = Failing(failure)
-                let outside = AddressCheckedFlights(failing, AddressPolicy())
+                let outside = AddressCheckedFlights(failing, EntryOrigins(AddressPolicy(), S3Endpoint()))
                 let decision = try #require(await outside.begin([failing.key]).first)
                 #expect(decision.leader != nil && decision.leader?.token == nil)
                 #expect(await outside.bindingFailure(for: failing.key) == nil)
-                let permitted = AddressCheckedFlights(failing, AddressPolicy(allowsPrivate: true))
+                let permitted = AddressCheckedFlights(
+                    failing,
+                    EntryOrigins(AddressPolicy(allowsPrivate: true), S3Endpoint())
+                )
                 #expect(await permitted.begin([failing.key]).first?.leader == nil)
                 #expect(await permitted.bindingFailure(for: failing.key) == failure)
                 // As another process receives it.
@@ -252,11 +299,11 @@ import Testing
         metadata.address = "127.0.0.1"
         let entry = CachedData(data: Data([1]), metadata: metadata, staleness: 5)
         let given = GivenUp(entry)
-        let flights = AddressCheckedFlights(given, AddressPolicy())
+        let flights = AddressCheckedFlights(given, EntryOrigins(AddressPolicy(), S3Endpoint()))
         let decision = try #require(await flights.begin([key]).first)
         #expect(decision.entry == nil && decision.leader?.stale == nil && decision.leader?.token == nil)
         #expect(await given.failed == [key])
-        let permitted = AddressCheckedFlights(given, AddressPolicy(allowsPrivate: true))
+        let permitted = AddressCheckedFlights(given, EntryOrigins(AddressPolicy(allowsPrivate: true), S3Endpoint()))
         #expect(await permitted.begin([key]).first?.entry == entry)
         #expect(await given.failed == [key], "a flight that may go on was given up")
     }

@@ -222,4 +222,36 @@ import Testing
             }
         }
     }
+
+    /// Fault: the query was dropped, and the newest version was used for another one.
+    @Test(arguments: ["s3://bucket/a.jpg?versionId=1", "s3://bucket/a.jpg?", "s3://bucket/b#2.jpg", "s3://bucket/b#"])
+    func aQueryOrAFragmentIsRefused(_ text: String) throws {
+        let url = try #require(URL(string: text))
+        let error = #expect(throws: ImagePipeline.Error.self) { try S3Location(url) }
+        #expect(error?.code == .invalidURL && error?.message.contains("? is written as %3F") == true)
+    }
+
+    /// Fault: the message had the status alone, though the store had named the reason.
+    @Test(arguments: [
+        ("SignatureDoesNotMatch", 403, "Check id and secret in the --credentials file."),
+        ("RequestTimeTooSkewed", 403, "Synchronize it."), ("NoSuchBucket", 404, "there is no bucket bucket."),
+        ("PermanentRedirect", 301, "Give it with --s3-region."),
+        ("AccessDenied", 403, "access is denied: no credential was given"),
+        ("NoSuchKey", 404, "answered 404, application/xml."),
+    ]) func theStoreNamesTheReason(_ code: String, _ status: Int, _ words: String) async throws {
+        let body = Data("<Error><Code>\(code)</Code><Message>x</Message></Error>".utf8)
+        try await OriginServer.run(answer: { _ in
+            .init(status: status, headers: [("Content-Type", "application/xml")], body: body)
+        }) { (origin) async throws in
+            var loader = DataLoader.Configuration()
+            loader.s3 = S3Endpoint(url: origin.url(""))
+            loader.urlPolicy.schemes.insert("s3")
+            var configuration = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
+            configuration.urlPolicy = loader.urlPolicy
+            let request = ImageRequest(url: try S3Location(bucket: "bucket", key: "a").url)
+            let pipeline = ImagePipeline(configuration: configuration)
+            let error = await #expect(throws: ImagePipeline.Error.self) { try await pipeline.data(for: request) }
+            #expect(error?.message.contains(words) == true, "\(error?.message ?? "")")
+        }
+    }
 }
