@@ -14,7 +14,7 @@ files["Sources/MegatonCluster/Queue/Scripts"] = {
         "isConsistent", "closeIfComplete", "finishOrFlagDamaged", "keepOutcomes", "addToGauge", "onceKey", "readOnce",
         "endOnce", "onceOutcome", "storedOutcomes",
         "noteStored", "hostName", "openFrontier", "holdingEntry", "nextTurn", "countHeldBytes", "hold", "tick",
-        "sourceCount", "refusedOutcomes", "countPlaces", "placesOfShard", "addReply",
+        "sourceCount", "refusedOutcomes", "labelsOf", "countPlaces", "placesOfShard", "addReply",
         "webhookMember", "unpackWebhook", "webhookCircuit", "setWebhookTurn", "endWebhook",
     },
 }

@@ -16,6 +16,8 @@ struct AdmissionWindow: Sendable {
     private var seen: Int?
     /// Whether jobs have ended between the last two observations: there will be room soon.
     private(set) var isMoving = false
+    /// When there was some room for the first time, and not the least that is worth a round.
+    private var waiting: ContinuousClock.Instant?
 
     /// Size while no worker has signed on.
     private static let smallest = 64
@@ -32,6 +34,10 @@ struct AdmissionWindow: Sendable {
     /// Divisor of the window: this part of it must be free before more jobs are admitted. A round costs as much for one
     /// job as for many, and ready jobs last much longer than a round.
     private static let step = 8
+
+    /// Longest time for which free room waits for more. If jobs take seconds, the eighth of the window that ends next
+    /// may take minutes, and a `high` job would wait for it.
+    private static let longestWait: Duration = .milliseconds(100)
 
     init(limit: Int) { self.limit = limit }
 
@@ -56,6 +62,17 @@ struct AdmissionWindow: Sendable {
     /// Free room at which a round is worth its cost. If the limit leaves little more than one job for each place, it is
     /// 1, so that no place waits for others to become free.
     var leastRoom: Int { max(1, min(size / Self.step, (size - slots) / 2)) }
+
+    /// Whether a round is worth its cost: there is ``leastRoom``, or less of it for a while.
+    mutating func admits(_ room: Int, at now: ContinuousClock.Instant) -> Bool {
+        if room > 0 && room < leastRoom {
+            let since = waiting ?? now
+            waiting = since
+            return since.duration(to: now) >= Self.longestWait
+        }
+        waiting = nil
+        return room > 0
+    }
 
     /// - Parameter ended: number of jobs that have ended since the queue was created.
     mutating func observe(ended: Int, at now: ContinuousClock.Instant) {

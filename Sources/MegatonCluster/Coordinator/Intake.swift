@@ -90,7 +90,7 @@ struct Intake: Sendable {
         let state: State
         if let known { state = known } else { state = try await self.state(window: &window) }
         if staged.isEmpty {
-            guard state.room >= window.leastRoom else { return .full }
+            guard window.admits(state.room, at: .now) else { return .full }
             if known == nil { staged.round = state.round }
             // Also while the queue drains: an earlier leader, or an earlier round, may have left jobs in the stage.
             let call = stageCall(state, epoch: epoch, limit: min(state.room, chunk), staged)

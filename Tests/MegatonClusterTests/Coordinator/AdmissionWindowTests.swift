@@ -67,4 +67,19 @@ struct AdmissionWindowTests {
         window.observe(slots: 60)
         #expect(window.leastRoom == 2)
     }
+
+    /// Fault: with two places and jobs of 8 s, a `high` job was admitted only after eight of them had ended.
+    @Test func lessRoomIsUsedAfterAWhile() {
+        var window = AdmissionWindow(limit: 1000)
+        let start = ContinuousClock.now
+        let rounds: [(room: Int, after: Int, isAdmitted: Bool)] = [
+            (8, 0, true), (0, 0, false), (1, 0, false), (3, 99, false), (1, 100, true), (0, 1000, false),
+            // The time begins anew.
+            (1, 2000, false),
+        ]
+        for round in rounds {
+            let isAdmitted = window.admits(round.room, at: start + .milliseconds(round.after))
+            #expect(isAdmitted == round.isAdmitted, "\(round)")
+        }
+    }
 }

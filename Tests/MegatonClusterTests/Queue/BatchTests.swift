@@ -339,6 +339,35 @@ import Testing
         }
     }
 
+    /// Fault: an id of an order with more than 14 digits came back as another number, as cjson had written it.
+    @Test(arguments: [
+        "123456789012345678", "[4111111111111111, {\"sources\": \"a]}\"}]", "0.12345678901234567",
+    ])
+    func theLabelsOfADroppedJobStayAsTheyWere(_ value: String) async throws {
+        let labels = #"{"a\"]b": "}\\", "order": \#(value), "n": "é"}"#
+        try await QueueFixture.run { (fixture) async throws in
+            let job = #"{"id":"j","source":"http://a.example/0","labels": \#(labels)}"#
+            let pack =
+                #"{"sources":[{"labels":\#(labels),"source":"http://a.example/1"}, "http://a.example/2"],"id":"p"}"#
+            let jobs = [PushedJob(json: Data(job.utf8), sources: 1), PushedJob(json: Data(pack.utf8), sources: 2)]
+            let policy = BatchPolicy(keepsLedger: true)
+            _ = try await fixture.queue.push(
+                jobs,
+                to: "b",
+                first: 0,
+                isLast: true,
+                policy: policy,
+                idsAreUnique: true,
+                submitter: "me"
+            )
+            try await fixture.queue.cancel(batch: "b")
+            let results = RedisArgument.string(fixture.keys.results("b"))
+            let lines = try await fixture.redis.send(["LRANGE", results, "0", "-1"]).array?.compactMap(\.string) ?? []
+            #expect(lines.count == 3)
+            #expect(lines.map { $0.contains(#""labels":\#(labels),"#) } == [true, true, false], "\(lines)")
+        }
+    }
+
     /// Fault: the jobs were dropped before a counter that was no number ended the script, and nothing counted them.
     @Test(arguments: ["total", "own", "cancelled", "known"])
     func aDamagedBatchThatIsCancelledLosesNoJobUncounted(_ damage: String) async throws {

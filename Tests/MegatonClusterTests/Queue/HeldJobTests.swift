@@ -89,6 +89,47 @@ import Testing
         }
     }
 
+    /// Fault: with each sweep, hundreds of jobs of a host whose turn had come were ready, in front of all others, and
+    /// no intake was read until they had ended.
+    @Test(arguments: [0, 2, 5]) func aSweepMakesNoMoreReadyThanPlacesAreFree(running: Int) async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for index in 0..<running { try await fixture.push(job("f\(index)", on: "fast.example")) }
+            if running > 0 { try await fixture.admitAll(running) }
+            #expect(try await fixture.claim(running + 1).count == running)
+            try await holdJobs(20, fixture)
+            let now = try await fixture.queue.now()
+            let (keys, worker) = (fixture.keys, #"{"concurrency":5}"#)
+            try await fixture.redis.send(["ZADD", .string(keys.workers), .int(Int(now)), "w1"])
+            try await fixture.redis.send(["HSET", .string(keys.workerInfo), "w1", .string(worker)])
+            try await fixture.redis.send(["DEL", .string(keys.places)])
+            // The turn came a second ago: all could have been asked for by now.
+            for _ in 0..<3 {
+                try await fixture.redis.send(["ZADD", .string(keys.held), "XX", .int(Int(now) - 1000), .string(slow)])
+                try await fixture.queue.sweep(leads: true)
+            }
+            #expect(try await fixture.count("LLEN", keys.ready(.normal)) == 5 - running)
+            if running == 5 {
+                // A worker that ends a job takes the next one.
+                #expect(try await fixture.claim(1).count == 1)
+            }
+        }
+    }
+
+    /// Fault: while the turn of a host had come, each place that became free had one of its jobs, and no other.
+    @Test func heldAndFreshJobsShareThePlacesThatBecomeFree() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await holdJobs(10, fixture)
+            for index in 0..<10 { try await fixture.push(job("f\(index)", on: "fast.example")) }
+            try await fixture.admitAll(10)
+            var ids: [String] = []
+            for _ in 0..<8 {
+                try await reachTurn(fixture)
+                ids += try await fixture.claim(1).map { JobKey($0.id).id }
+            }
+            #expect(ids.count == 8 && ids.count { $0.hasPrefix("f") } == 4, "\(ids)")
+        }
+    }
+
     /// Fault: turns and due jobs waited for the next sweep, up to a quarter of a second.
     @Test func theLeaderSweepsAgainAtTheNextTurn() async throws {
         try await QueueFixture.run { (fixture) async throws in

@@ -69,6 +69,29 @@ import Testing
         }
     }
 
+    /// Fault: the jobs of a host that hangs had a turn each millisecond, and the place of jobs of others.
+    @Test func theTurnOfAHostThatHangsIsAsFarAsItIsSilent() async throws {
+        var limits = HostLimits()
+        limits.concurrency = 2
+        try await run(limits) { limiter, fixture in
+            for _ in 0..<2 {
+                await limiter.release(try await limiter.acquire(for: url), outcome: .answered)
+            }
+            var permits: [FetchPermit] = []
+            for _ in 0..<2 { permits.append(try await limiter.acquire(for: url)) }
+            for (silence, range) in [(300, 0.25...0.9), (60_000, 0.9...1.1)] {
+                let last = try await fixture.queue.now() - silence
+                try await set(0, "\(last * 1000)", fixture)
+                let turn = try #require(await refusal(limiter)?.hostTurn)
+                #expect(range.contains(turn.wait), "after \(silence) ms: \(turn.wait)")
+            }
+            let before = try await number(7, fixture)
+            try await set(7, "1000", fixture)
+            await limiter.release(permits.removeFirst(), outcome: .failed)
+            #expect(try await number(7, fixture) > 1000, "a request that fails after a long time counts: \(before)")
+        }
+    }
+
     @Test func aFreeSlotOfAHostWithoutWaitingJobsIsNoTurn() async throws {
         try await run(HostLimits()) { limiter, fixture in
             await limiter.release(try await limiter.acquire(for: url), outcome: .answered)

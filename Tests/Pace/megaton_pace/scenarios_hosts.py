@@ -1,4 +1,4 @@
-"""D3: hosts that are dead or limited cost other batches nothing."""
+"""D3: hosts that are dead, limited, new or hang cost other batches nothing."""
 
 import statistics
 import time
@@ -67,4 +67,48 @@ def _beside(stage, result):
     return (times[-1] if times[-1] == float("inf") else statistics.median(times[-3:])), max(times)
 
 
-SCENARIOS = {"slow-hosts": slow_hosts}
+def new_host(stage, result):
+    """A large batch of a host that is new to the queue beside small ones, of high and of the same priority (60 s)"""
+    places = 28
+    stage.start([4, 4, 4, 16])
+
+    def small(name, *arguments):
+        return stage.median_of(3, lambda number: stage.seconds_of(
+            name, stage.urls(f"{name}-{number}", places, 500, HEALTHY), *arguments))
+
+    alone = small("alone")
+    large = stage.submit("large", stage.urls("large", 6_000, 500, ["127.5.0.1"]), wait=False)
+    large.wait(60)
+    time.sleep(5)
+    ready = stage.status().get("ready", 0)
+    high, same = small("high", "--priority", "high"), small("same")
+    stage.call("batch", "cancel", large.name)
+    after = small("after")
+    result.pace(places / alone, places / same, places / after)
+    result.note(f"{places} jobs of 0.5 s: alone {alone:.1f} s, high {high:.1f} s, same {same:.1f} s; {ready} ready")
+    result.bound("time of a small batch of high priority beside it / alone", high / alone, "<=", 2.5)
+    result.bound("time of a small batch of the same priority beside it / alone", same / alone, "<=", 4)
+    result.bound("ready jobs for each place", ready / places, "<=", 5)
+
+
+def hanging_hosts(stage, result):
+    """Hosts that answer and then hang, whose requests have three quarters of the places, beside a healthy host (60 s)"""
+    hosts, healthy = [f"127.6.0.{number}" for number in range(1, 4)], ["127.6.0.10"]
+    stage.start([64, 64, 64, 64], ["--host-concurrency", 64])
+    stage.seconds_of("answers", stage.urls("answers", 900, 5, hosts))
+
+    def healthy_batch(name):
+        return stage.seconds_of(name, stage.urls(name, 4_000, 20, healthy))
+
+    alone = healthy_batch("alone")
+    hanging = stage.submit("hanging", stage.urls("hanging", 9_000, 60_000, hosts), wait=False)
+    stage.reach("hosts that hang", 20, lambda: stage.running() >= 180)
+    claims = stage.control.client.calls().get("evalsha", 0)
+    beside = healthy_batch("beside")
+    claims = stage.control.client.calls().get("evalsha", 0) - claims
+    stage.call("batch", "cancel", hanging.name)
+    result.note(f"4,000 jobs of 20 ms: alone {alone:.1f} s, beside {beside:.1f} s with {claims} script calls")
+    result.bound("time of the batch of the healthy host beside them / alone", beside / alone, "<=", 1.4)
+
+
+SCENARIOS = {"slow-hosts": slow_hosts, "new-host": new_host, "hanging-hosts": hanging_hosts}

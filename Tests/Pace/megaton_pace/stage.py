@@ -62,9 +62,10 @@ class Stage:
         self.ready(len(places))
 
     def start_worker(self, places, arguments=()):
+        usual = [] if "--host-concurrency" in arguments else ["--host-concurrency", 1000]
         worker = self.launch(
             f"worker-{places}",
-            *("worker", "--concurrency", places, "--render-threads", 1, "--host-concurrency", 1000),
+            *("worker", "--concurrency", places, "--render-threads", 1, *usual),
             *("--allow-private", "--allow-root", self.outputs, "--log-level", "warning", "--drain-timeout", 1),
             *arguments,
         )

@@ -59,7 +59,7 @@ local function examine(id)
     if read and type(job) == 'table' then
       if j.batch == '' and type(job.batch) == 'string' then j.batch = job.batch end
       if j.batch == '' and not job.requeuedFrom then j.batch = string.match(id, '^([^/]+)/') or '' end
-      if type(job.labels) == 'table' and next(job.labels) then j.labels = cjson.encode(job.labels) end
+      j.labels = labelsOf(job, j.json)
       if type(job.key) == 'string' then j.once = job.key end
       if type(job.reply) == 'table' and type(job.reply.list) == 'string' then
         local lifetime = tonumber(job.reply.ttl) or 3600

@@ -34,8 +34,7 @@ local function addOutcomes(json, job, isPack)
     for _, outcome in ipairs(all) do outcomes[#outcomes + 1] = outcome end
     return
   end
-  local labels = type(job.labels) == 'table' and cjson.encode(job.labels) or nil
-  outcomes[#outcomes + 1] = refusedOutcome(key, json, 'cancelled', 'cancelled', message, labels)
+  outcomes[#outcomes + 1] = refusedOutcome(key, json, 'cancelled', 'cancelled', message, labelsOf(job, json))
 end
 if isPacked or keepsLedger then
   -- The sources of packs have to be counted, and the ledger needs an outcome for each: about 256 KiB at a time.

@@ -299,10 +299,11 @@ end
 -- kind at most `limit`. Of hosts that were given up only some at a time (`roomForGivenUp`), behind all others: more
 -- would fill the window, so that no intake is read until they have failed, and the places. `fleet` has the key of their
 -- ids (`givenUp`), and a function `count` that returns the number of places for this shard and the number of leases.
+-- If `room` is given, the delayed and held jobs are no more than that together, those of given-up hosts apart.
 -- Returns the number of jobs that were made ready.
-local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, fleet)
-  local due = redis.call('ZRANGEBYSCORE', delayKey, '-inf', t, 'LIMIT', 0, limit)
-  local made, packed, lists = 0, 0, {{}, {}, {}}
+local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, fleet, room)
+  local due = redis.call('ZRANGEBYSCORE', delayKey, '-inf', t, 'LIMIT', 0, math.min(limit, room or limit))
+  local made, packed, lists, left = 0, 0, {{}, {}, {}}, room and room - #due or limit
   if #due > 0 then
     callForAll('ZREM', delayKey, due)
     for first = #due, 1, -1000 do
@@ -335,9 +336,9 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, fleet)
       places, leased = fleet.count()
     end
     while true do
-      local room = roomForGivenUp(givenUp, places, leased, t)
-      local number = math.min(room, limit - taken)
-      if number == 0 then return false, room > 0 end
+      local further = roomForGivenUp(givenUp, places, leased, t)
+      local number = math.min(further, limit - taken)
+      if number == 0 then return false, further > 0 end
       local entries = turnOf(frontier, host, number)
       local ids, sources = releaseHeld(frontier, metaKey, readyKeys, host, entries, true, t)
       addGivenUp(givenUp, ids, sources, places)
@@ -352,21 +353,23 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, fleet)
     local host, turn = hosts[i], tonumber(hosts[i + 1])
     local pace = tonumber(redis.call('HGET', frontier.pace, host) or '0') or 0
     local step = math.max(pace / 1000, 1)
-    local number = math.min(256, 1 + math.floor(math.min(t - turn, 1000) / step), limit - taken)
+    local number = math.min(256, 1 + math.floor(math.min(t - turn, 1000) / step), limit - taken, left)
     local isEmpty, goesOn
+    -- Otherwise its jobs wait for places, and keep their turn.
+    local hasRoom = pace < 0 or number > 0
     if pace < 0 then
       isEmpty, goesOn = release(host)
-    else
+    elseif hasRoom then
       local entries = turnOf(frontier, host, number)
       released = released + #releaseHeld(frontier, metaKey, readyKeys, host, entries, false, t)
-      taken = taken + #entries
+      taken, left = taken + #entries, left - #entries
       isEmpty = #entries < number
     end
     if isEmpty then
       redis.call('ZREM', frontier.held, host)
       redis.call('HDEL', frontier.pace, host, host .. '\0')
       frontier.turns[host] = 0
-    else
+    elseif hasRoom then
       local following = t - turn > 1000 and t + step or turn + number * step
       if pace < 0 then
         -- Until then some of the others have ended. The more hosts wait for that, the less often each is looked at.
@@ -392,6 +395,59 @@ local function submittedId(key)
   return string.match(key, '^[^/]*/([^/]*)') or key
 end
 
+-- A number with more digits than cjson writes.
+local longNumber = string.rep('[%d.]', 15)
+
+-- The values of an object or an array of JSON as they are written, and the names of those of an object. The text must
+-- have been read by cjson.
+local function rawValues(json)
+  local values, names, depth, i, from, name = {}, {}, 0, 1, nil, nil
+  local function add(to)
+    local text = string.match(string.sub(json, from, to), '^%s*(.-)%s*$')
+    if text ~= '' then values[#values + 1], names[#values + 1] = text, name or '' end
+  end
+  while true do
+    local at = string.find(json, '[%[%]{}",:]', i)
+    if not at then return values, names end
+    local sign = string.sub(json, at, at)
+    i = at + 1
+    if sign == '"' then
+      local last = string.find(json, '["\\]', i)
+      while last and string.sub(json, last, last) == '\\' do last = string.find(json, '["\\]', last + 2) end
+      if not last then return values, names end
+      if depth == 1 then name = string.sub(json, i, last - 1) end
+      i = last + 1
+    elseif sign == '{' or sign == '[' then
+      depth = depth + 1
+      if depth == 1 then from = i end
+    elseif depth == 1 and sign == ':' then
+      from = i
+    elseif depth == 1 then
+      add(at - 1)
+      from, name = i, nil
+      if sign ~= ',' then return values, names end
+    elseif sign == '}' or sign == ']' then
+      depth = depth - 1
+    end
+  end
+end
+
+-- The value of a member of an object of JSON as it is written, on one line; nil if there is none.
+local function rawMember(json, member)
+  local values, names = rawValues(json)
+  for i, name in ipairs(names) do
+    if name == member then return (string.gsub(values[i], '[\r\n]', ' ')) end
+  end
+end
+
+-- The labels of a job or a source as JSON; nil if it has none. cjson writes 14 digits of a number, and an id may have
+-- more. Throws if they cannot be written, as 1e999.
+local function labelsOf(job, json)
+  if type(job.labels) ~= 'table' or not next(job.labels) then return nil end
+  local text = cjson.encode(job.labels)
+  return string.find(json, longNumber) and rawMember(json, 'labels') or text
+end
+
 -- The outcome of a job that is not admitted, in the form that a worker writes. The labels are JSON; nil or empty means
 -- none. The outcome of an `id_conflict` includes the job, on one line, if the job has at most 16 KiB
 -- (`JobOutcome.maximumJobSize`).
@@ -413,12 +469,13 @@ end
 -- The outcomes of all sources of a pack that is not admitted, one for each, and the keys of the sources.
 local function refusedOutcomes(key, json, status, code, message)
   local pack, outcomes, keys = cjson.decode(json), {}, {}
+  local raw = string.find(json, longNumber) and rawValues(rawMember(json, 'sources') or '') or {}
   local scope = string.match(key, '^[^/]*/') or ''
   for i, source in ipairs(pack.sources) do
     -- A repair also finds packs that no coordinator has validated.
     if type(source) ~= 'table' then source = {source = tostring(source)} end
     local id = scope .. (type(source.id) == 'string' and source.id or submittedId(key) .. '.' .. i)
-    local labels = source.labels and cjson.encode(source.labels)
+    local labels = labelsOf(source, raw[i] or '')
     outcomes[i], keys[i] = refusedOutcome(id, cjson.encode({source = source.source}), status, code, message, labels), id
   end
   return outcomes, keys

@@ -11,7 +11,9 @@
 -- Returns {how many were swept, -1 if another process swept a moment ago; ms until the next time of a job or a host, -1
 --      if there is none, 0 if leases may be left that have run out}.
 -- After: each swept job has one more stall and goes first, or waits in `suspects`. Jobs whose time has come are ready
--- (`tick`), and workers are woken for them: an idle fleet need not look for them.
+-- (`tick`), and workers are woken for them: an idle fleet need not look for them. They are no more than the places that
+-- are free beyond the ready jobs: further ones would go in front of the jobs of all other batches, and fill the window
+-- until no intake is read. A worker that has jobs takes them with its claims.
 -- A worker is dead if it was named, or if one of its leases has run out and it has missed two renewals. A time of more
 -- than 3 s in which no process swept is not silence of a worker: Redis was away, or all processes were. But if all
 -- workers that have renewed since are new, the earlier ones did not survive that time, and it counts. All leases of a
@@ -189,15 +191,26 @@ for k = 1, 3 do callForAll('RPUSH', readyKeys[k], lists[k]) end
 if #swept > 0 then redis.call('HINCRBY', statKey, 'stalled', #swept) end
 local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKey)
 local fleet = {givenUp = givenUpKey}
-function fleet.count()
+local function allPlaces()
   -- The lease of the worker that has renewed last stands for those of all.
   local latest = redis.call('ZRANGE', workersKey, -1, -1)[1]
   local info = latest and redis.call('HGET', workerInfoKey, latest) or ''
   local lease = 1000 * (tonumber(string.match(info, '"lease":([%d.]+)')) or 15)
-  local all = countPlaces(placesKey, workersKey, workerInfoKey, t, lease)
-  return placesOfShard(all, workersKey, workerInfoKey), redis.call('ZCARD', leaseKey)
+  return countPlaces(placesKey, workersKey, workerInfoKey, t, lease)
 end
-local tokens = math.min(#swept + tick(frontier, delayKey, metaKey, readyKeys, t, math.min(limit, 500), fleet), 256)
+function fleet.count()
+  return placesOfShard(allPlaces(), workersKey, workerInfoKey), redis.call('ZCARD', leaseKey)
+end
+local function freePlaces()
+  local all = allPlaces()
+  local room = all - redis.call('ZCARD', leaseKey)
+  for k = 1, 3 do room = room - redis.call('LLEN', readyKeys[k]) end
+  -- Without a worker there is no place, and they wait for the first one.
+  return all > 0 and math.max(room, 0) or nil
+end
+local room = redis.call('EXISTS', delayKey, holdingKey) > 0 and freePlaces() or nil
+local made = tick(frontier, delayKey, metaKey, readyKeys, t, math.min(limit, 500), fleet, room)
+local tokens = math.min(#swept + made, 256)
 for _ = 1, tokens do redis.call('LPUSH', wakeKey, '1') end
 if tokens > 0 then redis.call('LTRIM', wakeKey, 0, 255) end
 redis.call('ZREMRANGEBYSCORE', crashesKey, '-inf', string.format('%.0f', t * 8))

@@ -44,14 +44,16 @@ if state.blocked > ms or busy >= limit or early then
     local oldest = tonumber(redis.call('ZRANGE', fetchingKey, 0, 0, 'WITHSCORES')[2]) - expiry
     turn = us + 1000 * math.max(20, math.min(ms - oldest, 1000))
   elseif busy >= limit then
-    turn = us + math.max(state.mean / limit, 1000)
+    -- A host that has answered may hang now: its turn is as far as it has begun no request, as above.
+    local silence = state.tat > 0 and math.min(math.max(us - state.tat, 0), 1000000) or 0
+    turn = us + math.max(state.mean / limit, silence, 1000)
   end
   if early then turn = math.max(turn, state.tat - burst * interval) end
   turn = math.max(turn, state.blocked * 1000)
   if isNoted then storeHost(rateKey, host, state) end
   return {'wait', math.ceil((turn - us) / 1000), step, math.max(0, state.blocked - ms)}
 end
-if rate > 0 then state.tat = math.max(state.tat, us) + interval end
+state.tat = math.max(rate > 0 and state.tat or 0, us) + interval
 redis.call('ZADD', fetchingKey, ms + expiry, token)
 redis.call('PEXPIRE', fetchingKey, 4 * expiry)
 storeHost(rateKey, host, state)

@@ -2,15 +2,16 @@
 -- those that it uses, which `LuaPrelude` finds. It reads no KEYS and ARGV of its own.
 --
 -- A host's state is one field of the hash `rate`, twelve numbers: `tat` µs, when the next request is due by the rate
--- (GCRA, the leaky bucket as a meter: ATM Forum TM 4.1, appendix I) · `since` ms, when the circuit opened, or the first
--- request to a host that has never answered failed; otherwise 0 · `factor` 1/64 to 1, remaining fraction of the limits
--- · `blocked` ms, no request before that time · `failures` consecutive ones · `open` ms, circuit open until then ·
--- `halved` ms, when the factor was last halved · `mean` µs, mean duration of a request · `path` of the last 429 or 503,
--- as a number, 0 for none · `counts` ms, time until which one from another path concerns the whole host · `others`
--- whose turn it is if jobs of several shards wait: 1 if some of another shard do, 2 if the jobs of this shard have left
--- the last turn to them, 3 for both · `heard` 1 if it has ever answered, also with a failure. Earlier versions write
--- eleven numbers: it may have answered. While `failures` is not 0, a word may follow that begins with a letter: `last`,
--- the reason of the last failure (`HostFailure`). Earlier versions ignore it, and store the state without it.
+-- (GCRA, the leaky bucket as a meter: ATM Forum TM 4.1, appendix I), without a rate when the last one began · `since`
+-- ms, when the circuit opened, or the first request to a host that has never answered failed; otherwise 0 · `factor`
+-- 1/64 to 1, remaining fraction of the limits · `blocked` ms, no request before that time · `failures` consecutive ones
+-- · `open` ms, circuit open until then · `halved` ms, when the factor was last halved · `mean` µs, mean duration of a
+-- request · `path` of the last 429 or 503, as a number, 0 for none · `counts` ms, time until which one from another
+-- path concerns the whole host · `others` whose turn it is if jobs of several shards wait: 1 if some of another shard
+-- do, 2 if the jobs of this shard have left the last turn to them, 3 for both · `heard` 1 if it has ever answered, also
+-- with a failure. Earlier versions write eleven numbers: it may have answered. While `failures` is not 0, a word may
+-- follow that begins with a letter: `last`, the reason of the last failure (`HostFailure`). Earlier versions ignore it,
+-- and store the state without it.
 
 -- The time in microseconds and in milliseconds.
 local function now()

@@ -63,6 +63,8 @@ elseif (outcome == 'failed' or outcome == 'absent') and state.open <= ms then
     state.failures, state.since = 0, 0
   end
   state.failures = math.min(state.failures + 1, 1000)
+  -- A request that took long without an answer held its slot, too.
+  if duration > state.mean then state.mean = state.mean + (duration - state.mean) / 8 end
   local over = state.failures - limited(state, failureThreshold, first)
   if state.since == 0 and (over >= 0 or state.heard == 0) then state.since = ms end
   if over >= 0 then
