@@ -87,15 +87,10 @@ struct ReplyDelivery: Sendable {
                 outcomes[list, default: []].append(entry.outcome)
             }
         }
-        for list in lists {
-            let own = outcomes[list] ?? []
-            do throws(RedisError) {
-                let deleted = try await queue.deliver(
-                    own,
-                    to: list,
-                    ttl: ttls[list] ?? JobReply.defaultTTL,
-                    listBytes: listBytes
-                )
+        let deliveries = await deliver(lists.map { ($0, outcomes[$0] ?? [], ttls[$0]) }, listBytes)
+        for (list, delivered) in zip(lists, deliveries) {
+            switch delivered {
+            case .success(let deleted):
                 lost += deleted
                 if deleted > 0 {
                     warn(
@@ -105,9 +100,10 @@ struct ReplyDelivery: Sendable {
                         [LogKey.list: "\(list)", LogKey.count: "\(deleted)"]
                     )
                 }
-            } catch {
+            case .failure(let error):
                 guard isRefusal(error) else { throw error }
-                lost += own.count
+                let count = outcomes[list]?.count ?? 0
+                lost += count
                 warn(
                     .refused,
                     &warnings,
@@ -115,7 +111,7 @@ struct ReplyDelivery: Sendable {
                     outcomes were dropped, as Redis refuses the list of a client: the key must be a list or free, and \
                     one that the Redis user of this process may write
                     """,
-                    [LogKey.list: "\(list)", LogKey.count: "\(own.count)", LogKey.error: "\(error)"]
+                    [LogKey.list: "\(list)", LogKey.count: "\(count)", LogKey.error: "\(error)"]
                 )
             }
         }
@@ -138,6 +134,36 @@ struct ReplyDelivery: Sendable {
         }
         if !webhooks.isEmpty { self.webhooks.signal() }
         return entries.count
+    }
+
+    /// Appends outcomes to the lists of clients, at most one for each entry of a step, all at once: a client may have a
+    /// list for each of its jobs, and one after the other each would take a round trip.
+    ///
+    /// - Returns: for each list the number of outcomes that were deleted from it, or the error.
+    private func deliver(
+        _ lists: [(list: String, outcomes: [Data], ttl: Int?)],
+        _ listBytes: Int
+    ) async -> [Result<Int, RedisError>] {
+        await withTaskGroup(of: (Int, Result<Int, RedisError>).self) { group in
+            for (index, item) in lists.enumerated() {
+                group.addTask {
+                    do throws(RedisError) {
+                        let deleted = try await queue.deliver(
+                            item.outcomes,
+                            to: item.list,
+                            ttl: item.ttl ?? JobReply.defaultTTL,
+                            listBytes: listBytes
+                        )
+                        return (index, .success(deleted))
+                    } catch {
+                        return (index, .failure(error))
+                    }
+                }
+            }
+            var results = [Result<Int, RedisError>](repeating: .success(0), count: lists.count)
+            for await (index, result) in group { results[index] = result }
+            return results
+        }
     }
 
     /// Whether a repetition would have the same error: the key has another type, or may not be written.

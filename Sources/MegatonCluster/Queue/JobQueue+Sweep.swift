@@ -107,8 +107,22 @@ extension JobQueue {
     ///   - host: host of the process, as in the worker's name.
     @discardableResult
     package func report(deathOf pid: Int32, on host: String) async throws(RedisError) -> WorkerExit {
-        let workers = (try await redis.send(["ZRANGE", .string(keys.workers), "0", "-1"]).array ?? [])
+        try await report(deathOf: pid, on: host, in: ProcessSpace.current)
+    }
+
+    /// - Parameter space: the space of the process id. Containers may share the name of their host, and each has ids of
+    ///   its own.
+    func report(deathOf pid: Int32, on host: String, in space: String?) async throws(RedisError) -> WorkerExit {
+        var workers = (try await redis.send(["ZRANGE", .string(keys.workers), "0", "-1"]).array ?? [])
             .compactMap(\.string).filter { $0.hasPrefix("\(host):\(pid):") }
+        if let space, !workers.isEmpty {
+            let names = workers.map { RedisArgument.string($0) }
+            let infos = try await redis.send(RedisCommand(["HMGET", .string(keys.workerInfo)] + names)).array ?? []
+            workers = zip(workers, infos).filter { _, info in
+                // A worker of an older version, or one without a description, has no space.
+                info.string.flatMap(WorkerInfo.init(stored:))?.space.map { $0 == space } ?? true
+            }.map(\.0)
+        }
         if !workers.isEmpty { try await sweep(dead: workers) }
         let counts = try await redis.send(["HMGET", .string(keys.stat), "done", "failed", "cancelled"]).array ?? []
         return WorkerExit(hadRegistered: !workers.isEmpty, ended: counts.reduce(0) { $0 + ($1.int ?? 0) })

@@ -129,7 +129,8 @@ extension InFlightLock {
         return .stale(old, lead)
     }
 
-    /// The stale entry of a reply, whole; nil also if it cannot be read: neither a lead nor a wait must be lost for that.
+    /// The stale entry of a reply, whole; nil also if it cannot be read: neither a lead nor a wait must be lost for
+    /// that.
     private func entry(_ key: CacheKey, _ old: FlightReply.StaleEntry?) async -> CachedData? {
         guard let old else { return nil }
         do throws(RedisError) {

@@ -342,6 +342,21 @@ import Testing
         }
     }
 
+    /// Fault: the death of a process ended the leases of a living worker in another container with the same host name.
+    @Test func theDeathOfAProcessIsNoneOfAnotherContainer() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for (name, space) in [("h:7:a", "here"), ("h:7:b", "there")] {
+                var info = WorkerInfo(host: "h", pid: 7, started: 1, concurrency: 1, version: "1", renewal: 5)
+                info.space = space
+                _ = try await fixture.queue.renew([], worker: name, lease: .seconds(60), info: info.json)
+            }
+            #expect(try await fixture.queue.report(deathOf: 7, on: "h", in: "elsewhere").hadRegistered == false)
+            #expect(try await fixture.queue.report(deathOf: 7, on: "h", in: "here").hadRegistered)
+            let left = try await fixture.redis.send(["ZRANGE", .string(fixture.keys.workers), "0", "-1"]).array ?? []
+            #expect(left.map(\.string) == ["h:7:b"])
+        }
+    }
+
     /// A supervisor restarts a worker long before the leases of its predecessor expire.
     @Test func aWorkerThatStartsReportsThePredecessorsThatAreGone() async throws {
         try await QueueFixture.run { (fixture) async throws in
