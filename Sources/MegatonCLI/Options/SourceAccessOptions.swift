@@ -87,9 +87,14 @@ struct SourceAccessOptions: ParsableArguments {
         }
     }
 
+    /// Bytes in which the first certificate must begin: no file of authorities has more.
+    private static let largestCertificates = 4 << 20
+
     /// A clause about a file that is not one of certificates; nil if it is.
     private static func problem(ofCertificates path: String) -> String? {
-        guard let data = FileManager.default.contents(atPath: path) else { return "cannot be read" }
+        guard let file = FileHandle(forReadingAtPath: path),
+            let data = try? file.read(upToCount: largestCertificates)
+        else { return "cannot be read" }
         let hasOne = data.range(of: Data("-----BEGIN CERTIFICATE-----".utf8)) != nil
         return hasOne ? nil : "has no certificate in PEM format"
     }

@@ -67,8 +67,10 @@ struct AdmissionWindow: Sendable {
     mutating func admits(_ room: Int, at now: ContinuousClock.Instant) -> Bool {
         if room > 0 && room < leastRoom {
             let since = waiting ?? now
-            waiting = since
-            return since.duration(to: now) >= Self.longestWait
+            let isOver = since.duration(to: now) >= Self.longestWait
+            // After a round, the time begins anew: a fast queue always has some room.
+            waiting = isOver ? nil : since
+            return isOver
         }
         waiting = nil
         return room > 0

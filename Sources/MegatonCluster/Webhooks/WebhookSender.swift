@@ -86,6 +86,7 @@ struct WebhookSender: Sendable {
         error.message = error.message.replacing(url.redacted, with: webhook.host)
             .replacing("AddressPolicy.allowsPrivate", with: "--webhook-allow-private")
             .replacing("add it to AddressPolicy.ports", with: "give it with --webhook-port")
+            .replacing("set DataLoader.Configuration.caFile", with: "add it to the system's (update-ca-certificates)")
         return error
     }
 

@@ -328,7 +328,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         }
         let (code, text) = (CurlTransfer.code(of: result), String(cString: curl_easy_strerror(result)))
         var reason = isS3 && code == .unreachable ? S3Problem.unreachable(configuration.s3, text) : text
-        if result == CURLE_PEER_FAILED_VERIFICATION {
+        if result == CURLE_PEER_FAILED_VERIFICATION && !isS3 {
             reason += "; set DataLoader.Configuration.caFile if its certificate is of a private authority"
         }
         return ImageError(code, "\(target) could not be fetched: \(reason).")

@@ -85,6 +85,12 @@ enum S3Problem {
         case (nil, .unreachable):
             // The object is named already.
             return error.message.range(of: store).map { String(error.message[$0.lowerBound...]) } ?? error.message
+        case (nil, .tls):
+            return
+                "there is no TLS connection to the store: \(error.message) A certificate of a private authority is given "
+                + "with --ca-file"
+        case (nil, .connectTimedOut), (nil, .tooSlow), (nil, .timedOut):
+            return "the store does not answer in time. Check the network, and the address of --s3-endpoint"
         case ("AuthorizationHeaderMalformed", _), ("PermanentRedirect", _), ("TemporaryRedirect", _):
             return otherRegion
         // An answer to HEAD has no body.
@@ -99,7 +105,11 @@ enum S3Problem {
         guard let bucket = url.host(percentEncoded: false), error.status != nil,
             isFinal(error) || code(of: error) == "AccessDenied"
         else { return nil }
-        return reason(of: error, bucket: bucket, permission: "s3:GetObject", signing: signing)
+        if code(of: error) == "NoSuchBucket" {
+            return "there is no bucket \(bucket). Check its name, and the store of --s3-endpoint"
+        }
+        // Without the second one, AWS denies an object that is missing.
+        return reason(of: error, bucket: bucket, permission: "s3:GetObject and s3:ListBucket", signing: signing)
     }
 
     /// Whether the failure is that of each request for the bucket.

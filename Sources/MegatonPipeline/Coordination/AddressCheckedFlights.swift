@@ -6,7 +6,8 @@ internal import Foundation
 /// A public server may share its cache with workers that fetch from private networks, and only the address of a
 /// connection shows where the name of a host leads. For such an entry this process leads without coordination: its own
 /// loader resolves the name, and refuses the address or finds a public one. A refusal leaves the entry of the others as
-/// it is. Remembered failures have an address, too.
+/// it is. Remembered failures have an address, too. An entry of another store is discarded instead: its processes are
+/// those of an earlier setting, for the most part, and both stores would never have entries at the same time.
 struct AddressCheckedFlights: SingleFlightCoordinating {
     private let shared: any SingleFlightCoordinating
     private let origins: EntryOrigins
@@ -51,19 +52,36 @@ struct AddressCheckedFlights: SingleFlightCoordinating {
     /// such a flight would replace or remove the entry.
     private func permitted(_ decisions: [SingleFlight.Decision], _ keys: [CacheKey]) async -> [SingleFlight.Decision] {
         var abandoned: [SingleFlight.Leader] = []
-        let permitted = zip(keys, decisions).map { key, decision -> SingleFlight.Decision in
-            if isPermitted(decision) { return decision }
+        for decision in decisions where !isPermitted(decision) {
             if let leader = decision.leader { abandoned.append(leader) }
-            return .lead(SingleFlight.Leader(key: key, token: nil))
         }
         if !abandoned.isEmpty {
-            let error = ImageError(
-                .cancelled,
-                "The entry is from elsewhere: an address or a store that this process does not use."
-            )
+            let error = ImageError(.cancelled, "The entry is from elsewhere, and this process does not use it.")
             await shared.fail(abandoned, error: error)
         }
+        var permitted: [SingleFlight.Decision] = []
+        for (key, decision) in zip(keys, decisions) {
+            if isPermitted(decision) {
+                permitted.append(decision)
+            } else {
+                let other = await decisionWithoutOtherStore(key, decision)
+                permitted.append(other ?? .lead(SingleFlight.Leader(key: key, token: nil)))
+            }
+        }
         return permitted
+    }
+
+    /// The decision after the entry of another store was discarded; nil if there is none, or another one that is not
+    /// permitted.
+    private func decisionWithoutOtherStore(
+        _ key: CacheKey,
+        _ decision: SingleFlight.Decision
+    ) async -> SingleFlight.Decision? {
+        let entry = decision.entry ?? decision.leader?.stale
+        guard origins.isOfOtherStore(entry?.metadata.address) else { return nil }
+        await shared.discard(key)
+        guard let next = await shared.begin([key], after: []).first, isPermitted(next) else { return nil }
+        return next
     }
 
     private func isPermitted(_ decision: SingleFlight.Decision) -> Bool {

@@ -14,10 +14,27 @@ struct EntryOrigins: Sendable {
     private static let storePrefix = "s3 "
 
     /// - Parameter endpoint: the store of `s3:` URLs.
-    init(_ addresses: AddressPolicy?, _ endpoint: S3Endpoint) {
+    init(addresses: AddressPolicy?, endpoint: S3Endpoint) {
         self.addresses = addresses
+        store = Self.storePrefix + Self.name(of: endpoint)
+    }
+
+    /// The same for all ways to write an endpoint.
+    private static func name(of endpoint: S3Endpoint) -> String {
+        guard let url = endpoint.url, let host = url.host()?.lowercased(), !host.isEmpty else { return aws }
         // The names of buckets are unique in all regions of AWS.
-        store = Self.storePrefix + (endpoint.url == nil ? "aws" : endpoint.name.lowercased())
+        if host == "amazonaws.com" || host.hasSuffix(".amazonaws.com") { return aws }
+        let scheme = url.scheme?.lowercased() ?? ""
+        let port = url.port ?? (scheme == "http" ? 80 : 443)
+        let path = url.pathComponents.filter { $0 != "/" }.map { "/\($0)" }.joined()
+        return "\(host):\(port)\(path)"
+    }
+
+    private static let aws = "aws"
+
+    /// Whether an entry is of another store than that of this process.
+    func isOfOtherStore(_ address: String?) -> Bool {
+        address.map { $0.hasPrefix(Self.storePrefix) && $0 != store } ?? false
     }
 
     /// Whether this process may use an entry.

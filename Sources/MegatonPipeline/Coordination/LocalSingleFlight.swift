@@ -8,7 +8,7 @@ package struct LocalSingleFlight: SingleFlightCoordinating {
     private let cache: (any DataCaching)?
     /// Whether the cache also holds the first parts of interrupted downloads, so that one lookup finds both.
     private let storesPartials: Bool
-    /// Addresses from which entries are accepted: another process may have stored them. Nil accepts any.
+    /// Origins from which entries are accepted: another process may have stored them. Nil accepts any.
     private let origins: EntryOrigins?
 
     /// - Parameter cache: stores the results; nil stores nothing.

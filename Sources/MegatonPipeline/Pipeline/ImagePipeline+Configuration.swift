@@ -7,7 +7,9 @@ extension ImagePipeline {
         // MARK: Dependencies
 
         /// Loader for `http:` and `https:` URLs.
-        public var dataLoader: any DataLoading
+        public var dataLoader: any DataLoading {
+            didSet { coordinate() }
+        }
         /// Host limits: grants a permit for each request to an origin; unlimited by default.
         package var fetchLimiter: any FetchLimiting = UnlimitedFetches()
         /// Single-flight coordination between processes, such as a cluster's lock, with the cache in which they share
@@ -151,7 +153,7 @@ extension ImagePipeline {
         /// Origins from which the caches may have their entries.
         var origins: EntryOrigins {
             let loader = (dataLoader as? any LoadLimitDeclaring)?.loadLimits
-            return EntryOrigins(urlPolicy.addresses, loader?.s3 ?? S3Endpoint())
+            return EntryOrigins(addresses: urlPolicy.addresses, endpoint: loader?.s3 ?? S3Endpoint())
         }
 
         private func checked(_ flights: any SingleFlightCoordinating) -> any SingleFlightCoordinating {

@@ -123,7 +123,8 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
     private func adapt(_ head: inout HTTPResponseHead, to request: HTTP1Head) {
         // Informational: another response follows.
         if head.status.code < 200 { return }
-        if request.version == .http1_0 && !head.headers.contains(name: "Content-Length") {
+        let hasBody = !request.isHead && ![204, 304].contains(head.status.code)
+        if request.version == .http1_0 && hasBody && !head.headers.contains(name: "Content-Length") {
             // The encoder gives a response of HTTP/1.1 a `Transfer-Encoding`.
             head.version = .http1_0
             endsConnection = true

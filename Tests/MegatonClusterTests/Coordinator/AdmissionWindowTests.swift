@@ -73,7 +73,8 @@ struct AdmissionWindowTests {
         var window = AdmissionWindow(limit: 1000)
         let start = ContinuousClock.now
         let rounds: [(room: Int, after: Int, isAdmitted: Bool)] = [
-            (8, 0, true), (0, 0, false), (1, 0, false), (3, 99, false), (1, 100, true), (0, 1000, false),
+            (8, 0, true), (0, 0, false), (1, 0, false), (3, 99, false), (1, 100, true), (1, 101, false), (1, 201, true),
+            (0, 1000, false),
             // The time begins anew.
             (1, 2000, false),
         ]

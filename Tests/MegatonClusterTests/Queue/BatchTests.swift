@@ -346,9 +346,9 @@ import Testing
     func theLabelsOfADroppedJobStayAsTheyWere(_ value: String) async throws {
         let labels = #"{"a\"]b": "}\\", "order": \#(value), "n": "é"}"#
         try await QueueFixture.run { (fixture) async throws in
-            let job = #"{"id":"j","source":"http://a.example/0","labels": \#(labels)}"#
+            let job = #"{"id":"labels","source":"http://a.example/0","labels": \#(labels)}"#
             let pack =
-                #"{"sources":[{"labels":\#(labels),"source":"http://a.example/1"}, "http://a.example/2"],"id":"p"}"#
+                #"{"sources":[{"labels":\#(labels),"source":"http://a.example/1"}, "http://a.example/2"],"id":"sources"}"#
             let jobs = [PushedJob(json: Data(job.utf8), sources: 1), PushedJob(json: Data(pack.utf8), sources: 2)]
             let policy = BatchPolicy(keepsLedger: true)
             _ = try await fixture.queue.push(

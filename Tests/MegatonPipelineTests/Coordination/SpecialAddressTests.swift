@@ -175,12 +175,34 @@ import Testing
     }
 
     @Test func entriesNameTheirStore() {
-        let aws = EntryOrigins(nil, S3Endpoint(region: "eu-west-1"))
-        let own = EntryOrigins(AddressPolicy(), S3Endpoint(url: URL(string: "http://store.example:9000")))
+        func origins(_ url: String?, _ addresses: AddressPolicy? = nil) -> EntryOrigins {
+            EntryOrigins(addresses: addresses, endpoint: S3Endpoint(url: url.flatMap { URL(string: $0) }))
+        }
+        let (aws, own) = (origins(nil), origins("http://store.example:9000", AddressPolicy()))
         #expect(aws.permits(aws.store) && own.permits(own.store))
         #expect(!aws.permits(own.store) && !own.permits(aws.store))
-        #expect(aws.permits(EntryOrigins(nil, S3Endpoint()).store), "a bucket of AWS is the same in all regions")
         #expect(own.permits(nil) && !own.permits("10.0.0.1") && aws.permits("10.0.0.1"))
+        // Other ways to write the same store.
+        #expect(origins("https://s3.eu-west-1.amazonaws.com").store == aws.store)
+        #expect(origins("HTTP://Store.example:9000/").store == own.store)
+        #expect(origins("https://store.example").store == origins("https://store.example:443/").store)
+        #expect(origins("https://store.example/a").store != origins("https://store.example/b").store)
+        #expect(own.isOfOtherStore(aws.store) && !own.isOfOtherStore("10.0.0.1") && !own.isOfOtherStore(nil))
+    }
+
+    /// Fault: an entry of an earlier store was neither used nor replaced, so that each request fetched.
+    @Test func anEntryOfAnotherStoreIsDiscarded() async throws {
+        let other = EntryOrigins(addresses: nil, endpoint: S3Endpoint(url: URL(string: "http://old.example")))
+        var metadata = CachedData.Metadata(etag: "\"a\"", lifetime: 60)
+        metadata.address = other.store
+        let memory = Memory()
+        let shared = LocalSingleFlight(cache: memory)
+        let key = CacheKey(.original, ["store"])
+        await shared.store(CachedData(data: Data([1]), metadata: metadata), for: key)
+        let flights = AddressCheckedFlights(shared, EntryOrigins(addresses: nil, endpoint: S3Endpoint()))
+        let decision = try #require(await flights.begin([key], after: []).first)
+        #expect(decision.entry == nil && decision.leader != nil)
+        #expect(await memory.entries.isEmpty, "the next one is stored in its place")
     }
 
     /// Nothing was received from it, but the failure shows that nothing listens there.
@@ -255,13 +277,16 @@ import Testing
                 let failure = try #require(error)
                 #expect(failure.address == "127.0.0.1", "\(path)")
                 let failing = Failing(failure)
-                let outside = AddressCheckedFlights(failing, EntryOrigins(AddressPolicy(), S3Endpoint()))
+                let outside = AddressCheckedFlights(
+                    failing,
+                    EntryOrigins(addresses: AddressPolicy(), endpoint: S3Endpoint())
+                )
                 let decision = try #require(await outside.begin([failing.key]).first)
                 #expect(decision.leader != nil && decision.leader?.token == nil)
                 #expect(await outside.bindingFailure(for: failing.key) == nil)
                 let permitted = AddressCheckedFlights(
                     failing,
-                    EntryOrigins(AddressPolicy(allowsPrivate: true), S3Endpoint())
+                    EntryOrigins(addresses: AddressPolicy(allowsPrivate: true), endpoint: S3Endpoint())
                 )
                 #expect(await permitted.begin([failing.key]).first?.leader == nil)
                 #expect(await permitted.bindingFailure(for: failing.key) == failure)
@@ -299,11 +324,14 @@ import Testing
         metadata.address = "127.0.0.1"
         let entry = CachedData(data: Data([1]), metadata: metadata, staleness: 5)
         let given = GivenUp(entry)
-        let flights = AddressCheckedFlights(given, EntryOrigins(AddressPolicy(), S3Endpoint()))
+        let flights = AddressCheckedFlights(given, EntryOrigins(addresses: AddressPolicy(), endpoint: S3Endpoint()))
         let decision = try #require(await flights.begin([key]).first)
         #expect(decision.entry == nil && decision.leader?.stale == nil && decision.leader?.token == nil)
         #expect(await given.failed == [key])
-        let permitted = AddressCheckedFlights(given, EntryOrigins(AddressPolicy(allowsPrivate: true), S3Endpoint()))
+        let permitted = AddressCheckedFlights(
+            given,
+            EntryOrigins(addresses: AddressPolicy(allowsPrivate: true), endpoint: S3Endpoint())
+        )
         #expect(await permitted.begin([key]).first?.entry == entry)
         #expect(await given.failed == [key], "a flight that may go on was given up")
     }

@@ -182,7 +182,7 @@ local frontier = openFrontier(holdingKey, heldKey, paceKey, heldBytesKey, bodyKe
 local tickLimit, made = math.ceil(limit / 2), 0
 -- Half of an odd number is rounded up and down by turns: of a fleet that frees one place at a time, fresh jobs would
 -- have none while held ones follow.
-if waits and limit % 2 == 1 and redis.call('EXISTS', unpack(readyKeys)) > 0
+if waits and mode ~= 'only' and limit % 2 == 1 and redis.call('EXISTS', unpack(readyKeys)) > 0
     and redis.call('HINCRBY', creditKey, ':half', 1) % 2 == 0 then
   tickLimit = math.floor(limit / 2)
 end

@@ -320,6 +320,7 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, fleet, roo
       end
     end
     countHeldBytes(frontier, due, -1, packed)
+    left = left - packed
     for k = 1, 3 do callForAll('RPUSH', readyKeys[k], lists[k]) end
   end
   if frontier.isEmpty then
@@ -361,8 +362,9 @@ local function tick(frontier, delayKey, metaKey, readyKeys, t, limit, fleet, roo
       isEmpty, goesOn = release(host)
     elseif hasRoom then
       local entries = turnOf(frontier, host, number)
-      released = released + #releaseHeld(frontier, metaKey, readyKeys, host, entries, false, t)
-      taken, left = taken + #entries, left - #entries
+      local ids, sources = releaseHeld(frontier, metaKey, readyKeys, host, entries, false, t)
+      released, taken = released + #ids, taken + #entries
+      left = left - (room and math.max(sources, #entries) or #entries)
       isEmpty = #entries < number
     end
     if isEmpty then
@@ -401,10 +403,10 @@ local longNumber = string.rep('[%d.]', 15)
 -- The values of an object or an array of JSON as they are written, and the names of those of an object. The text must
 -- have been read by cjson.
 local function rawValues(json)
-  local values, names, depth, i, from, name = {}, {}, 0, 1, nil, nil
+  local values, names, depth, i, from, name, text = {}, {}, 0, 1, nil, nil, nil
   local function add(to)
-    local text = string.match(string.sub(json, from, to), '^%s*(.-)%s*$')
-    if text ~= '' then values[#values + 1], names[#values + 1] = text, name or '' end
+    local value = string.match(string.sub(json, from, to), '^%s*(.-)%s*$')
+    if value ~= '' then values[#values + 1], names[#names + 1] = value, name or '' end
   end
   while true do
     local at = string.find(json, '[%[%]{}",:]', i)
@@ -415,13 +417,13 @@ local function rawValues(json)
       local last = string.find(json, '["\\]', i)
       while last and string.sub(json, last, last) == '\\' do last = string.find(json, '["\\]', last + 2) end
       if not last then return values, names end
-      if depth == 1 then name = string.sub(json, i, last - 1) end
+      text = string.sub(json, i, last - 1)
       i = last + 1
     elseif sign == '{' or sign == '[' then
       depth = depth + 1
       if depth == 1 then from = i end
     elseif depth == 1 and sign == ':' then
-      from = i
+      from, name = i, text
     elseif depth == 1 then
       add(at - 1)
       from, name = i, nil

@@ -202,11 +202,14 @@ function fleet.count()
   return placesOfShard(allPlaces(), workersKey, workerInfoKey), redis.call('ZCARD', leaseKey)
 end
 local function freePlaces()
+  local ready = 0
+  for k = 1, 3 do ready = ready + redis.call('LLEN', readyKeys[k]) end
+  -- A pack has its sources in the window, and takes places beyond its own.
+  if ready > 0 and (tonumber(redis.call('HGET', heldBytesKey, 'packed')) or 0) > 0 then return 0 end
   local all = allPlaces()
-  local room = all - redis.call('ZCARD', leaseKey)
-  for k = 1, 3 do room = room - redis.call('LLEN', readyKeys[k]) end
-  -- Without a worker there is no place, and they wait for the first one.
-  return all > 0 and math.max(room, 0) or nil
+  -- Without a worker, a few: the claim of the first one takes the others.
+  if all == 0 then all = 16 end
+  return math.max(all - redis.call('ZCARD', leaseKey) - ready, 0)
 end
 local room = redis.call('EXISTS', delayKey, holdingKey) > 0 and freePlaces() or nil
 local made = tick(frontier, delayKey, metaKey, readyKeys, t, math.min(limit, 500), fleet, room)

@@ -27,7 +27,9 @@ if state.failures >= limited(state, failureThreshold, first) then limit = 1 end
 local rate = requestsPerSecond * state.factor
 local interval = rate > 0 and 1000000 / rate or 0
 local early = rate > 0 and state.tat - burst * interval > us
-local step = math.ceil(math.max(interval, state.mean / limit, 1000))
+-- At most 1 s without a rate: after an outage the mean is that of requests without an answer, and only a refusal
+-- changes the pace of the jobs that other shards hold.
+local step = math.ceil(math.max(interval, math.min(state.mean / limit, 1000000), 1000))
 if state.open > ms then
   return {'open', state.open - ms, step, ms - (state.since > 0 and state.since or ms), state.heard,
           state.last}
@@ -53,7 +55,8 @@ if state.blocked > ms or busy >= limit or early then
   if isNoted then storeHost(rateKey, host, state) end
   return {'wait', math.ceil((turn - us) / 1000), step, math.max(0, state.blocked - ms)}
 end
-state.tat = math.max(rate > 0 and state.tat or 0, us) + interval
+-- Another process may have a rate, and its time stays; one that is a minute ahead is of another clock.
+if rate > 0 or state.tat <= us + 60000000 then state.tat = math.max(state.tat, us) + interval else state.tat = us end
 redis.call('ZADD', fetchingKey, ms + expiry, token)
 redis.call('PEXPIRE', fetchingKey, 4 * expiry)
 storeHost(rateKey, host, state)

@@ -234,7 +234,7 @@ import Testing
     /// Fault: the message had the status alone, though the store had named the reason.
     @Test(arguments: [
         ("SignatureDoesNotMatch", 403, "Check id and secret in the --credentials file."),
-        ("RequestTimeTooSkewed", 403, "Synchronize it."), ("NoSuchBucket", 404, "there is no bucket bucket."),
+        ("RequestTimeTooSkewed", 403, "Synchronize it."), ("NoSuchBucket", 404, "there is no bucket bucket. Check"),
         ("PermanentRedirect", 301, "Give it with --s3-region."),
         ("AccessDenied", 403, "access is denied: no credential was given"),
         ("NoSuchKey", 404, "answered 404, application/xml."),
