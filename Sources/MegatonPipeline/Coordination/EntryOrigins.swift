@@ -1,3 +1,4 @@
+internal import Foundation
 internal import MegatonHTTP
 
 /// The origins from which a process may use cached entries that others have stored.
