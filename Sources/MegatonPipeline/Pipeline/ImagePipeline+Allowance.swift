@@ -50,8 +50,10 @@ extension ImagePipeline.Configuration {
         // More credentials may give access to more. Only their number is stored, so that none is disclosed.
         case .notFound, .accessDenied, .httpStatus:
             allowance.limits["credentials"] = loader.map { Double($0.credentials.credentials.count) }
+        // A process that trusts another authority may succeed.
+        case .tls: allowance.limits["authorities"] = loader.map { $0.caFile == nil ? 0 : 1 }
         // The origin or damaged bytes decide.
-        case .unreachable, .tls, .incompleteBody, .badResponse, .dataIsEmpty, .corruptImage: return nil
+        case .unreachable, .incompleteBody, .badResponse, .dataIsEmpty, .corruptImage: return nil
         // The limits are fixed.
         case .headerTooLarge: return nil
         // Failures of the requesting process, which a cluster does not remember.

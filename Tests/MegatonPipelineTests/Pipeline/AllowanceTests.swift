@@ -44,6 +44,7 @@ import Testing
             (.tooManyBands, configuration { $1.renderLimits.bands += 1 }),
             (.tooManyFrames, configuration { $1.renderLimits.frames += 1 }),
             (.renderTimedOut, configuration { $1.renderLimits.time = .seconds(31) }),
+            (.tls, configuration { loader, _ in loader.caFile = "/authorities.pem" }),
         ]
         for (code, wide) in wider {
             #expect(try !answers(code, met: usual, wide), "\(code)")
