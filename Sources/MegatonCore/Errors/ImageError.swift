@@ -29,8 +29,8 @@ public struct ImageError: Swift.Error, Sendable, Hashable, Codable, CustomString
     package var reuse: Reuse?
     /// Limits in force when the request failed; nil if they do not matter or are not known.
     package var allowance: Allowance?
-    /// Address of the origin, if it is not public: processes that may not connect to it do not answer with this failure
-    /// when it is remembered. Nil if it is public or unknown.
+    /// Address of the origin, if it is not public, or the store of an `s3:` URL: processes that may not connect to it,
+    /// or have another store, do not answer with this failure when it is remembered. Nil if it is public or unknown.
     package var address: String?
     /// When the host of the request takes another one, if it did not take this one.
     package var hostTurn: HostTurn?

@@ -47,8 +47,9 @@ package struct CachedData: Sendable, Equatable {
         /// URL of the original, without user, password, query and fragment, by which entries are found to be deleted.
         /// Nil if there is none, and in entries that were stored without it.
         package var source: String?
-        /// Address that the original came from, if it is not public: processes that may not connect to it do not use
-        /// the entry. Nil for public addresses, and in entries that were stored without it.
+        /// Address that the original came from, if it is not public, or the store of an `s3:` URL, as `EntryOrigins`
+        /// names it: processes that may not connect to it, or have another store, do not use the entry. Nil for public
+        /// addresses, and in entries that were stored without it.
         package var address: String?
         /// Name of a rendition in the request that made it; later requests may use another name. Nil for originals.
         package var rendition: String?
