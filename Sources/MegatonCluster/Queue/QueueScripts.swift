@@ -60,7 +60,14 @@ enum QueueScripts {
         requeue, drop, expireDead, findJob, audit, auditBodies, auditStage, auditIntake,
     ]
 
-    private static let prelude = LuaPrelude(source: String(decoding: PackageResources.queuePrelude_lua, as: UTF8.self))
+    /// In this order, as each uses functions of those before it.
+    private static let prelude = LuaPrelude(
+        source: [
+            PackageResources.queuePrelude_lua, PackageResources.frontierPrelude_lua,
+            PackageResources.outcomePrelude_lua, PackageResources.webhookPrelude_lua,
+            PackageResources.batchPrelude_lua,
+        ].map { String(decoding: $0, as: UTF8.self) }.joined()
+    )
 
     private static func script(_ name: String, _ file: [UInt8]) -> RedisScript {
         RedisScript(name: name, file: file, prelude: prelude)
