@@ -136,6 +136,9 @@ extension Explanation {
                 }
                 return "jobs fail as \(code), without asking the origin"
             }
+            if let entry = item.entry, !isOriginal, entry.freshFor + (entry.staleWhileRevalidate ?? 0) > 0 {
+                return "it is stale and answers jobs while it is revalidated (stale-while-revalidate)"
+            }
             if let flight = item.flight { return "jobs wait for \(flight.owner)" }
             guard let entry = item.entry else { return isOriginal ? "it is fetched" : "it is rendered" }
             let hasValidator = entry.etag != nil || entry.lastModified != nil

@@ -36,6 +36,7 @@ final class StatisticsRecorder: Sendable {
         if cost.originFetches > 0 {
             addFetches(cost.originFetches, host: HostName.canonical(of: url), original: url.absoluteString)
         }
+        if cost.revalidations > 0 { add("revalidations", cost.revalidations) }
         add("renders", cost.renders)
         add("renders_by_planes", cost.rendersByPlanes)
         add("renders_left_by_planes", cost.planarFallbacks)

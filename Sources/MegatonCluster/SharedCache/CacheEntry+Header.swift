@@ -83,6 +83,7 @@ extension CachedData.Metadata: PlainObject {
         visitor.field("lifetime", &lifetime)
         visitor.field("notes", &notes)
         visitor.field("rendition", &rendition)
+        visitor.field("responder", &responder)
         visitor.field("source", &source)
         visitor.field("staleIfError", &staleIfError)
         visitor.field("staleWhileRevalidate", &staleWhileRevalidate)

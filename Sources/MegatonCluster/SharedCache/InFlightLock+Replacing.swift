@@ -41,7 +41,8 @@ extension InFlightLock {
             var entry = entry
             // An older entry, or one that an earlier leader would still store, must not stay.
             if fields[2].string == "1" { entry.isStoredIfReused = false }
-            let leader = SingleFlight.Leader(key: key, token: token)
+            // One with a checksum is the present entry with other metadata: its bytes are not sent again.
+            let leader = SingleFlight.Leader(key: key, token: token, stale: entry.checksum == nil ? nil : entry)
             leading.withLock { $0.add([leader]) }
             await note(.lead, of: leader)
             return await finish([(leader, entry)]).contains(key)

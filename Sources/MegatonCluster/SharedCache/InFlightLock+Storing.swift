@@ -6,8 +6,9 @@ internal import NIOCore
 // Writes of entries to the cache: the bytes first, then the end of the flight, in one round trip unless the entry is
 // large.
 extension InFlightLock {
-    /// Minimum time for which an entry with a validator is kept beyond its freshness, seconds.
-    private static let shortestRetention: Double = 24 * 3600
+    /// Minimum time for which an entry with a validator is kept beyond its freshness, seconds: many batches are
+    /// repeated once a week.
+    private static let shortestRetention: Double = 8 * 24 * 3600
     /// How long a fetch is remembered, so that the next one stores the original. A touch costs 136 bytes in Redis,
     /// where a Bloom filter would need 4; in return there is none to be sized, rotated and kept in one piece, no
     /// original is uploaded by mistake (which costs more than these bytes if one in 5,000 is), and a touch lies beside
@@ -47,7 +48,11 @@ extension InFlightLock {
         let node = cache.nodes[lead.key]
         let temporary = CacheKeys.temporary(lead.key, token: token)
         let kept = entry.flatMap { isKeepable($0) ? $0 : nil }
-        if let kept, Self.hasBytes(of: lead, entry: kept) { return try await confirm(kept, as: lead, token: token) }
+        if let kept, Self.hasBytes(of: lead, entry: kept) {
+            let reply = try await confirm(kept, as: lead, token: token)
+            // Otherwise Redis has evicted it meanwhile, and gets its bytes again.
+            if reply != "torn" { return reply }
+        }
         var keep: RedisArgument = "0"
         var pieces: [RedisArgument] = []
         var before: [RedisCommand] = []

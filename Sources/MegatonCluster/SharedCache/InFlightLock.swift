@@ -304,11 +304,7 @@ public final class InFlightLock: SingleFlightCoordinating {
             if isUpload { capacity.noteSuccess() }
             await note(.land, of: lead, result: entry == nil ? "uncached" : answer)
             switch answer {
-            case "ok":
-                if lead.key.kind == .original, Self.hasBytes(of: lead, entry: entry) {
-                    statistics?.add("revalidations", 1)
-                }
-                return entry.map(isKeepable) == true
+            case "ok": return entry.map(isKeepable) == true
             case "skipped":
                 statistics?.add("originals_skipped", 1)
                 return true

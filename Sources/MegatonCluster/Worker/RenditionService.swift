@@ -249,14 +249,14 @@ package final class RenditionService: Sendable {
         onHungRender()
     }
 
-    /// Waits for originals that are being stored although their requests were answered; called before ``run()`` is
-    /// cancelled.
+    /// Waits for entries that are being stored or revalidated although their requests were answered; called before
+    /// ``run()`` is cancelled.
     package func finish(within limit: Duration) async {
         // A server that shuts down does not wait for an unreachable Redis.
         first.redis.failFast()
-        let left = await pipeline.finishUploads(within: limit)
+        let left = await pipeline.finishBackgroundWork(within: limit)
         if left > 0 {
-            logger.notice("originals were not stored in the cache", metadata: [LogKey.count: "\(left)"])
+            logger.notice("entries were not stored in the cache", metadata: [LogKey.count: "\(left)"])
         }
         await lock?.abandonLeads()
     }

@@ -271,7 +271,7 @@ public final class Worker: Sendable {
             await Self.forEach(shards) { await $0.claims.run(until: signal) }
             // The lock still renews the flights of these uploads.
             let drained = drainStart.withLock { $0 }?.duration(to: .now) ?? .zero
-            await finishUploads(within: max(.zero, configuration.drainTimeout - drained), unless: signal)
+            await finishBackgroundWork(within: max(.zero, configuration.drainTimeout - drained), unless: signal)
             group.cancelAll()
         }
         await signOff()
@@ -318,11 +318,11 @@ public final class Worker: Sendable {
         }
     }
 
-    /// Waits for originals that are being stored in the shared cache after their jobs have ended, until the second
+    /// Waits for entries that are being stored or revalidated after their jobs have ended, until the second
     /// signal.
-    private func finishUploads(within limit: Duration, unless signal: ShutdownSignal) async {
+    private func finishBackgroundWork(within limit: Duration, unless signal: ShutdownSignal) async {
         let left = await withTaskGroup(of: Int?.self) { group in
-            group.addTask { await self.pipeline.finishUploads(within: limit) }
+            group.addTask { await self.pipeline.finishBackgroundWork(within: limit) }
             group.addTask {
                 await signal.wait(for: .abort)
                 return nil
@@ -335,7 +335,7 @@ public final class Worker: Sendable {
         }
         if left > 0 {
             logger.notice(
-                "originals were not stored in the cache: the drain timeout is over",
+                "entries were not stored in the cache: the drain timeout is over",
                 metadata: [LogKey.count: "\(left)"]
             )
         }

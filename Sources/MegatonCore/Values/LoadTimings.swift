@@ -28,6 +28,9 @@ public struct LoadTimings: Sendable, Hashable, Codable {
     public var connects = 0
     /// Number of redirects that were followed.
     public var redirects = 0
+    /// Seconds for which all redirects that state a lifetime may be used without asking again: the shortest lifetime;
+    /// nil if none states one.
+    public var redirectLifetime: Double?
     /// URL of the last hop, without its query.
     public var effectiveURL: String?
 

@@ -23,8 +23,8 @@ package struct HTTPFreshness: Equatable {
     /// Upper bound of a lifetime by `Last-Modified`, as a multiple of the lifetime without it: a week by default.
     static let heuristicLimit: Double = 7
     /// Statuses that are stored as originals. Both are heuristically cacheable (RFC 9110 section 15.1). So are 204,
-    /// 206, 300, 301, 308, 404, 405, 410, 414 and 501, but redirects are followed anew each time, a partial body is not
-    /// an image, and errors are remembered only briefly.
+    /// 206, 300, 301, 308, 404, 405, 410, 414 and 501, but redirects are followed whenever the origin is asked, a
+    /// partial body is not an image, and errors are remembered only briefly.
     package static let keptStatuses: Set<Int> = [200, 203]
 
     /// - Parameters:
@@ -67,6 +67,19 @@ package struct HTTPFreshness: Equatable {
         lifetime = isKept ? fresh : nil
         staleWhileRevalidate = isKept ? whileRevalidating : nil
         staleIfError = isKept ? ifError : nil
+    }
+
+    /// Remaining lifetime in seconds that the header fields of a redirect state: 0 if it must not be stored or used
+    /// without asking again, nil if they state none.
+    ///
+    /// - Parameter headers: names in lower case.
+    static func statedLifetime(_ headers: [String: String], received: Date = Date()) -> Double? {
+        let control = CacheControl(headers["cache-control"])
+        if control.scope("no-cache") == .everything || prohibition(headers, isAuthorized: false) != nil { return 0 }
+        let isStated = headers["expires"] != nil || ["s-maxage", "max-age"].contains(where: control.contains)
+        guard isStated else { return nil }
+        let age = age(headers, requested: received, received: received)
+        return max(0, lifetime(control, headers, 0, received: received) - age)
     }
 
     /// Whether a shared cache may store a response at all, useful or not (RFC 9111 section 3).

@@ -203,6 +203,9 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         guard let next else { return false }
         hop = next
         timings.redirects = redirects.count
+        if let stated = HTTPFreshness.statedLifetime(curlRequest.headers) {
+            timings.redirectLifetime = min(stated, timings.redirectLifetime ?? stated)
+        }
         return true
     }
 

@@ -1,3 +1,4 @@
+internal import Crypto
 package import Foundation
 internal import FoundationNetworking
 
@@ -156,6 +157,7 @@ extension CachedData.Metadata {
         if headers["vary"] == nil { refreshed.vary = vary }
         (refreshed.width, refreshed.height) = (width, height)
         (refreshed.source, refreshed.rendition, refreshed.address) = (source, rendition, address)
+        refreshed.responder = responder
         if self.headers == nil, headers["cache-control"] == nil, headers["expires"] == nil {
             // The original directives were not stored; only the values computed from them were.
             refreshed.lifetime = lifetime
@@ -163,6 +165,29 @@ extension CachedData.Metadata {
             refreshed.staleIfError = staleIfError
         }
         return refreshed
+    }
+
+    /// Digest of the URL of a response to a request that was redirected; nil if it was not.
+    ///
+    /// The whole URL, as its query may choose the resource. If a redirect leads to a URL with another signature each
+    /// time, the entry is fetched anew.
+    static func responder(of response: URLResponse?, to request: URLRequest) -> String? {
+        guard let url = response?.url, let asked = request.url, ["http", "https"].contains(asked.scheme?.lowercased())
+        else { return nil }
+        func text(_ url: URL) -> Substring { url.absoluteString.prefix { $0 != "#" } }
+        return text(url) == text(asked) ? nil : String(SHA256.hash(data: Data(text(url).utf8)).hexDigits.prefix(32))
+    }
+
+    /// The same after redirects that state a lifetime: no entry is used for longer without asking the first URL again.
+    ///
+    /// - Parameter redirects: seconds; nil if none states a lifetime.
+    /// - Returns: nil if the entry would be stale at once and could not be revalidated.
+    func bounded(byRedirects redirects: Double?) -> Self? {
+        guard let redirects, redirects < lifetime else { return self }
+        var bounded = self
+        bounded.lifetime = redirects
+        bounded.staleWhileRevalidate = nil
+        return redirects > 0 || etag != nil || lastModified != nil ? bounded : nil
     }
 
     /// The response for a caller whose request was answered with a 304: the stored response, updated by the header

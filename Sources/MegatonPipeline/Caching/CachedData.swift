@@ -51,6 +51,10 @@ package struct CachedData: Sendable, Equatable {
         /// names it: processes that may not connect to it, or have another store, do not use the entry. Nil for public
         /// addresses, and in entries that were stored without it.
         package var address: String?
+        /// Digest of the URL that sent the response after redirects, see `responder(of:to:)`: the validators are for
+        /// that URL only (RFC 9111 section 4.3.1). Nil if it is the URL of the request, and in entries that were stored
+        /// without it.
+        package var responder: String?
         /// Name of a rendition in the request that made it; later requests may use another name. Nil for originals.
         package var rendition: String?
 

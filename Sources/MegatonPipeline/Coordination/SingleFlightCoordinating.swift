@@ -80,7 +80,9 @@ package protocol SingleFlightCoordinating: Sendable {
 
     /// Stores an entry and overwrites the present one even if that is fresh: the origin was asked although there was
     /// one. A coordinator of several processes keeps the present one if its origin was asked later
-    /// (`CachedData.Metadata.fetched`), and refuses the result of a flight that began before.
+    /// (`CachedData.Metadata.fetched`), and refuses the result of a flight that began before. An entry with a checksum
+    /// comes from the cache itself and was confirmed by the origin: its metadata replaces that of the present one
+    /// (RFC 9111 section 4.3.4).
     ///
     /// - Returns: whether the entry was stored and is visible to others.
     @discardableResult
@@ -153,18 +155,6 @@ extension SingleFlightCoordinating {
     /// Reports nothing, for coordinators whose entries no other process deletes.
     package func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
         NothingToCancel()
-    }
-}
-
-extension SingleFlightCoordinating {
-    /// Stores the response of an origin that was asked regardless of any cached entry.
-    ///
-    /// - Returns: whether the entry was stored and is visible to others.
-    @discardableResult
-    func storeResponse(_ entry: CachedData, for key: CacheKey) async -> Bool {
-        // An entry with a checksum comes from the cache itself and was confirmed by the origin, so that it need not
-        // overwrite an equally good present entry.
-        return entry.checksum == nil ? await replace(entry, for: key) : await store(entry, for: key)
     }
 }
 

@@ -12,6 +12,8 @@ final class BackgroundRevalidator: Sendable {
         var isStopped = false
         /// Whether work was dropped since there last was room.
         var isOverfull = false
+        /// Whether `finish(within:)` waits for the last task.
+        var isEnding = false
     }
 
     /// Result of an attempt to start work.
@@ -25,6 +27,7 @@ final class BackgroundRevalidator: Sendable {
     private let limit: Int
     private let logger: Logger
     private let state = Mutex(State())
+    private let isIdle = AsyncSignal()
 
     /// - Parameters:
     ///   - limit: maximum number of tasks at a time.
@@ -41,7 +44,7 @@ final class BackgroundRevalidator: Sendable {
     func start(_ keys: [CacheKey], _ work: @escaping @Sendable (Set<CacheKey>) async -> Void) -> Start {
         let (start, isFirstDrop) = state.withLock { state -> (Start, Bool) in
             let new = Set(keys).subtracting(state.keys)
-            if new.isEmpty || state.isStopped { return (Start(), false) }
+            if new.isEmpty || state.isStopped || state.isEnding { return (Start(), false) }
             guard state.tasks.count < limit else {
                 defer { state.isOverfull = true }
                 return (Start(rejected: new), !state.isOverfull)
@@ -67,12 +70,29 @@ final class BackgroundRevalidator: Sendable {
     }
 
     private func ended(_ id: Int, _ keys: Set<CacheKey>) {
-        state.withLock { state in
+        let isLast = state.withLock { state in
             state.tasks[id] = nil
             state.keys.subtract(keys)
             // Not as soon as one slot is free: under lasting load, the warning would be logged again and again.
             if state.tasks.count <= limit / 2 { state.isOverfull = false }
+            return state.isEnding && state.tasks.isEmpty
         }
+        if isLast { isIdle.signal() }
+    }
+
+    /// Waits for the tasks under way, and starts no more: a program that ends would otherwise serve the same stale
+    /// results in its next run.
+    ///
+    /// - Parameter limit: how long to wait; cancellation ends the wait too.
+    /// - Returns: the number of tasks that are still under way.
+    func finish(within limit: Duration) async -> Int {
+        let count = state.withLock { state in
+            state.isEnding = true
+            return state.tasks.count
+        }
+        if count == 0 { return 0 }
+        await TimeLimit.wait(atMost: limit) { [isIdle] in await isIdle.wait() }
+        return state.withLock { $0.tasks.count }
     }
 
     /// Cancels the tasks under way and starts no more.

@@ -20,6 +20,8 @@ struct Original: Sendable {
     let wholeLength: Int?
     /// The address that the bytes came from, if it is not public; also of bytes that must not be stored.
     let address: String?
+    /// Whether the origin has confirmed the renditions of the caller, and there are no bytes.
+    let confirmsRenditions: Bool
     /// Nil if there is nothing to store.
     private let writer: OriginalCacheWriter?
 
@@ -34,6 +36,7 @@ struct Original: Sendable {
         received: Date = Date(),
         wholeLength: Int? = nil,
         address: String? = nil,
+        confirmsRenditions: Bool = false,
         writer: OriginalCacheWriter? = nil
     ) {
         self.data = data
@@ -45,6 +48,7 @@ struct Original: Sendable {
         self.received = received
         self.wholeLength = wholeLength
         self.address = address ?? metadata?.address
+        self.confirmsRenditions = confirmsRenditions
         self.writer = writer
     }
 
@@ -84,7 +88,7 @@ struct Original: Sendable {
 
     /// Whether a rendition was made from these bytes, by the origin's validators (RFC 9110 section 8.8).
     func isSource(of rendition: CachedData?) -> Bool {
-        guard let metadata, let other = rendition?.metadata else { return false }
+        guard let metadata, let other = rendition?.metadata, metadata.responder == other.responder else { return false }
         if metadata.etag != nil || other.etag != nil { return metadata.etag == other.etag }
         return metadata.lastModified != nil && metadata.lastModified == other.lastModified
     }

@@ -67,7 +67,7 @@ final class OriginalCacheWriter: Sendable {
                     await flights.finish([(leader, stored)])
                     if isReplacing { for key in keys { await flights.discard(key) } }
                 } else if let stored {
-                    for key in keys { await flights.storeResponse(stored, for: key) }
+                    for key in keys { await flights.replace(stored, for: key) }
                     // The entry is under a shared key, which waiters look up first.
                     guard let leader else { return }
                     // Neither waiters nor later requests may find an earlier failure there.
@@ -95,7 +95,7 @@ final class OriginalCacheWriter: Sendable {
                     let entry = entry.elapsed(date().timeIntervalSince(received))
                     for key in keys {
                         if leader == nil || isShared {
-                            await flights.storeResponse(entry, for: key)
+                            await flights.replace(entry, for: key)
                         } else {
                             await flights.store(entry, for: key)
                         }

@@ -7,7 +7,8 @@ extension OriginalLoader {
     ///
     /// - Parameters:
     ///   - leader: nil if no flight was started: the caches were not asked, or had an entry that the request refused.
-    ///   - refused: cached entry that the request does not accept without asking the origin.
+    ///   - refused: cached entry that the request does not accept without asking the origin, or one without bytes that
+    ///     has the validators of the caller's renditions (`OriginalRequestOptions.confirming`).
     func fetch(
         _ leader: SingleFlight.Leader?,
         refusing refused: CachedData? = nil,
@@ -28,10 +29,24 @@ extension OriginalLoader {
                 let exchange = try await exchange(request, known, leader, load)
                 load.metrics.update { $0.bytesIn += exchange.data.count }
                 if request.isUnsafe { await invalidate(after: exchange.response, load.source) }
-                let original = try received(exchange, known, leader, load)
-                // The end of a flight clears a remembered failure; a fetch without a flight must do so itself.
-                if leader == nil, load.source.isCacheable, !load.source.cachePolicy.isExclusive {
+                let confirmsRenditions = known?.data.isEmpty == true && exchange.isNotModified
+                let original = try received(exchange, known, confirmsRenditions ? nil : leader, load)
+                // The end of a flight with an original clears a remembered failure; otherwise this does so.
+                if leader == nil || confirmsRenditions, load.source.isCacheable,
+                    !load.source.cachePolicy.isExclusive
+                {
                     await load.source.flights.remember(nil, for: load.source.key)
+                }
+                if leader == nil, let refused, !refused.data.isEmpty, original.metadata == nil,
+                    load.source.cachePolicy.allowsStorage, !exchange.unkeyed.isExclusive
+                {
+                    // The origin forbids storing the entry by now. The end of a flight would remove it.
+                    await load.source.flights.discard(load.shared?.key ?? load.source.key)
+                }
+                if confirmsRenditions, let leader {
+                    // There is nothing to store. Of those that wait for the original, one leads next.
+                    let reason = Error(.cancelled, "The origin has confirmed renditions, and sent no original.")
+                    await load.source.flights.fail([leader], error: reason)
                 }
                 return .success(original)
             case .file, .inline: throw Error(.dataLoadingFailed, "\(load.source) is local and has no origin.")
@@ -74,7 +89,8 @@ extension OriginalLoader {
 
     /// The stale entry instead of a failure, if the origin and the request allow that.
     private func failure(_ error: Error, _ known: CachedData?, _ load: Load) -> Result<Original, Error> {
-        guard let cached = known, cached.mayServe(after: error),
+        // The renditions that an entry without bytes stands for decide by themselves.
+        guard let cached = known, !cached.data.isEmpty, cached.mayServe(after: error),
             !load.source.cachePolicy.forbids(cached, at: Date())
         else { return .failure(error) }
         return .success(stale(cached, load.metrics))
@@ -126,19 +142,25 @@ extension OriginalLoader {
         var wholeLength: Int?
         /// The special address that the first bytes came from, if they are of an earlier download.
         var partialAddress: String?
+
+        var isNotModified: Bool { (response as? HTTPURLResponse)?.statusCode == 304 }
     }
 
-    /// Revalidates a known entry. If a 304 refers to another entry, repeats the request without a condition.
+    /// Revalidates a known entry. If a 304 refers to another entry, or comes from another URL, because redirects lead
+    /// elsewhere by now, repeats the request without a condition. An interrupted download is continued instead: it
+    /// began because the entry had changed.
     private func exchange(
         _ request: URLRequest,
         _ known: CachedData?,
         _ leader: SingleFlight.Leader?,
         _ load: Load
     ) async throws(Error) -> Exchange {
-        let first = try await download(request.revalidating(known), leader, load)
-        guard let http = first.response as? HTTPURLResponse, http.statusCode == 304, let known,
-            !known.metadata.isConfirmed(by: http.lowercasedHeaders)
+        let isContinued = leader?.hasPartial == true
+        let first = try await download(isContinued ? request : request.revalidating(known), leader, load)
+        guard first.isNotModified, let metadata = known?.metadata, let http = first.response as? HTTPURLResponse
         else { return first }
+        let isSameURL = metadata.responder == CachedData.Metadata.responder(of: http, to: request)
+        if isSameURL, metadata.isConfirmed(by: http.lowercasedHeaders) { return first }
         return try await download(request, leader, load)
     }
 
@@ -246,6 +268,8 @@ extension OriginalLoader {
         if metadata?.vary != nil { metadata?.generation = generation(load) }
         var address: String?
         if case .remote(let request) = load.source.location {
+            metadata = metadata?.bounded(byRedirects: load.metrics.timings?.redirectLifetime)
+            metadata?.responder = CachedData.Metadata.responder(of: response, to: request)
             metadata?.source = request.url.map(Error.withoutQuery)
             // Bytes of confirmed entries and resumed loads came earlier.
             address = self.address(of: request, load) ?? partialAddress ?? stale?.metadata.address
@@ -282,6 +306,7 @@ extension OriginalLoader {
             received: received,
             wholeLength: wholeLength,
             address: address,
+            confirmsRenditions: stale?.data.isEmpty == true,
             writer: writer
         )
     }
@@ -297,4 +322,9 @@ extension URLRequest {
         if let date = metadata.lastModified { request.setValue(date, forHTTPHeaderField: "If-Modified-Since") }
         return request
     }
+}
+
+extension CachedData.Metadata {
+    /// An entry that only revalidates.
+    var withoutBytes: CachedData { CachedData(data: Data(), metadata: self) }
 }

@@ -239,16 +239,9 @@ final class OriginalLoader: Sendable {
                 )
                 refresh(load)
                 return .success(stale(cached, metrics))
-            case .lead(let leader) where leader.stale == nil && load.options.confirming != nil:
-                await source.flights.fail(
-                    [leader],
-                    error: Error(.cancelled, "The origin is asked about renditions of the original.")
-                )
-                let confirmed = load.options.confirming.map { CachedData(data: Data(), metadata: $0) }
-                return await fetch(nil, refusing: confirmed, load)
             // A caller that needs an image may be revalidating renditions of the stale entry, so the origin is asked.
             case .stale(_, let leader?), .lead(let leader):
-                return await fetch(leader, refusing: load.shared?.entry, load)
+                return await fetch(leader, refusing: load.shared?.entry ?? load.options.confirming?.withoutBytes, load)
             case .failed(let error):
                 let isAnswer = error.matches(request: sent, under: configuration)
                 return isAnswer ? .failure(error) : await fetch(nil, load)

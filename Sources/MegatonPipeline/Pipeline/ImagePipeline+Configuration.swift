@@ -158,7 +158,7 @@ extension ImagePipeline {
 
         private func checked(_ flights: any SingleFlightCoordinating) -> any SingleFlightCoordinating {
             if urlPolicy.addresses == nil && !urlPolicy.schemes.contains("s3") { return flights }
-            return AddressCheckedFlights(flights, origins)
+            return OriginCheckedFlights(flights, origins)
         }
     }
 

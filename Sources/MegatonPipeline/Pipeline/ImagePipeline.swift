@@ -76,11 +76,16 @@ public final class ImagePipeline: Sendable {
 
     deinit { revalidator.stop() }
 
-    /// Waits for originals that are being stored although their requests were answered.
+    /// Waits for work of requests that were answered already: originals that are being stored, and stale entries that
+    /// are being revalidated. No more of the latter begin.
     ///
     /// - Parameter limit: how long to wait; cancellation ends the wait too.
-    /// - Returns: the number of those that are not stored yet.
-    package func finishUploads(within limit: Duration) async -> Int { await originals.uploads.finish(within: limit) }
+    /// - Returns: the number of entries that are not stored yet.
+    package func finishBackgroundWork(within limit: Duration) async -> Int {
+        let deadline = ContinuousClock.now + limit
+        let uploads = await originals.uploads.finish(within: limit)
+        return uploads + (await revalidator.finish(within: max(.zero, ContinuousClock.now.duration(to: deadline))))
+    }
 
     /// Running time of the longest render under way; nil if there is none.
     package var longestRunningRender: Duration? { renderer.longestRunning }

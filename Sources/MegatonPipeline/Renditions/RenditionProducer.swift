@@ -120,13 +120,11 @@ final class RenditionProducer: Sendable {
         do throws(Error) {
             let storesOriginal = configuration.dataCachePolicy.storesOriginals && request.options.allowsStorage
             var options = OriginalRequestOptions(source.request, storesOriginal: storesOriginal)
-            options.confirming = Self.confirmable(pending, source.request)
+            options.confirming = Self.confirmable(pending)
             if !needsWhole { options.sufficientScans = renderer.sufficientScans(for: pending.map(\.rendition)) }
             let original = try await original(options, request)
-            // An empty local file is no confirmation, and fails to render.
-            let isConfirmed = options.confirming != nil && original.data.isEmpty
             func isUnchanged(_ pending: PendingRendition) -> Bool {
-                isConfirmed || original.isSource(of: pending.leader.stale)
+                original.confirmsRenditions || original.isSource(of: pending.leader.stale)
             }
             let new = pending.filter { !isUnchanged($0) }
             let images: [EncodedImage]
@@ -156,19 +154,17 @@ final class RenditionProducer: Sendable {
         }
     }
 
-    /// Metadata of renditions that a refresh may confirm without their original: all have the same validators.
+    /// Metadata of renditions that the origin may confirm without sending their original: all have the same validators.
     ///
-    /// - Returns: nil if one of the renditions is missing, or has no validator or others, or if this is no refresh.
-    private static func confirmable(
-        _ pending: [PendingRendition],
-        _ request: ImageRequest
-    ) -> CachedData.Metadata? {
-        guard request.validatedSince != nil, var first = pending.first?.leader.stale?.metadata,
-            first.etag != nil || first.lastModified != nil
+    /// - Returns: nil if one of the renditions is missing or of a damaged original, or has no validator or others.
+    private static func confirmable(_ pending: [PendingRendition]) -> CachedData.Metadata? {
+        guard var first = pending.first?.leader.stale?.metadata, first.etag != nil || first.lastModified != nil
         else { return nil }
         let areAlike = pending.allSatisfy { pending in
-            pending.leader.stale?.metadata.etag == first.etag
-                && pending.leader.stale?.metadata.lastModified == first.lastModified
+            let metadata = pending.leader.stale?.metadata
+            // A body that was cut short without notice would be confirmed for ever.
+            return metadata?.etag == first.etag && metadata?.lastModified == first.lastModified
+                && metadata?.responder == first.responder && !RenderNotes.nameDamage(metadata?.notes)
         }
         // As the metadata of an original, which has no size.
         (first.width, first.height) = (nil, nil)
@@ -283,23 +279,31 @@ final class RenditionProducer: Sendable {
                 RenditionResponse(pending.rendition, cached, of: present)
             )
         }
-        let refused = await store(entries, request.source.flights)
+        let refused = await store(entries, request.source.flights, isForbidden: isStored && present == nil)
         results.merge(await newer(than: refused, request)) { _, newer in newer }
         return results
     }
 
+    /// - Parameter isForbidden: whether the origin's response must not be stored, though the request allows that.
     /// - Returns: entries that the caches did not accept.
     private func store(
         _ entries: [(pending: PendingRendition, entry: CachedData?)],
-        _ flights: any SingleFlightCoordinating
+        _ flights: any SingleFlightCoordinating,
+        isForbidden: Bool
     ) async -> [(pending: PendingRendition, entry: CachedData)] {
         let stored = await flights.finish(entries.filter(\.pending.isFlight).map { ($0.pending.leader, $0.entry) })
         var refused: [(PendingRendition, CachedData)] = []
         for (pending, entry) in entries {
-            guard let entry else { continue }
+            guard let entry else {
+                // The end of a flight removes an entry that its origin no longer allows. The others are removed here.
+                if isForbidden, !pending.isFlight, pending.leader.stale != nil {
+                    await flights.discard(pending.leader.key)
+                }
+                continue
+            }
             let isStored =
                 pending.isFlight
-                ? stored.contains(pending.leader.key) : await flights.storeResponse(entry, for: pending.leader.key)
+                ? stored.contains(pending.leader.key) : await flights.replace(entry, for: pending.leader.key)
             // One with a checksum is the present one itself, with other metadata.
             if !isStored, entry.checksum == nil, entry.metadata.fetched != nil { refused.append((pending, entry)) }
         }

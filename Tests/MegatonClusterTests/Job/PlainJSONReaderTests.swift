@@ -103,6 +103,7 @@ struct PlainJSONReaderTests {
         (metadata.fetched, metadata.rendition) = (1_795_338_000.5, "thumb")
         metadata.source = "https://example.org/a.jpg"
         metadata.address = "10.0.0.5"
+        metadata.responder = "00112233445566778899aabbccddeeff"
         return CacheEntry.Header(length: 5, checksum: checksum, metadata: metadata)
     }
 

@@ -137,7 +137,7 @@ import Testing
                         let request = ImageRequest(url: origin.url("/\(number).png"))
                         _ = try await pipeline.renditions([Rendition(width: width)], for: request)
                     }
-                    #expect(await pipeline.finishUploads(within: .seconds(10)) == 0)
+                    #expect(await pipeline.finishBackgroundWork(within: .seconds(10)) == 0)
                 }
                 let start = try await bytesReceived(client)
                 try await make(32)

@@ -197,6 +197,25 @@ import Testing
         }
     }
 
+    /// Fault: the header fields of a 304 were ignored while the entry was fresh, so that a refresh changed nothing.
+    @Test(arguments: ["no-store", "no-cache", "max-age=600"])
+    func aRefreshTakesTheHeadersOfA304(_ control: String) async throws {
+        let site = Site("max-age=31536000")
+        try await withPeers(site) { origin, one, two in
+            let first = try await one.ask(origin)
+            site.say(control)
+            var request = ImageRequest(url: origin.url("/a"))
+            request.refresh()
+            let wanted = Rendition(width: 32, format: .png)
+            #expect(try await two.pipeline.renditions([wanted], for: request)[0].data == first.data)
+            #expect(origin.count("/a") == 2 && site.bodies == 1)
+            let metrics = PipelineMetrics()
+            #expect(try await one.ask(origin, metrics).data == first.data)
+            #expect(metrics.counts.renders == (control == "no-store" ? 1 : 0))
+            #expect(origin.count("/a") == (control == "max-age=600" ? 2 : 3))
+        }
+    }
+
     @Test func aStaleRenditionIsServedAtOnceAndRefreshedByOne() async throws {
         let site = Site("max-age=0, stale-while-revalidate=60")
         try await withPeers(site) { origin, one, two in

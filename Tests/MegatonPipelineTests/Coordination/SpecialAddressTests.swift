@@ -199,7 +199,7 @@ import Testing
         let shared = LocalSingleFlight(cache: memory)
         let key = CacheKey(.original, ["store"])
         await shared.store(CachedData(data: Data([1]), metadata: metadata), for: key)
-        let flights = AddressCheckedFlights(shared, EntryOrigins(addresses: nil, endpoint: S3Endpoint()))
+        let flights = OriginCheckedFlights(shared, EntryOrigins(addresses: nil, endpoint: S3Endpoint()))
         let decision = try #require(await flights.begin([key], after: []).first)
         #expect(decision.entry == nil && decision.leader != nil)
         #expect(await memory.entries.isEmpty, "the next one is stored in its place")
@@ -277,14 +277,14 @@ import Testing
                 let failure = try #require(error)
                 #expect(failure.address == "127.0.0.1", "\(path)")
                 let failing = Failing(failure)
-                let outside = AddressCheckedFlights(
+                let outside = OriginCheckedFlights(
                     failing,
                     EntryOrigins(addresses: AddressPolicy(), endpoint: S3Endpoint())
                 )
                 let decision = try #require(await outside.begin([failing.key]).first)
                 #expect(decision.leader != nil && decision.leader?.token == nil)
                 #expect(await outside.bindingFailure(for: failing.key) == nil)
-                let permitted = AddressCheckedFlights(
+                let permitted = OriginCheckedFlights(
                     failing,
                     EntryOrigins(addresses: AddressPolicy(allowsPrivate: true), endpoint: S3Endpoint())
                 )
@@ -324,11 +324,11 @@ import Testing
         metadata.address = "127.0.0.1"
         let entry = CachedData(data: Data([1]), metadata: metadata, staleness: 5)
         let given = GivenUp(entry)
-        let flights = AddressCheckedFlights(given, EntryOrigins(addresses: AddressPolicy(), endpoint: S3Endpoint()))
+        let flights = OriginCheckedFlights(given, EntryOrigins(addresses: AddressPolicy(), endpoint: S3Endpoint()))
         let decision = try #require(await flights.begin([key]).first)
         #expect(decision.entry == nil && decision.leader?.stale == nil && decision.leader?.token == nil)
         #expect(await given.failed == [key])
-        let permitted = AddressCheckedFlights(
+        let permitted = OriginCheckedFlights(
             given,
             EntryOrigins(addresses: AddressPolicy(allowsPrivate: true), endpoint: S3Endpoint())
         )

@@ -2,6 +2,7 @@ import Foundation
 import FoundationNetworking
 import MegatonTestSupport
 import NIOCore
+import Synchronization
 import Testing
 
 @testable import MegatonCore
@@ -84,6 +85,24 @@ import Testing
             #expect(cache.partials.isEmpty, "nothing is left of it")
             let kept = try await worker().data(for: url)
             #expect(kept.data == Self.body && origin.total == 4, "what was put together is kept as a whole")
+        }
+    }
+
+    /// Fault: the condition about the old image was sent each time, and never the range.
+    @Test func aReplacementThatWasCutOffGoesOn() async throws {
+        let isChanged = Mutex(false)
+        let old = site(control: "no-cache", Self.body.count)
+        let new = site(tag: "\"2\"", control: "no-cache", 200_000)
+        let site: @Sendable (OriginServer.Request) -> OriginServer.Answer = { request in
+            isChanged.withLock { $0 } ? new(request) : old(request)
+        }
+        try await OriginServer.run(responding: site) { (origin) async throws in
+            let url = origin.url("/a")
+            #expect(try await worker().data(for: url).data == Self.body)
+            isChanged.withLock { $0 = true }
+            #expect(await code(worker(), url) == .incompleteBody)
+            #expect(try await worker().data(for: url).data == Self.body)
+            #expect(ranges.values == ["", "", "bytes=200000-"])
         }
     }
 

@@ -12,9 +12,24 @@ final class DataCacheCore: Sendable {
     private let time: TimeSource
     private let queue: DataCacheQueue
     private let index = Mutex(DataCacheIndex())
-    private let limits: Mutex<(size: Int, isLoaded: Bool)>
+    private let limits: Mutex<Limits>
     private let readers: ThreadPool
     private let writer = ThreadPool(name: "cache-write", count: 1)
+
+    private struct Limits {
+        /// Maximum size on the disk, bytes.
+        var size: Int
+        /// Whether the folder has been scanned once.
+        var isLoaded = false
+        /// Bytes written since the last scan began.
+        var written = 0
+
+        /// Whether so much was written that other processes, which share the folder, may have filled it by now.
+        var needsScan: Bool { isLoaded && written > max(size / 8, Self.leastWritten) }
+
+        /// Bytes. A scan takes as long as many writes, so that a small cache is scanned less often.
+        private static let leastWritten = 16 << 20
+    }
 
     init(
         _ folder: DataCacheFolder,
@@ -27,7 +42,7 @@ final class DataCacheCore: Sendable {
         self.configuration = configuration
         self.time = time
         queue = DataCacheQueue(limit: configuration.stagingLimit, wait: configuration.stagingWait, time: time)
-        limits = Mutex((configuration.sizeLimit, false))
+        limits = Mutex(Limits(size: configuration.sizeLimit))
         readers = ThreadPool(name: "cache-read", count: max(1, configuration.readConcurrency))
     }
 
@@ -154,7 +169,17 @@ final class DataCacheCore: Sendable {
         do {
             let info = try folder.write(data, name, used: used)
             index.withLock { $0.wrote(name, info, used: used) }
-            if configuration.isSweepEnabled { trim() }
+            guard configuration.isSweepEnabled else { return }
+            trim()
+            let needsScan = limits.withLock { limits in
+                limits.written += data.count
+                guard limits.needsScan else { return false }
+                limits.written = 0
+                return true
+            }
+            // Unstructured because the scan is work of this thread. It takes only as long as it takes to read the
+            // folder, and is never cancelled.
+            if needsScan { Task { await self.sweep(isAsked: false) } }
         } catch {
             faults.note(error)
             // The older entry must not become visible again.
@@ -197,6 +222,7 @@ final class DataCacheCore: Sendable {
     func sweep(isAsked: Bool) async {
         // `run` throws only if the task was cancelled before the work began.
         try? await writer.run {
+            self.limits.withLock { $0.written = 0 }
             for folder in UInt8.min ... .max {
                 _ = self.scan(folder)
                 // Write between folders, so that callers waiting for room in the staging area do not wait for the scan

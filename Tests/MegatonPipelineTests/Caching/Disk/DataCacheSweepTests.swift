@@ -165,6 +165,20 @@ import Testing
         #expect(await kept(0..<5, in: cache).count == 2)
     }
 
+    /// Fault: each process counted its own files alone until its next scan, half an hour later.
+    @Test func processesThatShareAFolderKeepWithinTheLimitTogether() async throws {
+        let limit = 32 << 20
+        let caches = try [fixture.cache { $0.sizeLimit = limit }, fixture.cache { $0.sizeLimit = limit }]
+        for cache in caches { await cache.sweep() }
+        for (number, cache) in caches.enumerated() {
+            for key in 0..<28 { await cache.storeData(.filled(key, count: 1 << 20), for: "\(number)-\(key)") }
+            await cache.flush()
+        }
+        let observer = try fixture.cache { $0.isSweepEnabled = false }
+        repeat { await observer.sweep() } while await observer.totalAllocatedSize > limit
+        #expect(await observer.totalCount > 10)
+    }
+
     // MARK: - Leftover files
 
     /// A killed writer leaves a temporary file. A young one may belong to a second process, and stays.

@@ -8,7 +8,7 @@ internal import Foundation
 /// loader resolves the name, and refuses the address or finds a public one. A refusal leaves the entry of the others as
 /// it is. Remembered failures have an address, too. An entry of another store is discarded instead: its processes are
 /// those of an earlier setting, for the most part, and both stores would never have entries at the same time.
-struct AddressCheckedFlights: SingleFlightCoordinating {
+struct OriginCheckedFlights: SingleFlightCoordinating {
     private let shared: any SingleFlightCoordinating
     private let origins: EntryOrigins
 
