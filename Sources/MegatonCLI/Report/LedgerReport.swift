@@ -139,6 +139,8 @@ struct LedgerReport {
         case .cancelled: totals.cancelled += 1
         case .deduplicated: totals.deduplicated += 1
         }
+        // Its outputs, times and error are those of the job of which it is a duplicate, which has a line of its own.
+        if outcome.status == .deduplicated { return }
         if outcome.status == .done, RenderNotes.nameDamage(outcome.notes) { totals.damaged += 1 }
         count(outcome)
         let source = String(outcome.source.prefix(Self.shownSource))

@@ -415,6 +415,7 @@ final class BatchRun: Sendable {
         if !lines.isEmpty { try await ledger?.append(lines) }
         for line in lines { tally.add(line) }
         progress.withLock { [ended = tally.ended] in $0.ended = ended }
+        try tally.checkDisk()
     }
 
     /// Nothing is lost while Redis is unreachable: the workers and the queue wait for it, and so does this command.

@@ -14,6 +14,13 @@ struct BatchTally {
     private(set) var damaged = 0
     /// Outcomes that could not be read: another version of the program wrote them.
     private(set) var unreadable = 0
+    /// Jobs in a row that failed as `disk_full`, without one that was done in between.
+    private(set) var failedByFullDisk = 0
+    /// The message of the last of them.
+    private var fullDisk = ""
+
+    /// Jobs in a row after which no more are made: each source would be fetched and rendered in vain.
+    private static let fullDiskLimit = 100
 
     mutating func add(_ line: Data) {
         ended += 1
@@ -24,11 +31,25 @@ struct BatchTally {
         }
         if let worker = outcome.worker { workers.insert(worker) }
         if outcome.status == .cancelled { cancelled += 1 }
+        if outcome.status == .done { failedByFullDisk = 0 }
         if outcome.status == .done, RenderNotes.nameDamage(outcome.notes) { damaged += 1 }
         if outcome.status == .failed, let error = outcome.error {
             failed += 1
             causes.add(error, source: outcome.source ?? "")
+            if error.code == ImagePipeline.Error.Code.diskFull.rawValue {
+                failedByFullDisk += 1
+                fullDisk = error.message
+            }
         }
+    }
+
+    /// - Throws: `CLIError` if a disk is full, and stays so.
+    func checkDisk() throws {
+        guard failedByFullDisk >= Self.fullDiskLimit else { return }
+        throw CLIError.output(
+            "\(failedByFullDisk) jobs in a row failed because a disk is full (disk_full): "
+                + "\(FieldProblem.sentence(fullDisk)) Make room; the same command again makes the missing images."
+        )
     }
 
     /// The fields that count; the line itself goes to the ledger unchanged.

@@ -21,6 +21,10 @@ struct EarlierLedger: Sendable {
             let bytes: Int?
         }
 
+        struct Failure: Decodable {
+            let code: String
+        }
+
         struct Times: Decodable {
             let fetching: Double
             let rendering: Double
@@ -32,6 +36,7 @@ struct EarlierLedger: Sendable {
         let outputs: [Output]
         let times: Times?
         let facts: Facts?
+        let error: Failure?
     }
 
     /// Absolute path of the ledger.

@@ -313,12 +313,13 @@ struct JobBuilder: Sendable {
     private mutating func setOutput(_ path: String, of job: inout Job, hasOwnID: Bool) {
         guard let outputURL else { return }
         guard let names = settings.names else {
-            job.output = outputURL + FileNames.encoded(namer.path(path, for: job.source)) + "-{name}.{ext}"
+            let own = namer.path(path, for: job.source, job.renditions ?? [], template: { "\($0)-{name}.{ext}" })
+            job.output = outputURL + FileNames.encoded(own) + "-{name}.{ext}"
             return
         }
         do throws(JobError) {
             let name = try names.template(path, for: job, hasOwnID: hasOwnID)
-            job.output = outputURL + namer.path(name, for: job.source, adding: OutputNames.adding)
+            job.output = outputURL + namer.path(name, for: job.source, job.renditions ?? [], adding: OutputNames.adding)
         } catch {
             job.refused = error.message
         }
@@ -332,51 +333,6 @@ struct JobBuilder: Sendable {
         default:
             return OutputPath.of(OutputTemplate.components(of: url))
         }
-    }
-}
-
-/// Gives each source an output path of its own.
-///
-/// Remembers a hash of each path and of its source, about 24 bytes per path, so that a list of any length can be read
-/// as a stream. Beyond a limit every path contains a long hash of its source instead, which needs no memory.
-struct OutputNamer {
-    private var used: [UInt64: UInt64] = [:]
-    private let limit: Int
-
-    /// Hex digits of a long hash: of 100 million sources two share one in 3,700 runs.
-    private static let longHash = 16
-
-    init(limit: Int = 5_000_000) { self.limit = limit }
-
-    /// The path itself, or with a short hash of the source if another source has it, or with a long one if another
-    /// source has that too: of a million sources with one path, some hundred share their short hash. The same source
-    /// gets the same path again.
-    ///
-    /// - Parameter add: adds the hash to a path; at its end by default.
-    mutating func path(
-        _ path: String,
-        for source: String,
-        adding add: (_ hash: String, _ path: String) -> String = { "\($1)-\($0)" }
-    ) -> String {
-        let owner = Self.fingerprint(source)
-        if takes(path, owner) { return path }
-        let short = add(OutputPath.hash(source), path)
-        if takes(short, owner) { return short }
-        return add(String(Checksum.sha256(Data(source.utf8)).prefix(Self.longHash)), path)
-    }
-
-    /// Whether a source has a path, which it gets if no other one has it.
-    private mutating func takes(_ path: String, _ owner: UInt64) -> Bool {
-        let key = Self.fingerprint(path)
-        if let known = used[key] { return known == owner }
-        guard used.count < limit else { return false }
-        used[key] = owner
-        return true
-    }
-
-    /// FNV-1a: stable between runs, which Swift's own hashes are not.
-    private static func fingerprint(_ text: String) -> UInt64 {
-        text.utf8.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
     }
 }
 

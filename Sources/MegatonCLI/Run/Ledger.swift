@@ -165,7 +165,8 @@ final class Ledger: Sendable {
     /// Whether a file may be a ledger by its first line: it is an outcome, or one that was cut off.
     private static func isLedger(_ beginning: Data) -> Bool {
         let line = beginning.drop { $0 == 10 }.prefix { $0 != 10 }
-        if line.isEmpty { return true }
+        // NULs are left of a file that was written shortly before a power cut.
+        if line.allSatisfy({ $0 == 0 }) { return true }
         if (try? JSONDecoder().decode(OutcomeFields.self, from: Data(line))) != nil { return true }
         return line.endIndex == beginning.endIndex && beginning.count < firstLine
             && line.starts(with: #"{"attempts":"#.utf8)

@@ -6,6 +6,8 @@ struct LeftOutInputs: Sendable {
     var skipped = SkippedFiles()
     /// Number of those that match `--exclude`.
     var excluded = 0
+    /// Number of links to directories, which are not followed.
+    var links = 0
 
     /// Reports them, if there are any.
     ///
@@ -13,6 +15,10 @@ struct LeftOutInputs: Sendable {
     func report(canAllowTypes: Bool) {
         if let remark = skipped.remark {
             Terminal.note("megaton: \(remark)\(canAllowTypes ? WorkerOptions.remedy(for: skipped) : "")")
+        }
+        if links > 0 {
+            let links = Counted.of(links, "link to a directory", "links to directories")
+            Terminal.note("megaton: \(links) not followed; name the directory as an argument if it is wanted.")
         }
         if excluded > 0 { Terminal.note("megaton: \(Counted.of(excluded, "input")) left out by --exclude.") }
     }

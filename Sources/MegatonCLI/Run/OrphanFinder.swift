@@ -26,6 +26,11 @@ final class OrphanFinder: Sendable {
         var failedSources: Set<UInt32> = []
         /// An argument in which no input was found.
         var emptyArgument: String?
+        /// Links to directories among the inputs, with a slash at the end: what they contain is unknown.
+        var linkedDirectories: [String] = []
+        var linkCount = 0
+        /// Of the lines that were saved, and of those of the ledger.
+        var places = (saved: EarlierPlace(), ledger: EarlierPlace())
     }
 
     let earlier: EarlierLedger
@@ -73,8 +78,13 @@ final class OrphanFinder: Sendable {
                     guard let path = output.path else { continue }
                     if let name = state.root.name(of: path) {
                         state.index.add(name, output, of: line)
+                        if isSaved {
+                            state.places.saved.add(name, ofSource: line.source)
+                        } else {
+                            state.places.ledger.add(name, ofSource: line.source)
+                        }
                     } else if isDeleting, !others.contains(where: { $0.name(of: path) != nil }) {
-                        throw elsewhere(path)
+                        throw elsewhere(path, isSaved)
                     }
                 }
                 return true
@@ -84,10 +94,17 @@ final class OrphanFinder: Sendable {
         }
     }
 
-    private func elsewhere(_ path: String) -> CLIError {
-        CLIError.usage(
-            "--delete-orphans: the ledger \(earlier.ledger) has an output elsewhere than beneath --output "
-                + "\(output): \(path). Give the same --output as the run that wrote the ledger, or another --ledger."
+    private func elsewhere(_ path: String, _ isSaved: Bool) -> CLIError {
+        let place = "has an output elsewhere than beneath --output \(output): \(path)."
+        if isSaved {
+            return CLIError.usage(
+                "--delete-orphans: \(earlier.saved), which an earlier run has left, \(place) Finish that run with its "
+                    + "own --output, or delete the file."
+            )
+        }
+        return CLIError.usage(
+            "--delete-orphans: the ledger \(earlier.ledger) \(place) Give the same --output as the run that wrote the "
+                + "ledger, or another --ledger."
         )
     }
 
@@ -189,9 +206,11 @@ final class OrphanFinder: Sendable {
                     state.refused += 1
                     continue
                 }
+                state.places.saved.note(source: job.source)
+                state.places.ledger.note(source: job.source)
                 // An image that is an input now is no leftover, although an earlier run has made it.
                 if let source = PlannedOutput.file(ofSource: job.source) {
-                    Self.mark(source, &state)
+                    Self.mark(source, &state, isOutput: false)
                     if let target = state.root.target(of: source) { state.index.mark(target) }
                 }
                 let outputs = (try? PlannedOutput.all(of: job)) ?? [.unknown("")]
@@ -217,7 +236,10 @@ final class OrphanFinder: Sendable {
                     state.unfinished += 1
                     continue
                 }
-                if outcome.status != .done {
+                // The line of the job of which it is a duplicate decides.
+                let isKnownDuplicate =
+                    outcome.status == .deduplicated && (outcome.error == nil || outcome.error?.code == "duplicate")
+                if outcome.status != .done && !isKnownDuplicate {
                     state.unfinished += 1
                     state.failedSources.insert(OutputIndex.hash(ofSource: outcome.source))
                 }
@@ -228,15 +250,23 @@ final class OrphanFinder: Sendable {
         }
     }
 
-    /// - Parameters:
-    ///   - count: number of directories so far that could not be read.
-    ///   - empty: arguments so far in which no input was found.
-    func note(unreadable count: Int, empty: [String]) {
-        state.withLock { ($0.unreadable, $0.emptyArgument) = (count, empty.first) }
+    /// Notes inputs so far that could not be read, or were left out.
+    func note(_ reader: InputReader) {
+        state.withLock { state in
+            (state.unreadable, state.emptyArgument) = (reader.unreadable, reader.emptyArguments.first)
+            if state.linkCount == reader.linkCount { return }
+            (state.linkedDirectories, state.linkCount) = (reader.linkedDirectories.map { $0 + "/" }, reader.linkCount)
+        }
     }
 
-    private static func mark(_ path: String, _ state: inout State) {
-        for name in state.root.names(of: path) { state.index.mark(name) }
+    private static func mark(_ path: String, _ state: inout State, isOutput: Bool = true) {
+        for name in state.root.names(of: path) {
+            state.index.mark(name)
+            if isOutput {
+                state.places.saved.note(output: name)
+                state.places.ledger.note(output: name)
+            }
+        }
     }
 
     /// Whether jobs failed whose earlier outputs stay.
@@ -265,6 +295,13 @@ final class OrphanFinder: Sendable {
             if let argument = state.emptyArgument {
                 return "no image was found in \(TextColumns.oneLine(argument)), as if a disk were missing"
             }
+            if let directory = state.places.saved.foreign ?? state.places.ledger.foreign {
+                return "all earlier outputs are in \(TextColumns.oneLine(directory)), where this run has none, as if "
+                    + "the ledger were that of a run with that directory as --output"
+            }
+            if state.linkCount > state.linkedDirectories.count {
+                return "the inputs have more than \(InputReader.linkLimit) links to directories, which are not followed"
+            }
             if state.unreadable > 0 {
                 return "\(Counted.of(state.unreadable, "directory", "directories")) of the inputs could not be read"
             }
@@ -277,7 +314,8 @@ final class OrphanFinder: Sendable {
     }
 
     /// Calls the body for each orphan, in the order of the ledger: an output that only earlier runs have made. Outputs
-    /// of a job that has failed now are none: under another name or size, they are all that is left of its image.
+    /// of a job that has failed now are none: under another name or size, they are all that is left of its image. Nor
+    /// are those of an image behind a link to a directory, which is not followed.
     /// Neither is a file that a present output is too, under its name in another case. Asks the file system.
     ///
     /// - Parameter body: returns false to stop.
@@ -287,6 +325,11 @@ final class OrphanFinder: Sendable {
         try earlier.readSaved { line, output, path in
             let orphan: (name: String, variants: [String], root: OutputRoot)? = state.withLock { state in
                 if state.failedSources.contains(OutputIndex.hash(ofSource: line.source)) { return nil }
+                if !state.linkedDirectories.isEmpty, let file = PlannedOutput.file(ofSource: line.source),
+                    state.linkedDirectories.contains(where: { file.hasPrefix($0) })
+                {
+                    return nil
+                }
                 guard let name = state.root.name(of: path), state.index.isOrphan(name) else { return nil }
                 return (name, state.index.variants.names(of: name), state.root)
             }

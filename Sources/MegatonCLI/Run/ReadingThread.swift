@@ -35,8 +35,7 @@ final class ReadingThread: Sendable {
         return try await thread.run {
             try self.state.withLock { state in
                 let inputs = try state.reader.next(limit)
-                let empty = state.reader.emptyArguments
-                state.builder.earlier?.note(unreadable: state.reader.unreadable, empty: empty)
+                state.builder.earlier?.note(state.reader)
                 if inputs.isEmpty && state.reader.isAtEnd { return nil }
                 return try body(state.builder.build(inputs))
             }
@@ -45,7 +44,10 @@ final class ReadingThread: Sendable {
 
     /// Inputs that were left out so far.
     var leftOut: LeftOutInputs {
-        state.withLock { LeftOutInputs(skipped: $0.reader.skipped, excluded: $0.reader.excluded) }
+        state.withLock { state in
+            let reader = state.reader
+            return LeftOutInputs(skipped: reader.skipped, excluded: reader.excluded, links: reader.linkCount)
+        }
     }
 
     /// Number of directories so far that could not be read.

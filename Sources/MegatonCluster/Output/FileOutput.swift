@@ -124,9 +124,13 @@ package struct FileOutput: Sendable {
         let descriptor = openat(place.descriptor, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
         guard descriptor >= 0 else { throw error("cannot be written", at: place) }
         do throws(ImagePipeline.Error) {
-            defer { close(descriptor) }
+            var isOpen = true
+            defer { if isOpen { close(descriptor) } }
             try fill(descriptor, with: data, at: place)
             version?.set(of: descriptor)
+            // File systems of networks report here that a disk or a quota is full (close(2)).
+            isOpen = false
+            if close(descriptor) != 0, errno != EINTR { throw error("cannot be written", at: place) }
         } catch {
             unlinkat(place.descriptor, temporary, 0)
             throw error

@@ -93,7 +93,12 @@ struct ReplacementRule {
         defer { close(descriptor) }
         var head = [UInt8](repeating: 0, count: headSize)
         let count = read(descriptor, &head, head.count)
-        if count <= 0 { return "exists, is empty and is not a file of type \(wanted)" }
+        // After a power cut, files that were written shortly before may be empty, or have NULs in place of their bytes:
+        // they are made again.
+        if count >= 0, head.prefix(count).allSatisfy({ $0 == 0 }) { return nil }
+        guard count > 0 else {
+            return "cannot be read (\(String(cString: strerror(errno)))), so that its type is unknown"
+        }
         guard let found = AssetType(Data(head.prefix(count))) else {
             return "exists and is not a file of type \(wanted)"
         }

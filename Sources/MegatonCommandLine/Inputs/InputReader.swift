@@ -16,6 +16,8 @@ package struct InputReader {
         case table(TableReader)
         case prefix(PrefixReader)
         case sitemap(SitemapReader)
+        /// The end of a list of jobs, by its name.
+        case end(String)
     }
 
     private var stack: [Source]
@@ -30,10 +32,16 @@ package struct InputReader {
     package private(set) var unreadable = 0
     /// Arguments in which no input was found: an empty directory may be a disk that is missing.
     package private(set) var emptyArguments: [String] = []
+    /// Links to directories, which are not followed: at most `linkLimit` of their paths.
+    package private(set) var linkedDirectories: [String] = []
+    /// Number of links to directories.
+    package private(set) var linkCount = 0
     /// The argument that is being read, and the number of inputs found before it.
     private var opened: (argument: String, found: Int)?
     /// Number of inputs that were returned.
     private var returned = 0
+    /// Number of inputs found before the list of jobs that is being read.
+    private var foundBeforeList = 0
     /// Jobs of the ledger that are not repeated.
     package private(set) var notRetried = RetryLedger.NotRetried()
     /// Last lines of the ledger's jobs; nil until the first one that is not done.
@@ -46,6 +54,8 @@ package struct InputReader {
         "jpg", "jpeg", "jpe", "jfif", "png", "gif", "webp", "avif", "heic", "heif",
     ]
 
+    /// Maximum number of paths of links to directories.
+    package static let linkLimit = 1000
     /// Maximum size of a sitemap, bytes.
     package static let sitemapLimit = Sitemap.sizeLimit
 
@@ -54,7 +64,7 @@ package struct InputReader {
     package init(_ selection: InputSelection, isReporting: Bool = true) throws {
         stack = [.arguments(selection.arguments[...])]
         for path in selection.jobLists.reversed() {
-            stack.append(.list(try Self.lines(of: path), .jobs))
+            stack += [.end(path), .list(try Self.lines(of: path), .jobs)]
         }
         if let ledger = selection.ledger { stack.append(.list(try Self.lines(of: ledger), .ledger)) }
         self.selection = selection
@@ -107,6 +117,10 @@ package struct InputReader {
                 opened = (argument, found)
                 stack.append(.arguments(arguments))
                 try open(argument, &inputs)
+            case .end(let list):
+                let found = returned + inputs.count + excluded
+                if found == foundBeforeList { emptyArguments.append(list) }
+                foundBeforeList = found
             case .directory(var listing):
                 try take(&listing, &inputs)
             case .list(var reader, let format):
@@ -243,7 +257,9 @@ package struct InputReader {
         case .file where selection.fileExtensions.contains((name as NSString).pathExtension.lowercased()):
             inputs.append(Self.file(path, components: components))
         case .file: skipped.add(name)
-        case .linkedDirectory: break
+        case .linkedDirectory:
+            linkCount += 1
+            if linkedDirectories.count < Self.linkLimit { linkedDirectories.append(path) }
         }
     }
 
@@ -290,44 +306,6 @@ package struct InputReader {
         } catch {
             return .refused(line: key, reason: error.message, location: prefix.location)
         }
-    }
-
-    /// Checks that all local inputs exist before any work begins.
-    ///
-    /// - Throws: `CLIError` for the first one that is missing.
-    package static func check(_ arguments: [String]) throws {
-        for argument in arguments where argument != "-" {
-            let path = FileNames.localPath(argument)
-            if !isURL(path) && !FileManager.default.fileExists(atPath: path) {
-                throw missing(argument)
-            }
-        }
-    }
-
-    /// Checks that the files of an option exist.
-    ///
-    /// - Throws: `CLIError` for the first one that is missing.
-    package static func check(_ paths: [String], of option: String) throws {
-        for path in paths where path != "-" && !FileManager.default.fileExists(atPath: FileNames.localPath(path)) {
-            throw missing(path, "\(option) \(path): no such file.")
-        }
-    }
-
-    private static func missing(_ argument: String) -> CLIError {
-        missing(
-            argument,
-            "\(argument): no such file or directory. An input is an image, a directory, a URL, a .txt, .csv, .tsv or "
-                + ".jsonl list, a sitemap, or - for standard input.\(schemeAdvice(argument))"
-        )
-    }
-
-    private static func missing(_ argument: String, _ message: String) -> CLIError {
-        var info = stat()
-        // A directory above it may be closed to this user.
-        if stat(FileNames.localPath(argument), &info) != 0, errno != ENOENT, errno != ENOTDIR {
-            return CLIError.usage("\(argument) cannot be read: \(String(cString: strerror(errno))).")
-        }
-        return CLIError.usage(message)
     }
 
     /// Time for which one call waits for a slow list, ms; a stop is noticed only after it.

@@ -47,7 +47,7 @@ import Testing
     private static let other = TestImage.quarters(width: 8, height: 8, seed: 9)
 
     @Test(arguments: [
-        (Data("my thesis".utf8), false), (Data(), false), (Data([0xFF, 0xD8, 0xFF, 0xE0]), false),
+        (Data("my thesis".utf8), false), (Data(), true), (Data([0xFF, 0xD8, 0xFF, 0xE0]), false),
         (Data("GIF89a".utf8), false), (TestImage.quarters(width: 4, height: 4), true),
     ])
     func onlyAnImageOfTheSameTypeIsReplaced(_ old: Data, _ isReplaced: Bool) async throws {
@@ -60,6 +60,14 @@ import Testing
         #expect(FileManager.default.contents(atPath: place.path) == Self.other)
         #expect(await place.write(Self.other, .nothing) == nil, "the same bytes replace nothing")
         #expect(place.directory.files.filter { $0.hasPrefix("out/.") }.isEmpty, "no temporary file is left")
+    }
+
+    /// After a power cut, files that were written shortly before are empty, or have NULs in place of their bytes.
+    @Test(arguments: [0, 300, 5000])
+    func aFileThatLostItsBytesIsMadeAgain(_ size: Int) async throws {
+        let place = try Place()
+        try Data(count: size).write(to: URL(fileURLWithPath: place.path))
+        #expect(await place.write(Self.image, .images) == nil)
     }
 
     @Test func aLinkAndAPipeStay() async throws {

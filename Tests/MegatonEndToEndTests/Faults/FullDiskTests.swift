@@ -8,10 +8,11 @@ import Testing
     private func run(
         _ home: RunTests.Home,
         ledger: String,
+        count: Int = 16,
         _ disk: [String: String]
     ) async throws -> ProgramUnderTest.Ending {
-        for index in 0..<16 {
-            let image = TestImage.quarters(width: 32, height: 32, seed: UInt8(index))
+        for index in 0..<count {
+            let image = TestImage.quarters(width: 32, height: 32, seed: UInt8(index % 16))
             try home.directory.write(image, to: "in/\(index).png")
         }
         let run = try ProgramUnderTest.megaton(
@@ -43,6 +44,18 @@ import Testing
         let again = try home.megaton(["run", "--retry-failed", ledger, "--workers", "1"])
         #expect(await again.ending().code == 0, "\(again.errors)")
         #expect(home.outputs.count == 16)
+    }
+
+    /// Fault: each source of a long list was fetched and rendered for nothing.
+    @Test func aDiskThatStaysFullEndsTheRun() async throws {
+        let home = try RunTests.Home()
+        let ledger = home.directory.path + "/ledger.jsonl"
+        let ending = try await run(home, ledger: ledger, count: 1000, FaultLibrary.fullDisk(beneath: home.output))
+        #expect(ending.code == 74, "\(ending.errors)")
+        #expect(ending.errors.contains("jobs in a row failed because a disk is full"), "\(ending.errors)")
+        #expect(ending.errors.contains("No space left"), "\(ending.errors)")
+        let count = try lines(of: ledger).count
+        #expect((100..<1000).contains(count), "\(count) lines")
     }
 
     @Test func aLedgerEndsWithAWholeLine() async throws {

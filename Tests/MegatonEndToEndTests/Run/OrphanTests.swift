@@ -184,6 +184,58 @@ import Testing
         #expect(exists("d-256x256.jpg", in: home))
     }
 
+    /// Fault: a list of jobs whose export had failed counted as one without images.
+    @Test func anEmptyListOfJobsAmongOtherInputsKeepsAll() async throws {
+        let home = try await home()
+        try home.writeImages("other/d.png")
+        let job = #"{"id":"d","source":"file://\#(home.directory.path)/other/d.png"}"#
+        let list = try home.directory.write(Data((job + "\n").utf8), to: "jobs.jsonl")
+        let run = ["in", "--jobs-from", list, "-j1", "--delete-orphans", "--yes"]
+        let first = try await home.run(run)
+        #expect(first.code == 0 && home.outputs.contains { $0.hasSuffix("/d-256x256.jpg") }, "\(first.errors)")
+        try home.directory.write(Data(), to: "jobs.jsonl")
+        let ending = try await home.run(run)
+        #expect(ending.code == 0 && ending.errors.contains("no image was found in \(list), as if"), "\(ending.errors)")
+        #expect(home.outputs.contains { $0.hasSuffix("/d-256x256.jpg") })
+    }
+
+    /// Fault: a directory that had moved to another disk, with a link in its place, lost its outputs without a word.
+    @Test func outputsOfADirectoryBehindALinkAreKept() async throws {
+        let home = try await home()
+        let (sub, moved) = (home.directory.path + "/in/sub", home.directory.path + "/moved")
+        try #require(rename(sub, moved) == 0)
+        try #require(symlink(moved, sub) == 0)
+        try remove("b.png", in: home)
+        let ending = try await home.run(Self.deletion + ["--yes"])
+        #expect(ending.code == 0 && ending.errors.contains("1 link to a directory not followed"), "\(ending.errors)")
+        #expect(home.outputs == Self.outputs("a", "sub/c"), "only the output of the missing image is gone")
+    }
+
+    /// Fault: with a directory above as `--output`, a ledger of other images made all of its outputs orphans.
+    @Test func outputsInADirectoryThatTheRunDoesNotUseAreKept() async throws {
+        let home = try await home()
+        try home.writeImages("other/d.png")
+        let ledger = home.output + "/megaton-ledger.jsonl"
+        let run = ["run", "other", "-o", home.directory.path, "--ledger", ledger, "-j1", "--delete-orphans", "--yes"]
+        let ending = await (try home.megaton(run)).ending()
+        #expect(ending.code == 0 && ending.errors.contains("all earlier outputs are in out/"), "\(ending.errors)")
+        #expect(Set(Self.outputs("a", "b", "sub/c")).isSubset(of: home.outputs))
+        let again = await (try home.megaton(run)).ending()
+        #expect(again.code == 0 && again.errors.contains("all earlier outputs are in out/"), "\(again.errors)")
+        #expect(Set(Self.outputs("a", "b", "sub/c")).isSubset(of: home.outputs), "also as saved lines")
+    }
+
+    /// Fault: the line of a duplicate counted as a failure, and its source as one whose outputs stay.
+    @Test func aDuplicateIsNoFailure() async throws {
+        let home = try await home()
+        let list = try home.directory.write(Data("in/a.png\nin/a.png\n".utf8), to: "list.txt")
+        let run = [list, "-j1", "--deduplicate", "--delete-orphans", "--yes", "--size", "16"]
+        let ending = try await home.run(run)
+        #expect(ending.code == 0, "\(ending.errors)")
+        #expect(try home.summary(ending)["orphans_deleted"] as? Int == 3, "\(ending.errors)")
+        #expect(!exists("megaton-ledger.jsonl.earlier", in: home))
+    }
+
     @Test func aFileOfTheUserIsNotReplacedByTheSavedLines() async throws {
         let home = try await home()
         try home.directory.write(Data("mine\n".utf8), to: "out/megaton-ledger.jsonl.earlier")
@@ -258,5 +310,9 @@ import Testing
         let ending = await (try home.megaton(run)).ending()
         #expect(ending.code == 64 && ending.errors.contains("has an output elsewhere"), "\(ending.errors)")
         #expect(try home.ledger().count == 3 && home.outputs == Self.outputs("a", "b", "sub/c"))
+        // Fault: lines that an earlier run had left were reported as those of the ledger, which has none of them.
+        try #require(rename(ledger, ledger + ".earlier") == 0)
+        let saved = await (try home.megaton(run)).ending()
+        #expect(saved.code == 64 && saved.errors.contains("\(ledger).earlier, which an earlier run has left"))
     }
 }

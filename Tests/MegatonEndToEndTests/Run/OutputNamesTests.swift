@@ -91,6 +91,27 @@ import Testing
         #expect(hashed == ["a-bff59cc269dbe285", second])
     }
 
+    /// Fault: two presets with a rendition of one name, and a name that ends like that of a rendition, led to one file
+    /// for two images.
+    @Test func eachRenditionHasAFileOfItsOwn() {
+        func rendition(_ name: String, _ width: Int) -> Rendition { Rendition(name: name, width: width) }
+        func file(_ path: String) -> String { "\(path)-{name}.{ext}" }
+        var namer = OutputNamer()
+        let (card, page) = ([rendition("small", 64)], [rendition("small", 200), rendition("large", 800)])
+        for _ in 0..<2 {
+            #expect(namer.path("a", for: "file:///a.jpg", card, template: file) == "a")
+            let other = namer.path("a", for: "file:///a.jpg", page, template: file)
+            #expect(other.hasPrefix("a-") && other.count == 10)
+        }
+        #expect(namer.path("b", for: "file:///b.jpg", [rendition("small-thumb", 64)], template: file) == "b")
+        let third = namer.path("b-small", for: "file:///b-small.jpg", [rendition("thumb", 64)], template: file)
+        #expect(third.hasPrefix("b-small-") && third.count == 16)
+        // Names with the size of a rendition are its own.
+        let sizes = { (path: String) in "\(path)-{width}.{ext}" }
+        #expect(namer.path("c", for: "file:///c.jpg", card, template: sizes) == "c")
+        #expect(namer.path("c", for: "file:///c.jpg", page, template: sizes) == "c")
+    }
+
     private static let impossibleNames: [(options: [String], words: String)] = [
         (["--name", "x"], "--name needs --output"), (["-o", "o", "--name", "/x/{stem}"], "begins with a slash"),
         (["-o", "o", "--name", "{path}/../{stem}"], "must not contain"), (["-o", "o", "--name", ""], "is empty"),

@@ -160,20 +160,23 @@ import Testing
             let rest = #""status":"\#(status)","attempts":1,"seconds":1,"outputs":[]\#(error)"#
             return #"{\#(start)"source":"\#(source)",\#(rest)}"#
         }
+        let output = #"{"name":"a","width":8,"height":8,"format":"jpeg","bytes":7,"sha256":"0","from":"render"}"#
         let lines = [
             line("1", "https://h.example/1", "no answer"), line("2", "https://h.example/2", "no answer"),
             line("1", "https://h.example/1", nil), line("2", "https://h.example/other", nil),
             line("3", "https://h.example/3", "no answer (remembered for another 574 s)"),
             line(nil, "https://h.example/4", nil), line(nil, "https://h.example/4", nil),
             // Other jobs with the id and the source of one that is done.
-            line("1", "https://h.example/1", nil).replacing(#""done""#, with: #""deduplicated""#),
+            // It repeats the outputs of that job, which are no others.
+            line("1", "https://h.example/1", nil).replacing(#""done""#, with: #""deduplicated""#)
+                .replacing(#""outputs":[]"#, with: #""outputs":[\#(output)]"#),
             line("1", "https://h.example/1", "another job").replacing("timeout", with: "id_conflict"),
         ]
         let ledger = try home.directory.write(Data((lines.joined(separator: "\n") + "\n").utf8), to: "l.jsonl")
         var report = LedgerReport(directory: home.directory.path)
         try report.read(ledger)
         #expect(report.totals.jobs == 8 && report.totals.done == 4 && report.totals.failed == 3)
-        #expect(report.totals.deduplicated == 1)
+        #expect(report.totals.deduplicated == 1 && report.totals.outputs == 0)
         #expect(report.topCauses.map(\.count) == [2, 1])
         #expect(report.totals.unreadable == 0)
     }
