@@ -114,8 +114,8 @@ import Testing
         }
     }
 
-    /// The bytes of a confirmed entry may be gone by then.
-    @Test func aConfirmedEntryThatIsGoneIsNotStored() async throws {
+    /// The bytes of a confirmed entry may be gone by then: it has been evicted.
+    @Test func aConfirmedEntryThatIsGoneIsNotStoredInAFullCache() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let peer = Peer(server.configuration, "one")
             let client = server.client()
@@ -127,6 +127,7 @@ import Testing
             let second = try #require(await peer.lock.begin([key]).first?.leader)
             let confirmed = try #require(second.stale)
             try await client.send(["DEL", .string(CacheKeys.entry(key))])
+            try await client.send(["CONFIG", "SET", "maxmemory", "1"])
             #expect(await peer.lock.finish([(second, confirmed)]) == [])
             for name in [CacheKeys.entry(key), CacheKeys.flight(key)] {
                 #expect(try await client.send(["EXISTS", .string(name)]).int == 0)
