@@ -66,7 +66,8 @@ import Testing
         let failed = try #require(ledger.first { $0.status == .failed })
         #expect(failed.error?.code == "render_timed_out" && failed.attempts == 1, "\(failed)")
         #expect(failed.error?.message.contains("--max-seconds") == true, "\(failed)")
-        #expect(deaths(ending.errors) == 1, "\(ending.errors)")
+        // The hung process ends after it has reported the job. If that was the last one, the run has ended before.
+        #expect(deaths(ending.errors) <= 1, "\(ending.errors)")
     }
 
     // Fault: each of the jobs killed four workers.
