@@ -99,6 +99,18 @@ struct WorkerCommand: AsyncParsableCommand {
         try OptionRange.check("--drain-timeout", drainTimeout, 0...3600, " seconds")
     }
 
+    /// Makes room for the files and connections of all jobs. Without it, jobs fail for lack of descriptors.
+    private static func raiseFileLimit(_ concurrency: Int, _ logger: Logger) {
+        // A job has a connection and a file, and as many connections may be idle.
+        let wanted = 2 * max(256, concurrency)
+        let connections = OpenFiles.connections(atMost: wanted)
+        if connections == wanted { return }
+        logger.warning(
+            "the limit of open files is low for the concurrency; raise it (ulimit -Hn, or LimitNOFILE of the unit)",
+            metadata: ["wanted": "\(wanted)", "connections": "\(connections)"]
+        )
+    }
+
     func run() async throws {
         try await reportingFailures {
             let shutdown = ShutdownSignal()
@@ -124,6 +136,7 @@ struct WorkerCommand: AsyncParsableCommand {
                     configuration.isolate = Self.isolate()
                 }
                 let logger = log.logger("megaton.worker")
+                Self.raiseFileLimit(configuration.concurrency, logger)
                 var start = start
                 // The worker that started it answers health checks on that port.
                 if onlySuspects { start.health = nil }

@@ -26,6 +26,8 @@ struct WorkerFleet: Sendable {
     /// Lifetime after which a death counts as unrelated to earlier ones.
     private static let longLife: Duration = .seconds(60)
     private static let restartDelay: Duration = .milliseconds(200)
+    /// Pause after a process that could not be started.
+    private static let pauseAfterFailedStart: Duration = .seconds(2)
     /// Exit code of a worker that cannot reach Redis.
     private static let redisUnavailableCode: Int32 = 69
 
@@ -68,7 +70,17 @@ struct WorkerFleet: Sendable {
             let birth = ContinuousClock.now
             let logStart = log.map(LogTail.size) ?? 0
             let pid = Mutex<Int32>(0)
-            let termination = try await child.run { id in pid.withLock { $0 = id } }
+            let termination: ChildProcess.Termination
+            do {
+                termination = try await child.run { id in pid.withLock { $0 = id } }
+            } catch let error as CLIError where !Task.isCancelled {
+                // The resource that a start lacks may be there in a moment, and the other workers live.
+                deaths.addFailedStart()
+                if deaths.failedStarts >= Self.failedStartLimit { return error }
+                Terminal.error("megaton: worker \(number) is started again: \(error.message)")
+                try? await Task.sleep(for: Self.pauseAfterFailedStart)  // Cancelled: the next start ends at once.
+                continue
+            }
             if Task.isCancelled { return nil }
             deaths.add(
                 await report(pid.withLock { $0 }),
@@ -100,6 +112,9 @@ struct WorkerFleet: Sendable {
         private(set) var failedStarts = 0
         private(set) var withoutProgress = 0
         private var ended: Int?
+
+        /// Counts a process that could not be started.
+        mutating func addFailedStart() { failedStarts += 1 }
 
         /// - Parameter isQuick: whether the process lived only for a short time.
         mutating func add(_ exit: JobQueue.WorkerExit?, isQuick: Bool) {

@@ -1,5 +1,7 @@
 import Foundation
+import MegatonCluster
 import Subprocess
+import Synchronization
 import SystemPackage
 
 /// A child process that cannot outlive this one: the kernel sends it SIGTERM when this process dies for any reason
@@ -49,6 +51,12 @@ package struct ChildProcess: Sendable {
         }
     }
 
+    /// Descriptors that a start may need. If one of them is missing, swift-subprocess ends this process, or waits for
+    /// ever for a child that has ended.
+    private static let descriptors = 16
+    /// Number of starts under way in this process, which take descriptors from each other.
+    private static let starts = Mutex(0)
+
     /// Runs until the process ends. Cancelling the task ends it: SIGTERM, and SIGKILL after `gracePeriod`.
     ///
     /// - Parameter onStart: called with the process id.
@@ -72,6 +80,27 @@ package struct ChildProcess: Sendable {
             environment: .inherit.updating(variables),
             platformOptions: options
         )
+        let hasRoom = Self.starts.withLock { count in
+            let hasRoom = OpenFiles.haveRoom(for: Self.descriptors * (count + 1))
+            if hasRoom { count += 1 }
+            return hasRoom
+        }
+        guard hasRoom else {
+            throw CLIError.system(
+                "\(command.first ?? "") cannot be started: too many open files. Raise the limit (ulimit -n, or "
+                    + "LimitNOFILE of the unit)."
+            )
+        }
+        let isStarting = Mutex(true)
+        func started() {
+            let wasStarting = isStarting.withLock { value in
+                defer { value = false }
+                return value
+            }
+            if wasStarting { Self.starts.withLock { $0 -= 1 } }
+        }
+        // Also after a failure.
+        defer { started() }
         let status: TerminationStatus
         do {
             if let log {
@@ -81,14 +110,20 @@ package struct ChildProcess: Sendable {
                     input: .none,
                     output: .fileDescriptor(file, closeAfterSpawningProcess: false),
                     error: .fileDescriptor(file, closeAfterSpawningProcess: true)
-                ) { onStart($0.processIdentifier.value) }.terminationStatus
+                ) {
+                    started()
+                    onStart($0.processIdentifier.value)
+                }.terminationStatus
             } else {
                 status = try await Subprocess.run(
                     configuration,
                     input: .none,
                     output: .discarded,
                     error: .currentStandardError
-                ) { onStart($0.processIdentifier.value) }.terminationStatus
+                ) {
+                    started()
+                    onStart($0.processIdentifier.value)
+                }.terminationStatus
             }
         } catch let error as SubprocessError {
             throw CLIError.broken("\(command.first ?? "") cannot be started: \(error)")

@@ -29,11 +29,10 @@ package final class ThreadPool: @unchecked Sendable {
         precondition(count > 0, "a pool needs a thread")
         for index in 0..<count {
             // The threads retain the pool until `stop`, which the owner calls when it is deinitialized.
-            let thread = Thread(name: "\(name)-\(index)", stackSize: stackSize) { [self] in
+            KernelThread.start("\(name)-\(index)", stackSize: stackSize) { [self] in
                 while let work = next() { work(false) }
                 onThreadExit()
             }
-            thread.start()
         }
     }
 
@@ -120,28 +119,5 @@ package final class ThreadPool: @unchecked Sendable {
             head = 0
         }
         return work
-    }
-}
-
-extension Thread {
-    /// Creates a thread whose name is known to the kernel too, so that `top -H`, debuggers and profilers show it.
-    ///
-    /// - Parameter stackSize: bytes.
-    package convenience init(name: String, stackSize: Int, _ body: @escaping @Sendable () -> Void) {
-        self.init {
-            Self.setKernelName(name)
-            body()
-        }
-        self.name = name
-        self.stackSize = stackSize
-    }
-
-    /// Called on the thread itself: Foundation does not pass on the name of a thread that has not started yet, or only
-    /// just has. The kernel takes 15 bytes. Errors are ignored, as a thread works without a name too.
-    private static func setKernelName(_ name: String) {
-        let file = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
-        guard file >= 0 else { return }
-        defer { close(file) }
-        _ = Array(name.utf8.prefix(15)).withUnsafeBytes { write(file, $0.baseAddress, $0.count) }
     }
 }

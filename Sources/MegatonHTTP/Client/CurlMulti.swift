@@ -25,7 +25,7 @@ final class CurlMulti: @unchecked Sendable {
         megaton_curl_multi_setopt_long(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, configuration.maximumConnections)
         megaton_curl_multi_setopt_long(multi, CURLMOPT_MAXCONNECTS, configuration.maximumConnections)
         megaton_curl_multi_setopt_long(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, configuration.maximumConcurrentStreams)
-        Thread(name: "megaton-curl", stackSize: 1 << 20) { [self] in if let multi = self.multi { run(multi) } }.start()
+        KernelThread.start("megaton-curl", stackSize: 1 << 20) { [self] in if let multi = self.multi { run(multi) } }
     }
 
     /// Hands a transfer to the thread.

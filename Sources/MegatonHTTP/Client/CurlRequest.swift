@@ -20,6 +20,8 @@ final class CurlRequest {
     private(set) var failure: ImageError?
     /// Why the last address was refused: curl itself only reports that it could not connect.
     private(set) var refusal: String?
+    /// Why this process could open no connection, whatever the host; nil if it could.
+    private var localFault: String?
     /// The last address for which a socket was opened.
     private var attempted: IPAddress?
 
@@ -194,9 +196,28 @@ final class CurlRequest {
         attempted = ip
         // One of several addresses is allowed: if it cannot be reached, that is the error, not the refusal of the
         // others.
-        refusal = nil
+        (refusal, localFault) = (nil, nil)
         let kind = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
-        return socket(address.pointee.family, kind, address.pointee.protocol)
+        let descriptor = socket(address.pointee.family, kind, address.pointee.protocol)
+        if descriptor < 0, Self.localFaults.contains(errno) { localFault = String(cString: strerror(errno)) }
+        return descriptor
+    }
+
+    /// Errors of socket(2) that are of this process or machine, and not of the host.
+    private static let localFaults: Set<Int32> = [EMFILE, ENFILE, ENOBUFS, ENOMEM]
+
+    /// Why this process, and not the host, is to blame for a failure; nil if it is not known to be.
+    func fault(_ result: CURLcode) -> String? {
+        switch result {
+        case CURLE_COULDNT_CONNECT: return localFault
+        // The resolver and the TLS library open files too, and do not name the error.
+        case CURLE_COULDNT_RESOLVE_HOST, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CONNECT_ERROR, CURLE_FAILED_INIT:
+            let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
+            if descriptor < 0 { return Self.localFaults.contains(errno) ? String(cString: strerror(errno)) : nil }
+            close(descriptor)
+            return nil
+        default: return nil
+        }
     }
 
     /// Whether the request may use an open connection to this address.

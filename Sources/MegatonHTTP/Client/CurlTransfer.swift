@@ -326,6 +326,15 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         if let refusal = curlRequest.refusal, [CURLE_COULDNT_CONNECT, CURLE_ABORTED_BY_CALLBACK].contains(result) {
             return ImageError(.forbidden, "\(target) is not fetched: \(refusal).")
         }
+        if let fault = curlRequest.fault(result) {
+            // The host is not to blame, and no attempt counts.
+            return ImageError(
+                .throttled,
+                "This process can open no connection to \(target): \(fault). Raise its limit of open files (ulimit -n, "
+                    + "or LimitNOFILE of the unit), or lower its concurrency.",
+                retryAfter: 1
+            )
+        }
         if let reason = curlRequest.reasonUnreadable(result) {
             return ImageError(.badResponse, "\(target) \(reason).")
         }

@@ -86,7 +86,15 @@ final class OriginalLoader: Sendable {
             guard options.allowsNetwork else { return try await loadFromCache(source, options, metrics, lookup) }
             switch source.location {
             case .file(let file): return try await read(file, metrics)
-            case .inline(let data): return Original(data: data, metadata: localMetadata)
+            case .inline(let data):
+                guard data.count <= limit else {
+                    throw Error(
+                        .dataTooLarge,
+                        "\(source) has \(data.count) bytes; the limit is \(limit) "
+                            + "(ImagePipeline.Configuration.maximumDataSize)."
+                    )
+                }
+                return Original(data: data, metadata: localMetadata)
             case .closure, .remote:
                 if source.cachePolicy.isExclusive, let answer = await storedAnswer(source, options, metrics) {
                     return answer
@@ -154,7 +162,7 @@ final class OriginalLoader: Sendable {
         defer { claim?.end() }
         let reuseClaim = reuse.claim(key, if: source.request.expectsReuse)
         defer { reuseClaim?.end() }
-        key.confirming = options.confirming.map { [$0.etag, $0.lastModified] }
+        key.confirming = options.confirming.map { [$0.etag, $0.lastModified, $0.responder] }
         var options = options
         var outcome = await join(key, source, options, metrics, lookup, parent, onPartial)
         // A load that was joined may have accepted what this request does not. Each reason counts once.
