@@ -183,11 +183,15 @@ extension CachedData.Metadata {
     /// - Parameter redirects: seconds; nil if none states a lifetime.
     /// - Returns: nil if the entry would be stale at once and could not be revalidated.
     func bounded(byRedirects redirects: Double?) -> Self? {
-        guard let redirects, redirects < lifetime else { return self }
+        guard let redirects else { return self }
         var bounded = self
-        bounded.lifetime = redirects
-        bounded.staleWhileRevalidate = nil
-        return redirects > 0 || etag != nil || lastModified != nil ? bounded : nil
+        bounded.lifetime = min(lifetime, redirects)
+        // Stale entries too are used without asking only while the redirects are fresh.
+        let rest = redirects - lifetime
+        bounded.staleWhileRevalidate = rest > 0 ? staleWhileRevalidate.map { min($0, rest) } : nil
+        // Redirects without a lifetime must not be followed from memory, not even if the origin fails.
+        if redirects <= 0 { bounded.staleIfError = nil }
+        return bounded.lifetime > 0 || etag != nil || lastModified != nil ? bounded : nil
     }
 
     /// The response for a caller whose request was answered with a 304: the stored response, updated by the header

@@ -17,7 +17,7 @@ struct OriginalLoadKey: Hashable, Sendable {
     var isRefresh = false
     /// Whether this load follows one that ended early, for a caller that needs the whole original.
     var isWhole = false
-    /// The validators of the results that this load may confirm without loading the original.
+    /// The validators, and the responder, of the results that this load may confirm without loading the original.
     var confirming: [String?]?
 
     init(_ request: ImageRequest) { self.init(.original(of: request), request.cachePolicy, request.failureAge) }

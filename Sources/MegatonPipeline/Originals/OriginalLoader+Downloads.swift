@@ -224,6 +224,12 @@ extension OriginalLoader {
         )
     }
 
+    /// Whether the beginning of an interrupted download is of another representation than an entry.
+    func hasNewerPart(than entry: CachedData?, _ request: URLRequest, _ load: Load) async -> Bool {
+        guard let part = await partialStore(of: request, load)?.load() else { return false }
+        return part.validator != entry?.metadata.etag && part.validator != entry?.metadata.lastModified
+    }
+
     /// Beginning of an interrupted download. A conditional request is never sent for a range.
     private func partial(for request: URLRequest, _ partials: PartialDownloadStore?, _ load: Load) async
         -> ResumableData?

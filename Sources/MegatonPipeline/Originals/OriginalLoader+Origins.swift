@@ -147,15 +147,15 @@ extension OriginalLoader {
     }
 
     /// Revalidates a known entry. If a 304 refers to another entry, or comes from another URL, because redirects lead
-    /// elsewhere by now, repeats the request without a condition. An interrupted download is continued instead: it
-    /// began because the entry had changed.
+    /// elsewhere by now, repeats the request without a condition. An interrupted download of another representation is
+    /// continued instead: it began because the entry had changed.
     private func exchange(
         _ request: URLRequest,
         _ known: CachedData?,
         _ leader: SingleFlight.Leader?,
         _ load: Load
     ) async throws(Error) -> Exchange {
-        let isContinued = leader?.hasPartial == true
+        let isContinued = leader?.hasPartial == true ? await hasNewerPart(than: known, request, load) : false
         let first = try await download(isContinued ? request : request.revalidating(known), leader, load)
         guard first.isNotModified, let metadata = known?.metadata, let http = first.response as? HTTPURLResponse
         else { return first }

@@ -124,7 +124,10 @@ final class RenditionProducer: Sendable {
             if !needsWhole { options.sufficientScans = renderer.sufficientScans(for: pending.map(\.rendition)) }
             let original = try await original(options, request)
             func isUnchanged(_ pending: PendingRendition) -> Bool {
-                original.confirmsRenditions || original.isSource(of: pending.leader.stale)
+                if original.confirmsRenditions { return true }
+                // One that was made of a body that was cut short is made anew from the bytes that are here now.
+                let stale = pending.leader.stale
+                return original.isSource(of: stale) && !RenderNotes.nameDamage(stale?.metadata.notes)
             }
             let new = pending.filter { !isUnchanged($0) }
             let images: [EncodedImage]

@@ -165,6 +165,39 @@ import Testing
         }
     }
 
+    /// Fault: `stale-while-revalidate` of the image let the old target be used although its redirect had expired.
+    @Test(arguments: [
+        ("no-store", "max-age=0, stale-while-revalidate=600"), ("max-age=0", "max-age=0, stale-while-revalidate=600"),
+    ])
+    func aRedirectLimitsTheUseOfStaleImages(_ redirect: String, _ control: String) async throws {
+        try await run { origin, pipeline in
+            site.state.withLock { ($0.control, $0.redirectControl) = (control, redirect) }
+            let request = ImageRequest(url: origin.url("/to"))
+            let first = try await pipeline.renditions([small], for: request)[0]
+            site.state.withLock { $0.target = 2 }
+            let second = try await pipeline.renditions([small], for: request)[0]
+            #expect(second.source == .render && second.data != first.data)
+        }
+    }
+
+    /// Fault: one load confirmed the renditions of both targets, so that one of them was wrong for ever.
+    @Test func renditionsOfTwoTargetsAreNotConfirmedTogether() async throws {
+        try await run { origin, pipeline in
+            let request = ImageRequest(url: origin.url("/to"))
+            let old = try await pipeline.renditions([small], for: request)[0]
+            site.state.withLock { $0.target = 2 }
+            let new = try await pipeline.renditions([other], for: request)[0]
+            origin.hold()
+            async let another = pipeline.renditions([other], for: request)[0]
+            await origin.waitForRequests("/to", count: 3)
+            async let again = pipeline.renditions([small], for: request)[0]
+            origin.release()
+            #expect(try await another.data == new.data)
+            let replaced = try await again
+            #expect(replaced.data != old.data && replaced.source == .render)
+        }
+    }
+
     /// Fault: a program that ended cancelled the revalidation, so that each run had the same old image.
     @Test func aRevalidationInTheBackgroundIsFinished() async throws {
         try await run { origin, pipeline in

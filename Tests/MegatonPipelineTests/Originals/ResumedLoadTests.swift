@@ -106,6 +106,28 @@ import Testing
         }
     }
 
+    /// Fault: after a reload that was cut off, the image was fetched again although it had not changed.
+    @Test func aPartOfTheSameImageIsNoChange() async throws {
+        let isCut = Mutex(false)
+        let (whole, cut) = (site(control: "no-cache", Self.body.count), site(control: "no-cache", 200_000))
+        let site: @Sendable (OriginServer.Request) -> OriginServer.Answer = { request in
+            if request.headers["if-none-match"] == "\"1\"" {
+                return OriginServer.Answer(status: 304, headers: [("ETag", "\"1\"")])
+            }
+            return isCut.withLock { $0 } ? cut(request) : whole(request)
+        }
+        try await OriginServer.run(responding: site) { (origin) async throws in
+            let url = origin.url("/a")
+            #expect(try await worker().data(for: url).data == Self.body)
+            isCut.withLock { $0 = true }
+            let reload = ImageRequest(url: url, options: .reloadIgnoringCachedData)
+            #expect(await TestPipeline.code { try await worker().data(for: reload) } == .incompleteBody)
+            #expect(cache.partials.count == 1)
+            #expect(try await worker().data(for: url).data == Self.body)
+            #expect(origin.total == 3)
+        }
+    }
+
     /// The first progress of a resumed download is beyond the stored part.
     @Test func theProgressOfAResumedLoadIsOfTheWhole() async throws {
         try await OriginServer.run(responding: site(200_000)) { (origin) async throws in

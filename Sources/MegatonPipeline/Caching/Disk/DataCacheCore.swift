@@ -25,7 +25,7 @@ final class DataCacheCore: Sendable {
         var written = 0
 
         /// Whether so much was written that other processes, which share the folder, may have filled it by now.
-        var needsScan: Bool { isLoaded && written > max(size / 8, Self.leastWritten) }
+        var needsScan: Bool { isLoaded && written > max(size / 32, Self.leastWritten) }
 
         /// Bytes. A scan takes as long as many writes, so that a small cache is scanned less often.
         private static let leastWritten = 16 << 20
