@@ -122,7 +122,7 @@ final class Ledger: Sendable {
             guard let beginning = beginning(of: old) else {
                 throw CLIError.output("the ledger \(path) cannot be read: \(String(cString: strerror(errno))).")
             }
-            if !isLedger(beginning) {
+            if !isLedger(beginning) && !FileAccess.isBlank(old) {
                 throw CLIError.usage(
                     "\(path) exists and is not a ledger, so it is not overwritten. Name another file with --ledger."
                 )
@@ -165,8 +165,7 @@ final class Ledger: Sendable {
     /// Whether a file may be a ledger by its first line: it is an outcome, or one that was cut off.
     private static func isLedger(_ beginning: Data) -> Bool {
         let line = beginning.drop { $0 == 10 }.prefix { $0 != 10 }
-        // NULs are left of a file that was written shortly before a power cut.
-        if line.allSatisfy({ $0 == 0 }) { return true }
+        if line.isEmpty { return true }
         if (try? JSONDecoder().decode(OutcomeFields.self, from: Data(line))) != nil { return true }
         return line.endIndex == beginning.endIndex && beginning.count < firstLine
             && line.starts(with: #"{"attempts":"#.utf8)

@@ -65,6 +65,17 @@ struct OrphanDeletion: Sendable {
             Terminal.error("megaton: no orphan was deleted, because \(reason). A later run finds the orphans again.")
             return counts
         }
+        if let directory = finder.foreignDirectory {
+            // Beside the lines of this run, a later one could not tell that they are of another.
+            try finder.discard()
+            let place = TextColumns.oneLine(directory)
+            Terminal.error(
+                "megaton: no orphan was deleted: all earlier outputs are in \(place), where this run has none, as if the "
+                    + "ledger were that of a run with that directory as --output. They stay, also in later runs; delete "
+                    + "by hand those that are not wanted."
+            )
+            return counts
+        }
         let found = try present()
         if found.count == 0 {
             if !finder.hasFailures { try finder.discard() }

@@ -26,8 +26,8 @@ final class OrphanFinder: Sendable {
         var failedSources: Set<UInt32> = []
         /// An argument in which no input was found.
         var emptyArgument: String?
-        /// Links to directories among the inputs, with a slash at the end: what they contain is unknown.
-        var linkedDirectories: [String] = []
+        /// Links among the inputs that are not followed, with a slash at the end: the images behind them are unknown.
+        var links: [String] = []
         var linkCount = 0
         /// Of the lines that were saved, and of those of the ledger.
         var places = (saved: EarlierPlace(), ledger: EarlierPlace())
@@ -254,8 +254,8 @@ final class OrphanFinder: Sendable {
     func note(_ reader: InputReader) {
         state.withLock { state in
             (state.unreadable, state.emptyArgument) = (reader.unreadable, reader.emptyArguments.first)
-            if state.linkCount == reader.linkCount { return }
-            (state.linkedDirectories, state.linkCount) = (reader.linkedDirectories.map { $0 + "/" }, reader.linkCount)
+            if state.linkCount == reader.unfollowedCount { return }
+            (state.links, state.linkCount) = (reader.unfollowedLinks.map { $0 + "/" }, reader.unfollowedCount)
         }
     }
 
@@ -282,6 +282,11 @@ final class OrphanFinder: Sendable {
     /// Whether no earlier run has made an output.
     var isEmpty: Bool { state.withLock { $0.index.count == 0 } }
 
+    /// The directory that has all outputs of earlier lines, if the present run has nothing to do with these.
+    var foreignDirectory: String? {
+        state.withLock { $0.places.saved.foreign ?? $0.places.ledger.foreign }
+    }
+
     /// Why it is not known which outputs the inputs have; nil if it is.
     var obstacle: String? {
         state.withLock { state in
@@ -295,12 +300,8 @@ final class OrphanFinder: Sendable {
             if let argument = state.emptyArgument {
                 return "no image was found in \(TextColumns.oneLine(argument)), as if a disk were missing"
             }
-            if let directory = state.places.saved.foreign ?? state.places.ledger.foreign {
-                return "all earlier outputs are in \(TextColumns.oneLine(directory)), where this run has none, as if "
-                    + "the ledger were that of a run with that directory as --output"
-            }
-            if state.linkCount > state.linkedDirectories.count {
-                return "the inputs have more than \(InputReader.linkLimit) links to directories, which are not followed"
+            if state.linkCount > state.links.count {
+                return "the inputs have more than \(InputReader.linkLimit) links that are not followed"
             }
             if state.unreadable > 0 {
                 return "\(Counted.of(state.unreadable, "directory", "directories")) of the inputs could not be read"
@@ -315,7 +316,7 @@ final class OrphanFinder: Sendable {
 
     /// Calls the body for each orphan, in the order of the ledger: an output that only earlier runs have made. Outputs
     /// of a job that has failed now are none: under another name or size, they are all that is left of its image. Nor
-    /// are those of an image behind a link to a directory, which is not followed.
+    /// are those of an image behind a link that is not followed, or whose target is missing.
     /// Neither is a file that a present output is too, under its name in another case. Asks the file system.
     ///
     /// - Parameter body: returns false to stop.
@@ -325,8 +326,8 @@ final class OrphanFinder: Sendable {
         try earlier.readSaved { line, output, path in
             let orphan: (name: String, variants: [String], root: OutputRoot)? = state.withLock { state in
                 if state.failedSources.contains(OutputIndex.hash(ofSource: line.source)) { return nil }
-                if !state.linkedDirectories.isEmpty, let file = PlannedOutput.file(ofSource: line.source),
-                    state.linkedDirectories.contains(where: { file.hasPrefix($0) })
+                if !state.links.isEmpty, let file = PlannedOutput.file(ofSource: line.source),
+                    state.links.contains(where: { file.hasPrefix($0) })
                 {
                     return nil
                 }

@@ -6,9 +6,14 @@ import MegatonPipeline
 /// Gives each source an output path of its own, and each rendition of a source a file of its own.
 ///
 /// Remembers a hash of each path and file and of its source, about 24 bytes for each, so that a list of any length can
-/// be read as a stream. Beyond a limit every path contains a long hash of its source instead, which needs no memory.
+/// be read as a stream. Beyond a limit every path contains a long hash of its source instead, which needs no memory;
+/// files beyond it are not compared.
 struct OutputNamer {
+    /// Owners of paths.
     private var used: [UInt64: UInt64] = [:]
+    /// Owners of files.
+    private var files: [UInt64: UInt64] = [:]
+    /// Maximum number of paths, and of files.
     private let limit: Int
 
     /// Hex digits of a long hash: of 100 million sources two share one in 3,700 runs.
@@ -35,12 +40,23 @@ struct OutputNamer {
         let owner = Self.fingerprint(source)
         let outputs = renditions.map { Output($0, of: source) }
         if takes(path, owner, outputs, template) { return path }
-        let isOwn = used[Self.fingerprint(path)] == owner
-        let parts = [source] + (isOwn ? renditions.flatMap { [$0.name] + $0.identity } : [])
-        let hashed = parts.joined(separator: "\n")
-        let short = add(OutputPath.hash(hashed), path)
+        let withRenditions = ([source] + renditions.flatMap { [$0.name] + $0.identity }).joined(separator: "\n")
+        var hashed = used[Self.fingerprint(path)] == owner ? withRenditions : source
+        var short = add(OutputPath.hash(hashed), path)
         if takes(short, owner, outputs, template) { return short }
-        return add(String(Checksum.sha256(Data(hashed.utf8)).prefix(Self.longHash)), path)
+        if hashed == source, used[Self.fingerprint(short)] == owner {
+            // The source has that path, with other renditions.
+            hashed = withRenditions
+            short = add(OutputPath.hash(hashed), path)
+            if takes(short, owner, outputs, template) { return short }
+        }
+        let long = add(Self.longHash(of: hashed), path)
+        if used.count >= limit || takes(long, owner, outputs, template) { return long }
+        return add(Self.longHash(of: withRenditions), path)
+    }
+
+    private static func longHash(of text: String) -> String {
+        String(Checksum.sha256(Data(text.utf8)).prefix(longHash))
     }
 
     /// A rendition of a source, as far as its file depends on it.
@@ -70,17 +86,22 @@ struct OutputNamer {
         _ outputs: [Output],
         _ template: (_ path: String) -> String
     ) -> Bool {
-        var new = [(Self.fingerprint(path), owner)]
+        let key = Self.fingerprint(path)
+        if let known = used[key] {
+            if known != owner { return false }
+        } else if used.count >= limit {
+            return false
+        }
+        var new: [(file: UInt64, owner: UInt64)] = []
         for output in outputs {
-            // With a prefix that no path has, as a file may have the name of a path.
             guard let file = output.file(template(path)) else { continue }
-            new.append((Self.fingerprint("\0" + file), output.owner))
+            new.append((Self.fingerprint(file), output.owner))
         }
-        for (key, owner) in new {
-            if let known = used[key], known != owner { return false }
+        for (file, owner) in new {
+            if let known = files[file], known != owner { return false }
         }
-        guard used.count < limit else { return new.allSatisfy { used[$0.0] == $0.1 } }
-        for (key, owner) in new { used[key] = owner }
+        used[key] = owner
+        if files.count < limit { for (file, owner) in new { files[file] = owner } }
         return true
     }
 

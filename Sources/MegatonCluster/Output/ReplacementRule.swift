@@ -95,8 +95,8 @@ struct ReplacementRule {
         let count = read(descriptor, &head, head.count)
         // After a power cut, files that were written shortly before may be empty, or have NULs in place of their bytes:
         // they are made again.
-        if count >= 0, head.prefix(count).allSatisfy({ $0 == 0 }) { return nil }
-        guard count > 0 else {
+        if count >= 0, head.prefix(count).allSatisfy({ $0 == 0 }), FileAccess.isBlank(descriptor) { return nil }
+        guard count >= 0 else {
             return "cannot be read (\(String(cString: strerror(errno)))), so that its type is unknown"
         }
         guard let found = AssetType(Data(head.prefix(count))) else {

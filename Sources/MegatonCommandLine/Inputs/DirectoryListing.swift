@@ -7,6 +7,8 @@ struct DirectoryListing {
     /// Type of a directory entry.
     enum EntryType {
         case file, directory, linkedDirectory
+        /// A link whose target is not there, perhaps as a disk is missing.
+        case danglingLink
     }
 
     let path: String
@@ -37,15 +39,17 @@ struct DirectoryListing {
         CLIError.usage("the directory \(path) cannot be read: \(String(cString: strerror(errno))).")
     }
 
-    /// The type of an entry. A dangling link, a pipe or a socket counts as a file: a worker reports its fault, so that
-    /// the ledger has a line for it.
+    /// The type of an entry. A pipe or a socket counts as a file: a worker reports its fault, so that the ledger has a
+    /// line for it.
     func entryType(of name: [UInt8]) -> EntryType {
         let file = (Array(path.utf8) + [UInt8(ascii: "/")] + name + [0]).map(CChar.init(bitPattern:))
         var info = stat()
         guard lstat(file, &info) == 0 else { return .file }
         switch info.st_mode & S_IFMT {
         case S_IFDIR: return .directory
-        case S_IFLNK: return stat(file, &info) == 0 && info.st_mode & S_IFMT == S_IFDIR ? .linkedDirectory : .file
+        case S_IFLNK:
+            guard stat(file, &info) == 0 else { return .danglingLink }
+            return info.st_mode & S_IFMT == S_IFDIR ? .linkedDirectory : .file
         default: return .file
         }
     }

@@ -32,8 +32,11 @@ package struct InputReader {
     package private(set) var unreadable = 0
     /// Arguments in which no input was found: an empty directory may be a disk that is missing.
     package private(set) var emptyArguments: [String] = []
-    /// Links to directories, which are not followed: at most `linkLimit` of their paths.
-    package private(set) var linkedDirectories: [String] = []
+    /// Links behind which images may be: to directories, which are not followed, or to something that is missing. At
+    /// most `linkLimit` of their paths.
+    package private(set) var unfollowedLinks: [String] = []
+    /// Number of these links.
+    package private(set) var unfollowedCount = 0
     /// Number of links to directories.
     package private(set) var linkCount = 0
     /// The argument that is being read, and the number of inputs found before it.
@@ -244,7 +247,8 @@ package struct InputReader {
         if name.utf8.first == UInt8(ascii: ".") { return }
         if isExcluded(components.joined(separator: "/"), path) { return }
         // Links to directories are not followed: they may lead in a circle.
-        switch listing.entryType(of: bytes) {
+        let type = listing.entryType(of: bytes)
+        switch type {
         case .directory where isOutput(path): break
         case .directory:
             do {
@@ -254,13 +258,24 @@ package struct InputReader {
                 unreadable += 1
                 if isReporting { Terminal.error("megaton: left out: \(failure.message)") }
             }
-        case .file where selection.fileExtensions.contains((name as NSString).pathExtension.lowercased()):
-            inputs.append(Self.file(path, components: components))
-        case .file: skipped.add(name)
+        case .file, .danglingLink:
+            if selection.fileExtensions.contains((name as NSString).pathExtension.lowercased()) {
+                // A worker reports the fault of a link that leads nowhere, so that the ledger has a line for it.
+                inputs.append(Self.file(path, components: components))
+                break
+            }
+            skipped.add(name)
+            // Perhaps a directory on a disk that is missing now: its images are not known to be gone.
+            if type == .danglingLink { noteUnfollowed(path) }
         case .linkedDirectory:
             linkCount += 1
-            if linkedDirectories.count < Self.linkLimit { linkedDirectories.append(path) }
+            noteUnfollowed(path)
         }
+    }
+
+    private mutating func noteUnfollowed(_ link: String) {
+        unfollowedCount += 1
+        if unfollowedLinks.count < Self.linkLimit { unfollowedLinks.append(link) }
     }
 
     /// Whether a directory is the output directory, even if a link was used to name that.
@@ -279,7 +294,7 @@ package struct InputReader {
         let encoded = FileNames.encoded(name)
         let type = listing.entryType(of: name)
         if type == .linkedDirectory { return }
-        if type == .file && !selection.fileExtensions.contains((encoded as NSString).pathExtension.lowercased()) {
+        if type != .directory && !selection.fileExtensions.contains((encoded as NSString).pathExtension.lowercased()) {
             skipped.add(encoded)
             return
         }

@@ -329,3 +329,32 @@ extension FileAccess: SecurityRelaxationReporting {
         }
     }
 }
+
+/// Files that were written shortly before a power cut: they may have NULs in place of their bytes.
+extension FileAccess {
+    /// Maximum number of bytes that are read. A file with more NULs at its beginning counts as one with content.
+    private static let blankLimit = 64 << 20
+    private static let blockSize = 1 << 16
+    /// SEEK_DATA of lseek(2), which Swift's module of glibc does not have.
+    private static let seekData: Int32 = 3
+
+    /// Whether all bytes of a file are NULs, or it is empty. Blocks.
+    ///
+    /// - Parameter descriptor: its position is changed.
+    /// - Returns: false also if the file cannot be read.
+    package static func isBlank(_ descriptor: Int32) -> Bool {
+        // The bytes that never came to the disk are a hole, in most file systems.
+        if lseek(descriptor, 0, seekData) < 0 && errno == ENXIO { return true }
+        guard lseek(descriptor, 0, SEEK_SET) == 0 else { return false }
+        var block = [UInt8](repeating: 0, count: blockSize)
+        var length = 0
+        while length < blankLimit {
+            let count = Foundation.read(descriptor, &block, block.count)
+            if count == 0 { return true }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0, block.prefix(count).allSatisfy({ $0 == 0 }) else { return false }
+            length += count
+        }
+        return false
+    }
+}

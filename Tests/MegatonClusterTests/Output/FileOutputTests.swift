@@ -70,6 +70,13 @@ import Testing
         #expect(await place.write(Self.image, .images) == nil)
     }
 
+    /// Fault: a file that begins with many NULs, such as one that another program is still writing, was replaced.
+    @Test func aFileWithContentBehindItsNULsStays() async throws {
+        let place = try Place()
+        try (Data(count: 100_000) + Data([1])).write(to: URL(fileURLWithPath: place.path))
+        #expect(await place.write(Self.image, .images) == .outputExists)
+    }
+
     @Test func aLinkAndAPipeStay() async throws {
         let place = try Place()
         let target = try place.directory.write(Self.other, to: "in/target.png")

@@ -106,10 +106,20 @@ import Testing
         #expect(namer.path("b", for: "file:///b.jpg", [rendition("small-thumb", 64)], template: file) == "b")
         let third = namer.path("b-small", for: "file:///b-small.jpg", [rendition("thumb", 64)], template: file)
         #expect(third.hasPrefix("b-small-") && third.count == 16)
+        // Fault: the third preset of a source whose name another one has had the file of the second.
+        #expect(namer.path("d", for: "file:///1/d.jpg", card, template: file) == "d")
+        let sizes = [100, 200, 300].map {
+            namer.path("d", for: "file:///2/d.jpg", [rendition("small", $0)], template: file)
+        }
+        #expect(Set(sizes + ["d"]).count == 4)
+        // Fault: files counted against the limit of paths, so that later sources had other names after an upgrade.
+        var full = OutputNamer(limit: 2)
+        #expect(["e", "f"].map { full.path($0, for: "file:///\($0).jpg", page, template: file) } == ["e", "f"])
+        #expect(full.path("g", for: "file:///g.jpg", page, template: file).count == 18)
         // Names with the size of a rendition are its own.
-        let sizes = { (path: String) in "\(path)-{width}.{ext}" }
-        #expect(namer.path("c", for: "file:///c.jpg", card, template: sizes) == "c")
-        #expect(namer.path("c", for: "file:///c.jpg", page, template: sizes) == "c")
+        let sized = { (path: String) in "\(path)-{width}.{ext}" }
+        #expect(namer.path("c", for: "file:///c.jpg", card, template: sized) == "c")
+        #expect(namer.path("c", for: "file:///c.jpg", page, template: sized) == "c")
     }
 
     private static let impossibleNames: [(options: [String], words: String)] = [
