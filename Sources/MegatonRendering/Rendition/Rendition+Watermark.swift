@@ -69,7 +69,7 @@ extension Rendition {
 
         /// The value for identities. The content is last, so that a text cannot imitate another field. An image is
         /// known by its bytes, so that a changed file is another watermark.
-        var identity: String {
+        package var identity: String {
             let size = scale.map { "\($0)" } ?? "natural"
             // Without a shift as before there was one, so that stored renditions keep their keys.
             let shift = x == 0 && y == 0 ? "" : ",\(x):\(y)"

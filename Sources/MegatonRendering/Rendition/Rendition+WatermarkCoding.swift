@@ -75,7 +75,7 @@ extension Rendition.Watermark: Codable {
     }
 
     /// The first invalid field; nil if all are valid.
-    var problem: FieldProblem? {
+    package var problem: FieldProblem? {
         switch content {
         case .text(let text): if let problem = Self.problem(ofText: text) { return FieldProblem("text", problem) }
         case .image(let name):

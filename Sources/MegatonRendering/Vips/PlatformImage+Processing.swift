@@ -38,6 +38,30 @@ extension PlatformImage {
         }
     }
 
+    /// Draws a watermark.
+    ///
+    /// - Parameters:
+    ///   - overlay: the image of the watermark; nil for a text.
+    ///   - digest: identifies the overlay.
+    ///   - what: Name of the operation, for messages.
+    /// - Throws: as `changed`.
+    package func marked(
+        with watermark: Rendition.Watermark,
+        _ overlay: PlatformImage?,
+        digest: String?,
+        by what: String,
+        _ bounds: ProcessingBounds
+    ) throws(ImageError) -> PlatformImage {
+        var watermark = watermark
+        watermark.overlay = overlay.map {
+            WatermarkPixels(digest: digest ?? "", size: $0.size, bands: $0.bands, pixels: $0.pixels())
+        }
+        let stop = VipsImage.Stop(bounds.deadline)
+        return try changed(by: what, bounds) { pixels throws(VipsError) in
+            try WatermarkDrawing(watermark, on: size, isGray: pixels.bands <= 2, stop: stop).draw(on: pixels)
+        }
+    }
+
     /// A mask of one band with the coverage of each pixel, 0 to 255, in rows from the top.
     package static func mask(_ pixels: [UInt8], _ size: PixelSize) throws(VipsError) -> VipsImage {
         let result: Result<VipsImage, VipsError> = pixels.withUnsafeBytes { bytes in

@@ -83,6 +83,11 @@ extension ImageProcessing where Self == ImageProcessors.Pad {
     ) -> Self {
         Self(size: size, gravity: gravity, background: background)
     }
+
+    /// Adds pixels on each side.
+    public static func pad(_ padding: Rendition.Padding, background: Color? = nil) -> Self {
+        Self(padding, background: background)
+    }
 }
 
 extension ImageProcessing where Self == ImageProcessors.Rotate {
@@ -129,6 +134,13 @@ extension ImageProcessing where Self == ImageProcessors.Watermark {
         tile: Bool = false
     ) -> Self {
         Self(overlay: overlay, id: id, gravity: gravity, opacity: opacity, tile: tile)
+    }
+}
+
+extension ImageProcessing where Self == ImageProcessors.PlacedWatermark {
+    /// Draws a text or an image with the options of the watermarks of renditions.
+    public static func watermark(_ watermark: Rendition.Watermark, overlay: PlatformImage? = nil) -> Self {
+        Self(watermark, overlay: overlay)
     }
 }
 

@@ -1,8 +1,13 @@
 extension ImageProcessors {
     /// Places an image on a larger canvas. If a side exceeds the canvas, the canvas grows with it: nothing is cropped.
     public struct Pad: ImageProcessing, Hashable {
-        private let size: PixelSize
-        private let gravity: Rendition.Gravity
+        /// The size of the canvas, or the pixels on each side.
+        private enum Extent: Hashable {
+            case canvas(PixelSize, Rendition.Gravity)
+            case sides(Rendition.Padding)
+        }
+
+        private let extent: Extent
         private let background: Color?
 
         /// - Parameters:
@@ -10,16 +15,34 @@ extension ImageProcessors {
         ///   - gravity: Position of the image: the center, an edge or a corner.
         ///   - background: Color around the image; nil is transparent.
         public init(size: PixelSize, gravity: Rendition.Gravity = .center, background: Color? = nil) {
-            self.size = size
-            self.gravity = gravity
+            extent = .canvas(size, gravity)
+            self.background = background
+        }
+
+        /// - Parameters:
+        ///   - padding: Pixels that are added on each side.
+        ///   - background: Color around the image; nil is transparent.
+        public init(_ padding: Rendition.Padding, background: Color? = nil) {
+            extent = .sides(padding)
             self.background = background
         }
 
         public var identifier: String {
-            ImageProcessors.identifier(
-                "pad",
-                ["s": "\(size)", "gravity": gravity.rawValue, "background": background.name]
-            )
+            switch extent {
+            case .canvas(let size, let gravity):
+                ImageProcessors.identifier(
+                    "pad",
+                    ["s": "\(size)", "gravity": gravity.rawValue, "background": background.name]
+                )
+            case .sides(let padding):
+                ImageProcessors.identifier(
+                    "pad",
+                    [
+                        "sides": "\(padding.top),\(padding.right),\(padding.bottom),\(padding.left)",
+                        "background": background.name,
+                    ]
+                )
+            }
         }
 
         public func process(_ image: PlatformImage) -> PlatformImage? { try? padded(image, ProcessingBounds()) }
@@ -33,26 +56,44 @@ extension ImageProcessors {
             _ image: PlatformImage,
             _ bounds: ProcessingBounds
         ) throws(ImageError) -> PlatformImage {
-            guard size.width > 0, size.height > 0 else {
-                throw ImageProcessors.failure(identifier, "the sides must be above 0")
-            }
-            guard let halves = gravity.halves else {
-                throw ImageProcessors.failure(
-                    identifier,
-                    "the gravity \(gravity.rawValue) is by content; name an edge, a corner or center"
-                )
-            }
-            let canvas = PixelSize(
-                width: max(size.width, image.size.width),
-                height: max(size.height, image.size.height)
-            )
+            let (canvas, left, top) = try placed(image.size)
             try bounds.checkOutput(Double(canvas.width), Double(canvas.height), identifier)
             if canvas == image.size { return image }
-            let left = (canvas.width - image.size.width) * halves.horizontal / 2
-            let top = (canvas.height - image.size.height) * halves.vertical / 2
             return try image.changed(by: identifier, bounds) { pixels throws(VipsError) in
                 let (base, values) = try pixels.ready(for: background)
                 return try base.placed(left, top, on: canvas, values)
+            }
+        }
+
+        /// The canvas, and the place of the image's top left corner on it.
+        private func placed(_ image: PixelSize) throws(ImageError) -> (canvas: PixelSize, left: Int, top: Int) {
+            switch extent {
+            case .canvas(let size, let gravity):
+                guard size.width > 0, size.height > 0 else {
+                    throw ImageProcessors.failure(identifier, "the sides must be above 0")
+                }
+                guard let halves = gravity.halves else {
+                    throw ImageProcessors.failure(
+                        identifier,
+                        "the gravity \(gravity.rawValue) is by content; name an edge, a corner or center"
+                    )
+                }
+                let canvas = PixelSize(width: max(size.width, image.width), height: max(size.height, image.height))
+                let left = (canvas.width - image.width) * halves.horizontal / 2
+                return (canvas, left, (canvas.height - image.height) * halves.vertical / 2)
+            case .sides(let padding):
+                let sides = [padding.top, padding.right, padding.bottom, padding.left]
+                guard sides.allSatisfy((0...Rendition.maximumSide).contains) else {
+                    throw ImageProcessors.failure(
+                        identifier,
+                        "the padding must be 0 to \(Rendition.maximumSide) pixels on each side"
+                    )
+                }
+                let canvas = PixelSize(
+                    width: image.width + padding.left + padding.right,
+                    height: image.height + padding.top + padding.bottom
+                )
+                return (canvas, padding.left, padding.top)
             }
         }
     }

@@ -107,6 +107,21 @@ import Testing
         }
     }
 
+    @Test func padsEachSide() throws {
+        let image = try ProcessorFixture.plain(3, 5, [1, 2, 3])
+        let padding = Rendition.Padding(top: 1, right: 2, bottom: 3, left: 4)
+        let result = try ProcessorFixture.run(Pad(padding, background: Color(red: 0, green: 255, blue: 0)), image)
+        #expect(result.size == PixelSize(width: 9, height: 9) && result.bands == 3)
+        for y in 0..<9 {
+            for x in 0..<9 {
+                let isWithin = (4..<7).contains(x) && (1..<6).contains(y)
+                #expect(result.pixel(x, y) == (isWithin ? [1, 2, 3] : [0, 255, 0]))
+            }
+        }
+        #expect(try ProcessorFixture.failure(Pad(Rendition.Padding(-1)), image) == .processingFailed)
+        #expect(try ProcessorFixture.failure(Pad(Rendition.Padding(.max)), image) == .processingFailed)
+    }
+
     @Test func aCanvasTakesEveryKindOfImage() throws {
         let size = PixelSize(width: 5, height: 5)
         func corner(_ pixel: [UInt8], _ background: Color?) throws -> [UInt8] {

@@ -38,6 +38,36 @@ import Testing
         #expect(near(onNothing.pixel(0, 0), [255, 0, 0, 128]))
     }
 
+    /// As the watermark of a rendition with the same options.
+    @Test func anImageHasScaleMarginAndShift() throws {
+        let base = try ProcessorFixture.plain(100, 50, [0, 0, 200])
+        let mark = try ProcessorFixture.plain(4, 2, [255, 0, 0])
+        var options = Rendition.Watermark(.image("a.png"), position: .southEast, scale: 0.2, margin: 5)
+        options.x = 10
+        let placed = ImageProcessors.PlacedWatermark(options, overlay: mark)
+        let result = try ProcessorFixture.run(placed, base)
+        #expect(result.size == base.size && result.bands == 3)
+        for (x, y, isWithin) in [(65, 35, true), (84, 44, true), (64, 35, false), (85, 44, false), (65, 34, false)] {
+            #expect(result.pixel(x, y) == (isWithin ? [255, 0, 0] : [0, 0, 200]), "\(x) \(y)")
+        }
+        #expect(try ProcessorFixture.failure(ImageProcessors.PlacedWatermark(options), base) == .processingFailed)
+        options.scale = 2
+        let tooWide = ImageProcessors.PlacedWatermark(options, overlay: mark)
+        #expect(try ProcessorFixture.failure(tooWide, base) == .processingFailed)
+    }
+
+    @Test func aTextIsDrawn() throws {
+        let base = try ProcessorFixture.plain(200, 100, [0, 100, 0])
+        let text = ImageProcessors.PlacedWatermark(
+            Rendition.Watermark(.text("\u{A9} <a>"), position: .west, scale: 0.4)
+        )
+        let result = try ProcessorFixture.run(text, base)
+        let columns = (0..<200).filter { x in (0..<100).contains { result.pixel(x, $0) != [0, 100, 0] } }
+        #expect(columns.contains { $0 < 80 } && !columns.contains { $0 > 90 })
+        let empty = ImageProcessors.PlacedWatermark(Rendition.Watermark(.text(" ")))
+        #expect(try ProcessorFixture.failure(empty, base) == .processingFailed)
+    }
+
     @Test func tilesCoverTheImage() throws {
         let base = try ProcessorFixture.plain(11, 7, [0, 0, 200])
         let mark = try ProcessorFixture.picture(2, 2, bands: 4) { x, y in x == y ? [255, 0, 0, 255] : [0, 0, 0, 0] }
