@@ -370,7 +370,9 @@ final class BatchRun: Sendable {
             // A run has workers of its own, which are started again.
             if !cancelsAtTimeout && read != nil {
                 await workers.poll(hasOutcomes: !isIdle) { () async throws(RedisError) in
-                    try await Inspector(queue: queue, cache: waiting).status()
+                    // Many clients wait at the same time, and a status reads all workers and intakes.
+                    if try await queue.hasLivingWorker(timeout: WorkerWatch.interval) { return nil }
+                    return QueueObstacle.missingWorker(try await Inspector(queue: queue, cache: waiting).status())
                 }
             }
             (shown.waiting, shown.onlyWaits) = retries.text(of: now.submitted - now.ended)

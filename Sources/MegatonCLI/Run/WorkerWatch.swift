@@ -11,14 +11,16 @@ struct WorkerWatch {
 
     /// Time without outcomes after which the cluster is asked, and between two questions. The status of a large fleet
     /// is large.
-    private static let interval: Duration = .seconds(5)
+    static let interval: Duration = .seconds(5)
 
     /// Asks after a time without outcomes, and reports once that no worker is left.
     ///
-    /// - Parameter hasOutcomes: whether there were outcomes since the last call.
+    /// - Parameters:
+    ///   - hasOutcomes: whether there were outcomes since the last call.
+    ///   - missingWorker: returns the processes that are missing, as a clause; nil if a worker runs.
     mutating func poll(
         hasOutcomes: Bool,
-        _ status: () async throws(RedisError) -> ClusterStatus
+        _ missingWorker: () async throws(RedisError) -> String?
     ) async {
         if hasOutcomes {
             last = .now
@@ -27,7 +29,7 @@ struct WorkerWatch {
         guard last.duration(to: .now) >= Self.interval else { return }
         last = .now
         do throws(RedisError) {
-            let missing = QueueObstacle.missingWorker(try await status())
+            let missing = try await missingWorker()
             if let missing, !isMissing { Terminal.error("megaton: the jobs wait: \(missing).") }
             isMissing = missing != nil
         } catch {

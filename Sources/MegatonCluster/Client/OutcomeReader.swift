@@ -230,8 +230,7 @@ final class OutcomeReader {
         let limit = batch.client.idleTimeout
         guard ContinuousClock.now >= nextStatus else { return }
         nextStatus = .now + min(Self.statusInterval, limit / 4)
-        let status = try await Inspector(queue: try await queues(), cache: waiting).status()
-        guard status.livingWorkers.isEmpty else {
+        if try await queues().hasLivingWorker(timeout: Self.statusInterval) {
             withoutWorkersSince = nil
             return
         }

@@ -48,7 +48,7 @@ package struct HostState: Sendable, Equatable {
 }
 
 extension Inspector {
-    /// Hosts that are limited or whose circuit breaker is open, of all shards that answer. At most 10,000 hosts of each
+    /// Hosts that are limited or whose circuit breaker is open, of all shards that answer. At most 50,000 hosts of each
     /// shard are known; they are read in pages, which never block a server.
     ///
     /// - Throws: if no shard answers, or one refuses to.

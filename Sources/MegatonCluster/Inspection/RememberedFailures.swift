@@ -140,7 +140,7 @@ package struct RememberedFailures: Sendable {
         if hosts.isEmpty { return }
         _ = try await queue.forEach { (shard) async throws(RedisError) in
             let rate = RedisArgument.string(shard.keys.rate)
-            // At most 10,000 hosts.
+            // At most 50,000 hosts.
             let known = try await shard.redis.send(["HKEYS", rate]).array ?? []
             let meant = known.compactMap(\.string).filter { OriginHost.isAmong($0, of: hosts) }
             if !meant.isEmpty { try await shard.redis.send(RedisCommand(["HDEL", rate] + meant.map { .string($0) })) }

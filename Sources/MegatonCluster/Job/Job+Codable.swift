@@ -123,6 +123,10 @@ extension Job: Decodable {
         }
         if let credential, !Self.isName(credential) { return Self.problem(of: .credential) }
         if source.isEmpty { return FieldProblem("source", "is empty; allowed \(Self.allowedSources)") }
+        // Parsed only if its host can be that long.
+        if source.utf8.count > OriginHost.longest, let host, host.utf8.count > OriginHost.longest {
+            return FieldProblem("source", "has a host of more than 253 bytes")
+        }
         if !(1...100).contains(attempts) { return FieldProblem("attempts", "is \(attempts); allowed are 1 to 100") }
         if let labels, let problem = Self.problem(labels) { return problem }
         if let problem = scheduleProblem { return problem }

@@ -3,6 +3,10 @@ internal import MegatonPipeline
 
 /// Names of origin hosts, as in host limits and in the record of a job.
 enum OriginHost {
+    /// Maximum number of bytes of `host:port`: a name has at most 253 (RFC 1035 section 2.3.4). The queue keeps the
+    /// host in the record of each job, which its scripts read.
+    static let longest = 253 + ":65535".utf8.count
+
     /// `host:port`, the same for all spellings of a host. It has no character that separates the fields of a job's
     /// record.
     static func name(of url: URL) -> String {

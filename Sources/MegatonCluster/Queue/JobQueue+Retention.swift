@@ -21,7 +21,7 @@ extension JobQueue {
                 (
                     [
                         keys.batch(name), keys.results(name), keys.known(name), keys.batches, keys.cancelled,
-                        keys.jobs(batch: name), keys.ended, keys.stat,
+                        keys.jobs(batch: name), keys.ended, keys.stat, keys.credit,
                     ],
                     [.string(name), .int(age.wholeMilliseconds)]
                 )

@@ -8,7 +8,7 @@ struct HostFailure: Sendable, Equatable, CustomStringConvertible {
     /// The code of the error, and its message.
     let description: String
 
-    /// Maximum number of characters of the text: Redis keeps one for each of at most 10,000 hosts.
+    /// Maximum number of characters of the text: Redis keeps one for each of at most 50,000 hosts.
     static let maximumLength = 120
 
     init(_ error: ImagePipeline.Error) {

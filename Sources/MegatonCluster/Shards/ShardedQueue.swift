@@ -22,6 +22,23 @@ package struct ShardedQueue: Sendable {
         self.layout = layout
     }
 
+    /// Whether a worker lives in one of the shards: see `JobQueue.hasLivingWorker(timeout:)`.
+    ///
+    /// - Throws: the error of a shard, if no worker lives in the others.
+    package func hasLivingWorker(timeout: Duration) async throws(RedisError) -> Bool {
+        var failure: RedisError?
+        for shard in shards {
+            do throws(RedisError) {
+                if try await shard.hasLivingWorker(timeout: timeout) { return true }
+            } catch {
+                guard error.isTransient else { throw error }
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+        return false
+    }
+
     /// Shard 0, which has the layout, the names of batches and the front door.
     package var first: JobQueue { shards[0] }
     /// Whether there is more than one shard.

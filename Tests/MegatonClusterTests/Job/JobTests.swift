@@ -34,6 +34,8 @@ import Testing
     @Test(arguments: [
         ("", "JSON"), ("[]", "the job is a list; allowed is an object"), ("{}", "source"), (#"{"source":1}"#, "source"),
         (#"{"source":""}"#, "empty"),
+        // Fault: each claim and renewal read the host in the record of the job, of up to a megabyte.
+        (#"{"source":"https://\#(String(repeating: "a", count: 300)).h/a"}"#, "a host of more than 253 bytes"),
         (#"{"source":"x","sauce":1}"#, "\"sauce\""), (#"{"source":"x","id":"a b"}"#, "id"),
         (#"{"source":"x","credential":""}"#, "credential"), (#"{"source":"x","credential":"a\nb"}"#, "credential"),
         (#"{"source":"x","attempts":0}"#, "attempts"), (#"{"source":"x","renditions":[]}"#, "empty"),

@@ -341,6 +341,30 @@ import Testing
         }
     }
 
+    /// Fault: the turns of an intake whose batch was cancelled were never forgotten.
+    @Test func aCancelledBatchLeavesNoTurns() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.submit([QueueFixture.job("a", batch: "b"), QueueFixture.job("c", batch: "b")], to: "b")
+            try await fixture.redis.send(["HSET", .string(fixture.keys.credit), "b", "5", "other", "5"])
+            try await fixture.queue.cancel(batch: "b")
+            #expect(try await fixture.queue.forgetBatches(endedFor: .zero, limit: 10).forgotten == 1)
+            #expect(try await fixture.redis.send(["HKEYS", .string(fixture.keys.credit)]).array?.count == 1)
+        }
+    }
+
+    /// Fault: one call ended thousands of jobs, and all other clients waited.
+    @Test func aCancellationEndsSomeJobsAtATime() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let jobs = (0..<1201).map { QueueFixture.job("j\($0)", batch: "b") }
+            try await fixture.submit(jobs, to: "b", policy: .init(keepsLedger: true))
+            let before = try await fixture.scriptCalls()
+            try await fixture.queue.cancel(batch: "b")
+            #expect(try await fixture.scriptCalls() - before >= 3)
+            #expect(try await fixture.batch("b")["cancelled"] == 1201)
+            #expect(try await fixture.batch("b")["outcomes"] == 1201)
+        }
+    }
+
     @Test func aBatchThatIsNeverClosedIsForgottenToo() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a", batch: "open"))

@@ -239,4 +239,32 @@ import Testing
             #expect(try await claims() == [false, false])
         }
     }
+
+    /// Fault: behind 20,000 leases of other workers, a named dead worker was forgotten while its job still ran. When
+    /// its lease ended, a worker of several shards counted as one with a single job, whose source is to blame.
+    @Test func aDeadWorkerBehindManyLeasesIsNotForgotten() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a"))
+            try await fixture.admitAll(1)
+            let job = try #require(try await fixture.claim(1, worker: "w1", lease: .seconds(600)).first)
+            var info = WorkerInfo(concurrency: 4)
+            (info.shards, info.renewal, info.lease) = (3, 200, 600)
+            let running = [(job.key.text, job.attempt)]
+            _ = try await fixture.queue.renew(running, worker: "w1", lease: .seconds(600), info: info.json)
+            let others = "for i = 1, 20000 do redis.call('ZADD', KEYS[1], ARGV[1], 'x' .. i) end"
+            let soon = try await fixture.queue.now() + 60_000
+            try await fixture.redis.send([
+                "EVAL", .string(others), "1", .string(fixture.keys.lease), .int(soon),
+            ])
+            _ = try await fixture.queue.sweep(dead: ["w1"])
+            #expect(try await fixture.count("HLEN", fixture.keys.workerInfo) == 1)
+            try await fixture.redis.send(["ZREMRANGEBYSCORE", .string(fixture.keys.lease), "-inf", .int(soon)])
+            #expect(try await fixture.queue.sweep(dead: ["w1"]) == 1)
+            #expect(try await fixture.count("HLEN", fixture.keys.workerInfo) == 0)
+            let digest = try Job(json: job.json).sourceDigest
+            let key = RedisArgument.string(fixture.keys.crashes)
+            let score = try await fixture.redis.send(["ZSCORE", key, .string(digest)]).string
+            #expect(Int(try #require(score.flatMap(Double.init))) % 8 == 1)
+        }
+    }
 }

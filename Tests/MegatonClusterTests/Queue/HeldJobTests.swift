@@ -390,20 +390,14 @@ import Testing
             #expect(try await fixture.queue.delayed(of: "b").count == 1)
             #expect(try await fixture.queue.delayed(of: "other").count == 100, "those that were looked at")
             // Fault: the ids of the jobs of all batches were sent for each batch that was cancelled.
-            let before = try await calls(fixture)
+            let before = try await fixture.scriptCalls()
             try await fixture.queue.cancel(batch: "b")
             #expect(try await fixture.places("s") == ["ready"])
             // Each of both scripts is unknown to Redis at first.
-            #expect(try await calls(fixture) - before <= 4, "`cancelBatch`, and one call for the page with its job")
-        }
-    }
-
-    /// Number of scripts that were run.
-    private func calls(_ fixture: QueueFixture) async throws -> Int {
-        let info = try await fixture.redis.send(["INFO", "commandstats"]).string ?? ""
-        let lines = info.split(whereSeparator: \.isNewline).filter { $0.hasPrefix("cmdstat_evalsha:calls=") }
-        return lines.reduce(0) { sum, line in
-            sum + (line.split(separator: "=")[1].split(separator: ",").first.flatMap { Int($0) } ?? 0)
+            #expect(
+                try await fixture.scriptCalls() - before <= 4,
+                "`cancelBatch`, and one call for the page with its job"
+            )
         }
     }
 

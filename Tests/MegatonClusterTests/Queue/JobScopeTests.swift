@@ -198,6 +198,25 @@ import Testing
         }
     }
 
+    /// Fault: a day later the waiting duplicate was forgotten, and its batch never ended.
+    @Test func aDuplicateThatWaitsIsNotForgotten() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            func lifetime() async throws -> Int { try await fixture.count("TTL", fixture.keys.known("b")) }
+            // Without a submitter.
+            try await fixture.push(job("a", "https://h/a", batch: "b"))
+            try await admitAll(fixture)
+            #expect(try await lifetime() > 0)
+            try await fixture.push(job("a", "https://h/a", batch: "b"))
+            try await admitAll(fixture)
+            #expect(try await lifetime() == -1)
+            try await fixture.push(job("c", "https://h/c", batch: "b"))
+            try await admitAll(fixture)
+            #expect(try await lifetime() == -1, "the next job does not limit its time again")
+            for job in try await fixture.claim(9) { #expect(try await fixture.finish(job) == .ok) }
+            #expect(try await fixture.batch("b")["deduplicated"] == 1)
+        }
+    }
+
     @Test func duplicatesEndWithACancelledJob() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let jobs = (0..<2).map { _ in job("a", "https://h/a") }

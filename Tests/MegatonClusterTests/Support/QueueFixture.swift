@@ -153,6 +153,15 @@ struct QueueFixture: Sendable {
         try await redis.send([.string(command), .string(key)]).int ?? -1
     }
 
+    /// Number of scripts that were run.
+    func scriptCalls() async throws -> Int {
+        let info = try await redis.send(["INFO", "commandstats"]).string ?? ""
+        let lines = info.split(whereSeparator: \.isNewline).filter { $0.hasPrefix("cmdstat_evalsha:calls=") }
+        return lines.reduce(0) { sum, line in
+            sum + (line.split(separator: "=")[1].split(separator: ",").first.flatMap { Int($0) } ?? 0)
+        }
+    }
+
     /// Number of commands that met a key of the wrong type. Commands in scripts are not counted in addition to their
     /// script.
     func refusals() async throws -> Int {

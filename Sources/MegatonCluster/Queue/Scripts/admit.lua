@@ -26,6 +26,8 @@
 -- A job whose key its batch has had, or whose key is alive, is a duplicate if the content is the same: it ends as
 -- `deduplicated` with the outcome of the first job if that is known, or waits for it (at most 8 duplicates) until
 -- `finish` answers. With other content it becomes a dead letter with the code `id_conflict`, under a key of its own.
+-- A job of a public list that begins in more than an hour becomes one with the code `schedule_full` if 500,000 jobs or
+-- 128 MiB wait for a host or a time.
 -- A batch remembers 1,000,000 ids until it has ended, or for a day after its last job if it has no submitter. Beyond
 -- that, and without a batch, only jobs that are alive are compared, by their JSON. A job that a deduplicating batch
 -- has seen is a duplicate too, and so is one whose idempotency key another job has had, in any batch, for as long as
@@ -176,19 +178,27 @@ local function duplicate(batch, id, json, labels, outcome)
            'The same job with this id is there already; its own line has the outcome.', labels))
   result[3] = result[3] + 1
 end
+-- Ends a job or a pack as failed, with a dead letter under this key.
+local function refuse(batch, id, kind, json, labels, key, code, message)
+  local letter = {attempts = 0, code = code, message = message, job = json, batch = batch and batch.name}
+  letter = cjson.encode(letter)
+  if labels ~= '' then letter = string.sub(letter, 1, -2) .. ',"labels":' .. labels .. '}' end
+  revive()
+  addDeadLetter(deadKey, deadInfoKey, statKey, key, letter)
+  if size(kind) > 1 then
+    result[2] = result[2] + endPack(batch, id, json, 'failed', 'failed', code, message)
+    return
+  end
+  redis.call('HINCRBY', statKey, 'failed', 1)
+  countEnd(batch, id, 'failed', refusedOutcome(id, json, 'failed', code, message, labels))
+  result[2] = result[2] + 1
+end
 local function conflict(batch, id, json, labels, i)
   local message = 'id is "' .. submittedId(id) .. '", the id of another job ' ..
     (batch and 'of the batch "' .. batch.name .. '"' or 'that has not ended') ..
     ' with another source, renditions, output, credential or labels; that job came first and stays, and this one is ' ..
     'refused; give each job an id of its own'
-  local letter = {attempts = 0, code = 'id_conflict', message = message, job = json, batch = batch and batch.name}
-  letter = cjson.encode(letter)
-  if labels ~= '' then letter = string.sub(letter, 1, -2) .. ',"labels":' .. labels .. '}' end
-  revive()
-  addDeadLetter(deadKey, deadInfoKey, statKey, spareKey(id, i), letter)
-  redis.call('HINCRBY', statKey, 'failed', 1)
-  countEnd(batch, id, 'failed', refusedOutcome(id, json, 'failed', 'id_conflict', message, labels))
-  result[2] = result[2] + 1
+  refuse(batch, id, '', json, labels, spareKey(id, i), 'id_conflict', message)
 end
 -- Whether the job's key is known. If it is, the job has ended as a duplicate or a conflict, or waits for the first job
 -- with that key.
@@ -207,6 +217,8 @@ local function isKnown(batch, id, json, content, labels, i)
     duplicate(batch, id, json, labels, asDuplicate(state))
   elseif waiting and waiting < maximumWaiting and alive[id] and target == '' then
     redis.call('HSET', batch.known, 'i' .. submittedId(id), content .. ':' .. waiting + 1)
+    -- It must not be forgotten before the first job ends.
+    batch.hasWaiting = true
     redis.call('HINCRBY', statKey, 'deduplicated', 1)
     result[3] = result[3] + 1
   else
@@ -221,6 +233,14 @@ local function isOnce(batch, id, json, labels, once)
   if not other then return false end
   duplicate(batch, id, json, labels, onceOutcome(id, json, labels, other, outcome))
   return true
+end
+-- Whether a job of a public list begins too late: its list would be closed for all clients until then. The numbers are
+-- those of the first step of `WaitingLimits`, which closes no public list.
+local function isScheduleFull(notBefore, isOwn)
+  if notBefore <= t + 3600000 or isOwn == '1' then return false end
+  local bytes = tonumber(redis.call('HGET', frontier.bytes, 'bytes')) or 0
+  local jobs = redis.call('ZCARD', delayKey) + redis.call('ZCARD', frontier.holding) + #delayedIds
+  return bytes > 134217728 or jobs > 500000
 end
 local function admit(batch, id, kind, json, content, notBefore)
   alive[id] = true
@@ -271,12 +291,8 @@ for i = first, last, argumentsPerJob do
       result[3] = result[3] + endPack(batch, id, json, 'deduplicated', 'deduplicated', 'duplicate_id',
                                       'The same pack is there already; the lines of its sources have the outcomes.')
     else
-      local message = 'id is "' .. submittedId(id) .. '", the id of another pack that has not ended'
-      revive()
-      addDeadLetter(deadKey, deadInfoKey, statKey, spareKey(id, i), cjson.encode({
-        attempts = 0, code = 'id_conflict', message = message, job = json, batch = batch and batch.name
-      }))
-      result[2] = result[2] + endPack(batch, id, json, 'failed', 'failed', 'id_conflict', message)
+      refuse(batch, id, kind, json, '', spareKey(id, i), 'id_conflict',
+             'id is "' .. submittedId(id) .. '", the id of another pack that has not ended')
     end
   elseif batch and batch.cancelled then
     redis.call('HINCRBY', statKey, 'cancelled', 1)
@@ -300,6 +316,10 @@ for i = first, last, argumentsPerJob do
     if extra ~= '' and redis.call('HSETNX', batch.known, 'd' .. extra, '') == 0 then
       duplicate(batch, id, json, labels,
                 refusedOutcome(id, json, 'deduplicated', 'duplicate', 'The batch has the same job already.', labels))
+    elseif isScheduleFull(notBefore, fields[i + 3]) then
+      refuse(batch, id, kind, json, labels, alive[id] and spareKey(id, i) or id, 'schedule_full',
+             'begins in more than an hour, and too many jobs wait in Redis already; submit it later, or with others ' ..
+             'in a batch, whose jobs wait in its own list')
     else
       admit(batch, id, kind, json, content, notBefore)
       if once > 0 then
@@ -321,8 +341,13 @@ redis.call('LTRIM', stageKey, entryCount, -1)
 redis.call('INCR', roundKey)
 addToGauge(statKey, 'packed', packed)
 for _, batch in ipairs(batches) do
-  -- A batch without a submitter is never closed.
-  if batch.remembers and redis.call('HEXISTS', batch.key, 'submitter') == 0 then
+  -- A batch without a submitter is never closed: it is forgotten after a day, or together with the batch if a duplicate
+  -- waits for the end of its first job.
+  if batch.hasWaiting then
+    redis.call('PERSIST', batch.known)
+    redis.call('HSET', batch.known, 'waiting', '1')
+  elseif batch.remembers and redis.call('HEXISTS', batch.key, 'submitter') == 0 and
+         redis.call('HEXISTS', batch.known, 'waiting') == 0 then
     redis.call('EXPIRE', batch.known, 86400)
   end
 end

@@ -6,8 +6,8 @@
 -- ARGV 1 batch · 2 the submitter; empty for any
 -- Returns how many jobs were dropped, sources of packs included, or the error NOBATCH. If a submitter is given and has
 --      no batch of this name, it does nothing and returns -1.
--- If the batch has packs or a ledger, one call drops about 256 KiB of its jobs: the caller repeats it while
--- jobs:<batch> exists.
+-- If the batch has packs or a ledger, one call drops about 256 KiB of its jobs, and 500 sources: the caller repeats it
+-- while jobs:<batch> exists, with pauses for other clients.
 -- After: the batch is closed, and the dropped jobs count as cancelled. In the ledger each of them has an outcome, if it
 -- can be read and has an id. Jobs that are ready, delayed or staged end as cancelled when a worker or the coordinator
 -- reaches them, and running jobs when their worker renews next.
@@ -37,9 +37,9 @@ local function addOutcomes(json, job, isPack)
   outcomes[#outcomes + 1] = refusedOutcome(key, json, 'cancelled', 'cancelled', message, labelsOf(job, json))
 end
 if isPacked or keepsLedger then
-  -- The sources of packs have to be counted, and the ledger needs an outcome for each: about 256 KiB at a time.
+  -- The sources of packs have to be counted, and the ledger needs an outcome for each: some milliseconds at a time.
   local bytes = 0
-  while bytes < 262144 do
+  while bytes < 262144 and dropped < 500 do
     local json = redis.call('RPOP', jobsKey)
     if not json then break end
     bytes = bytes + #json

@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
 -- forgetBatch: forgets a batch that has ended, or one that was never closed and has no unfinished job left.
 --
--- KEYS 1 batch:<b> · 2 results:<b> · 3 known:<b> · 4 batches · 5 cancelled · 6 jobs:<b> · 7 ended · 8 stat
+-- KEYS 1 batch:<b> · 2 results:<b> · 3 known:<b> · 4 batches · 5 cancelled · 6 jobs:<b> · 7 ended · 8 stat ·
+--      9 credit
 -- ARGV 1 batch · 2 minimum ms since its end, or since its last job came if it has not ended
 -- Returns 1 if it was forgotten, 0 if one of its jobs is left or it is younger.
 -- After 0: its time in `ended` is such that it is looked at again when it is old enough, or in an hour if it is.
 -- A cancelled batch stays in `cancelled` for as long as it is known, so that jobs that arrive late are refused.
 
 local batchKey, resultsKey, knownKey, batchesKey, cancelledKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local jobsKey, endedKey, statKey = KEYS[6], KEYS[7], KEYS[8]
+local jobsKey, endedKey, statKey, creditKey = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local batch, minimumAge = ARGV[1], tonumber(ARGV[2])
 
 local t = now()
@@ -32,4 +33,6 @@ redis.call('UNLINK', batchKey, resultsKey, knownKey)
 redis.call('ZREM', batchesKey, batch)
 redis.call('ZREM', endedKey, batch)
 redis.call('SREM', cancelledKey, batch)
+-- Of an intake that was cancelled.
+redis.call('HDEL', creditKey, batch)
 return 1

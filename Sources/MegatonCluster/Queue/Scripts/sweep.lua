@@ -23,9 +23,9 @@
 -- other shards: each counts one death, but no more than two, which makes it a suspect that runs by itself. The score in
 -- `crashes` is eight times the expiry time, plus the deaths, at most seven.
 -- One call reads at most 20,000 leases, about 1 MiB: those that may be of a dead worker, which end one lease and two
--- renewals after its last sign at the latest. That is all of them only for a worker that was named, or that does not
--- say how long its leases are. Dead workers are swept whole, and those that no longer fit into the number of jobs are
--- left to the next call; those that were named are never left.
+-- renewals after its last sign at the latest. That is all of them only for a worker that does not say how long its
+-- leases are. Dead workers are swept whole, and those that no longer fit into the number of jobs are left to the next
+-- call; those that were named are never left, and are forgotten unless there are more leases than are read.
 
 local leaseKey, metaKey, wakeKey, sweepGateKey, statKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7], KEYS[8]
 local workersKey, workerInfoKey, crashesKey, suspectsKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
@@ -42,12 +42,7 @@ elseif not redis.call('SET', sweepGateKey, '1', 'NX', 'PX', gate) then
 end
 -- Dead workers, and the descriptions of those that are swept.
 local t, dead, infos = now(), {}, {}
-for i = firstName, #ARGV do
-  dead[ARGV[i]] = true
-  infos[ARGV[i]] = redis.call('HGET', workerInfoKey, ARGV[i]) or ''
-  redis.call('ZREM', workersKey, ARGV[i])
-  redis.call('HDEL', workerInfoKey, ARGV[i])
-end
+for i = firstName, #ARGV do dead[ARGV[i]] = true end
 -- The last time in which no process swept.
 local v = redis.call('HMGET', statKey, 'swept', 'away_from', 'away_until')
 local last, awayFrom, awayUntil = tonumber(v[1]) or t, tonumber(v[2]) or 0, tonumber(v[3]) or 0
@@ -123,7 +118,15 @@ forMetas(expired, function(id, m)
 end)
 if #deadNames > 0 then
   local to = horizon == math.huge and '+inf' or string.format('%.0f', horizon)
-  forMetas(redis.call('ZRANGEBYSCORE', leaseKey, '-inf', to, 'LIMIT', 0, 20000), function(id, m)
+  local leases = redis.call('ZRANGEBYSCORE', leaseKey, '-inf', to, 'LIMIT', 0, 20000)
+  -- Leases beyond them run out, and need the description of their worker then.
+  if #leases < 20000 then
+    for i = firstName, #ARGV do
+      redis.call('ZREM', workersKey, ARGV[i])
+      redis.call('HDEL', workerInfoKey, ARGV[i])
+    end
+  end
+  forMetas(leases, function(id, m)
     local w = string.match(m, '^%d+%+?%d*|%d+|([^|]*)|')
     local jobs = w and held[w]
     if jobs then

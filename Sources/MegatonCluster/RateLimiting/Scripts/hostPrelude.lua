@@ -43,22 +43,26 @@ local function readHost(rateKey, host)
 end
 
 -- Whether a host gets requests without restrictions: it may be forgotten.
-local function isUnrestricted(s, ms)
-  return s.open <= ms and s.blocked <= ms and s.failures == 0 and s.factor == 1
+local function isUnrestricted(s, us, ms)
+  return s.open <= ms and s.blocked <= ms and s.failures == 0 and s.factor == 1 and s.tat <= us
 end
 
--- Stores the state of a host. At most 10,000 hosts are remembered: a new one replaces the first of 32 random ones that
--- is not restricted, or the first of them if all are, which is then treated as new.
+-- Stores the state of a host. At most 50,000 hosts are remembered, about 7 MB: a new one replaces the first of 32
+-- random ones that is not restricted, or if all are, the one with the fewest failures, which is then treated as new.
 local function storeHost(rateKey, host, s)
-  if s.isNew and redis.call('HLEN', rateKey) >= 10000 then
-    local _, ms = now()
+  if s.isNew and redis.call('HLEN', rateKey) >= 50000 then
+    local us, ms = now()
     local some = redis.call('HRANDFIELD', rateKey, 32, 'WITHVALUES')
-    local victim = some[1]
+    local victim, fewest = some[1], math.huge
     for i = 1, #some, 2 do
-      if isUnrestricted(parseHost(some[i + 1]), ms) then
+      local other = parseHost(some[i + 1])
+      if isUnrestricted(other, us, ms) then
         victim = some[i]
         break
       end
+      -- An open circuit is worth more than any number of failures before it opens.
+      local worth = other.failures + (other.open > ms and 1000 or 0)
+      if worth < fewest then victim, fewest = some[i], worth end
     end
     redis.call('HDEL', rateKey, victim)
   end
