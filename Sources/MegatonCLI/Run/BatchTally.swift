@@ -9,6 +9,8 @@ struct BatchTally {
     private(set) var cancelled = 0
     private(set) var workers: Set<String> = []
     private(set) var failed = 0
+    /// Jobs that were not run, as an earlier one with their id or key has failed.
+    private(set) var failedDuplicates = 0
     private(set) var causes = FailureCauses()
     /// Jobs that are done although their image is damaged.
     private(set) var damaged = 0
@@ -33,6 +35,10 @@ struct BatchTally {
         if outcome.status == .cancelled { cancelled += 1 }
         if outcome.status == .done { failedByFullDisk = 0 }
         if outcome.status == .done, RenderNotes.nameDamage(outcome.notes) { damaged += 1 }
+        if Self.isFailedDuplicate(outcome), let error = outcome.error {
+            failedDuplicates += 1
+            causes.add(error, source: outcome.source ?? "")
+        }
         if outcome.status == .failed, let error = outcome.error {
             failed += 1
             causes.add(error, source: outcome.source ?? "")
@@ -41,6 +47,12 @@ struct BatchTally {
                 fullDisk = error.message
             }
         }
+    }
+
+    /// Whether an outcome is the failure of an earlier job: otherwise, the line of that job says how it has ended.
+    private static func isFailedDuplicate(_ outcome: OutcomeFields) -> Bool {
+        guard outcome.status == .deduplicated, let code = outcome.error?.code else { return false }
+        return !["duplicate", "duplicate_id", "duplicate_key"].contains(code)
     }
 
     /// - Throws: `CLIError` if a disk is full, and stays so.

@@ -11,6 +11,8 @@ struct RunSummary: Sendable, Codable, Equatable {
     var cancelled: Int
     /// Jobs that were pushed while a job with the same id was alive.
     var deduplicated: Int
+    /// Those of them whose first job, of the same id or key, has failed; nil if there are none.
+    var failedDuplicates: Int?
     var renditions: Int
     var originFetches: Int
     var renders: Int
@@ -33,6 +35,7 @@ struct RunSummary: Sendable, Codable, Equatable {
         failed = counters["failed"]
         cancelled = counters["cancelled"]
         deduplicated = counters["deduplicated"]
+        failedDuplicates = tally.failedDuplicates > 0 ? tally.failedDuplicates : nil
         renditions = counters["renditions"]
         originFetches = counters["origin_fetches"]
         renders = counters["renders"]
@@ -65,6 +68,7 @@ struct RunSummary: Sendable, Codable, Equatable {
         if cancelled > 0 { parts.append("\(cancelled) cancelled") }
         if open > 0 { parts.append("\(open) not ended") }
         if deduplicated > 0 { parts.append(Counted.of(deduplicated, "duplicate")) }
+        if let failedDuplicates { parts.append("\(failedDuplicates) of a job that has failed") }
         parts.append(
             "\(Counted.fetches(originFetches)), \(Counted.renders(renders)), \(cacheHits) from the cache"
         )
@@ -73,13 +77,14 @@ struct RunSummary: Sendable, Codable, Equatable {
         return parts.joined(separator: "; ")
     }
 
-    /// Exit code: 0 all done · 2 some failed, were cancelled or were left out · 75 timed out · 130 interrupted.
+    /// Exit code: 0 all done · 2 some failed, were cancelled, were duplicates of failed ones or were left out · 75
+    /// timed out · 130 interrupted.
     ///
     /// - Parameter leavesOut: whether a retry left jobs of its ledger undone.
     func exitCode(interrupted: Bool, ranOutOfTime: Bool = false, leavesOut: Bool = false) -> Int32 {
         if ranOutOfTime { return 75 }
         if interrupted { return 130 }
-        return failed + cancelled > 0 || leavesOut ? 2 : 0
+        return failed + cancelled + (failedDuplicates ?? 0) > 0 || leavesOut ? 2 : 0
     }
 }
 

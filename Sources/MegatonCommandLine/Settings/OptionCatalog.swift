@@ -52,7 +52,7 @@ package final class OptionCatalog {
             let options = try options(of: command)
             known.formUnion(options.options.map(\.variable))
             // `MEGATON_VERSION` may be that of a package or an image.
-            for name in options.refused.subtracting(ConfigurationRules.fixed) {
+            for name in options.refused.subtracting(ConfigurationRules.fixed.subtracting(["yes"])) {
                 refused[ConfigurationRules.variable(of: name)] = name
             }
         }

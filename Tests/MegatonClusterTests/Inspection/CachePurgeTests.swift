@@ -47,6 +47,18 @@ import Testing
         }
     }
 
+    /// Fault: the beginning of a URL as a list has it selected nothing, as the entries have it percent-encoded.
+    @Test(arguments: [
+        ("https://h/\u{FC}n/", true), ("https://h/%C3%BCn", true), ("https://h/\u{FC}n/sub dir", true),
+        ("HTTPS://H/%C3%BCn/", true), ("https://h/%c3", false), ("https://h/\u{FC}N", false),
+    ])
+    func aPrefixMayBeEncoded(_ prefix: String, _ isSelected: Bool) {
+        let selection = CacheSelection(prefixes: [prefix])
+        #expect(selection.includes(source: "https://h/%C3%BCn/sub%20dir/a.jpg") == isSelected)
+        #expect(selection.includes(source: "https://H/%C3%BCn/sub%20dir/a.jpg") == isSelected)
+        #expect(!selection.includes(source: "https://h.example/%C3%BCn/sub%20dir/a.jpg"))
+    }
+
     private static func failure(of url: URL) -> ImagePipeline.Error {
         var error = ImagePipeline.Error(.notFound, "no such image")
         error.url = url.absoluteString

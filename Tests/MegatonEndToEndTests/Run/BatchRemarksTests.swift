@@ -10,13 +10,14 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct BatchRemarksTests {
     private func result(
         _ fields: [String: String],
+        _ tally: BatchTally = BatchTally(),
         isReadWhole: Bool = true,
         wasInterrupted: Bool = true
     ) -> BatchRun.Result {
         let summary = RunSummary(
             batch: "b",
             counters: BatchCounters(fields),
-            tally: BatchTally(),
+            tally: tally,
             seconds: 2,
             ledger: "/l.jsonl"
         )
@@ -68,6 +69,23 @@ import Testing
             ]
         )
         #expect(whole.code == 0)
+    }
+
+    /// Fault: a job whose key a failed one had was a success.
+    @Test func aDuplicateOfAFailedJobIsNoSuccess() throws {
+        func line(_ code: String) -> Data {
+            let error = #"{"code":"\#(code)","message":"why","retryable":false}"#
+            return Data(#"{"status":"deduplicated","source":"a","error":\#(error)}"#.utf8)
+        }
+        var tally = BatchTally()
+        for code in ["duplicate", "duplicate_id", "duplicate_key"] { tally.add(line(code)) }
+        tally.add(Data(#"{"status":"deduplicated","source":"a"}"#.utf8))
+        #expect(result(["submitted": "4", "deduplicated": "4"], tally, wasInterrupted: false).code == 0)
+        tally.add(line("not_found"))
+        let ending = result(["submitted": "5", "deduplicated": "5"], tally, wasInterrupted: false)
+        #expect(ending.code == 2 && ending.summary.failedDuplicates == 1)
+        #expect(ending.summary.line.contains("5 duplicates; 1 of a job that has failed;"), "\(ending.summary.line)")
+        #expect(tally.table.contains("not_found"))
     }
 
     /// Fault: the exit code was 0 although jobs had not ended.

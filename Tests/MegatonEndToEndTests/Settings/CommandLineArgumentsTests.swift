@@ -56,6 +56,11 @@ import Testing
                 "the variable MEGATON_DELETE_ORPHANS has no effect: --delete-orphans can be given on the command line only."
             ]
         )
+        // Fault: a confirmation by a variable was ignored without a word.
+        #expect(
+            try remarks(["MEGATON_YES": "1"])
+                == ["the variable MEGATON_YES has no effect: --yes can be given on the command line only."]
+        )
         // Of this command, of another one, a secret, of a unit, of a package, short ones of others, and none at all.
         let others = [
             "MEGATON_QUALITY", "MEGATON_LEASE", "MEGATON_SALT", "MEGATON_WORKER_OPTIONS", "MEGATON_HOME",
