@@ -242,7 +242,10 @@ struct JobValidator: Sendable {
     /// it is not a job at all.
     private static func refusedJob(_ json: Data) -> Job? {
         guard json.count <= JobOutcome.maximumJobSize else { return nil }
-        if let job = try? Job(json: json) { return job }
+        if let job = try? Job(json: json) {
+            // No job has both, whatever its form: see `renditions(of:)`.
+            return job.kind == .fetch && (job.renditions != nil || job.output != nil) ? nil : job
+        }
         guard var job = try? Job(json: json, wasValidated: true), job.refused != nil, job.output != nil else {
             return nil
         }

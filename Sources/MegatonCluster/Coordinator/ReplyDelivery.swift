@@ -31,9 +31,10 @@ struct ReplyDelivery: Sendable {
     func run(wait: () async -> Void) async {
         var failures = Backoff()
         var warnings: [Warning: ContinuousClock.Instant] = [:]
+        var page = Page()
         await repeating {
             do throws(RedisError) {
-                let count = try await step(&warnings)
+                let count = try await step(&page, &warnings)
                 failures.reset()
                 guard let count else { return Self.supersededPause }
                 if count == 0 { await wait() }
@@ -44,6 +45,15 @@ struct ReplyDelivery: Sendable {
                 return failures.next(after: error)
             }
         }
+    }
+
+    /// The first entries of the outbox, while the list of one of them cannot be reached: the others are delivered once.
+    private struct Page {
+        var entries: [Data] = []
+        /// Those that have been delivered.
+        var delivered: Set<Int> = []
+        /// Outcomes that were lost meanwhile.
+        var lost = 0
     }
 
     /// Events that are logged once in an interval.
@@ -63,18 +73,24 @@ struct ReplyDelivery: Sendable {
     /// Delivers the first entries.
     ///
     /// - Returns: their number; nil if another process leads.
-    private func step(_ warnings: inout [Warning: ContinuousClock.Instant]) async throws(RedisError) -> Int? {
+    private func step(
+        _ page: inout Page,
+        _ warnings: inout [Warning: ContinuousClock.Instant]
+    ) async throws(RedisError) -> Int? {
         guard
             let (entries, listBytes) = try await queue.outbox(limit: Self.entriesAtOnce, name: name, epoch: epoch)
         else { return nil }
         if entries.isEmpty { return 0 }
-        var lost = 0
+        // Entries come at the end, so that those of the last step are the first ones still.
+        if !entries.starts(with: page.entries) { page = Page() }
+        page.entries = entries
         var webhooks: [Int: (job: String, host: String)] = [:]
         // The time to live of a list is that of its last outcome.
-        var (lists, outcomes, ttls): ([String], [String: [Data]], [String: Int]) = ([], [:], [:])
-        for (index, data) in entries.enumerated() {
+        var (lists, outcomes, ttls): ([String], [String: [(index: Int, Data)]], [String: Int]) = ([], [:], [:])
+        for (index, data) in entries.enumerated() where !page.delivered.contains(index) {
             guard let entry = OutboxEntry(data) else {
-                lost += 1
+                page.lost += 1
+                page.delivered.insert(index)
                 warn(.damaged, &warnings, "an entry of the outbox is damaged and was dropped", [:])
                 continue
             }
@@ -84,14 +100,17 @@ struct ReplyDelivery: Sendable {
             } else if let list = entry.reply.list {
                 let ttl = entry.reply.ttl ?? JobReply.defaultTTL
                 if ttls.updateValue(ttl, forKey: list) == nil { lists.append(list) }
-                outcomes[list, default: []].append(entry.outcome)
+                outcomes[list, default: []].append((index, entry.outcome))
             }
         }
-        let deliveries = await deliver(lists.map { ($0, outcomes[$0] ?? [], ttls[$0]) }, listBytes)
+        let deliveries = await deliver(lists.map { ($0, (outcomes[$0] ?? []).map(\.1), ttls[$0]) }, listBytes)
+        var failure: RedisError?
         for (list, delivered) in zip(lists, deliveries) {
+            let indices = (outcomes[list] ?? []).map(\.index)
             switch delivered {
             case .success(let deleted):
-                lost += deleted
+                page.lost += deleted
+                page.delivered.formUnion(indices)
                 if deleted > 0 {
                     warn(
                         .full,
@@ -101,9 +120,13 @@ struct ReplyDelivery: Sendable {
                     )
                 }
             case .failure(let error):
-                guard isRefusal(error) else { throw error }
-                let count = outcomes[list]?.count ?? 0
-                lost += count
+                guard isRefusal(error) else {
+                    failure = error
+                    continue
+                }
+                let count = indices.count
+                page.lost += count
+                page.delivered.formUnion(indices)
                 warn(
                     .refused,
                     &warnings,
@@ -115,13 +138,15 @@ struct ReplyDelivery: Sendable {
                 )
             }
         }
+        if let failure { throw failure }
         let dropped = try await queue.removeReplies(
             entries,
-            lost: lost,
+            lost: page.lost,
             webhooks: webhooks.sorted { $0.key < $1.key }.map { ($0.key, $0.value.host) },
             name: name,
             epoch: epoch
         )
+        page = Page()
         for index in dropped {
             guard let (job, host) = webhooks[index] else { continue }
             WebhookDelivery.logDropped(

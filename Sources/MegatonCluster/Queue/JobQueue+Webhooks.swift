@@ -125,12 +125,15 @@ extension JobQueue {
 
     /// Ends a claim; see the script `settleWebhook`.
     ///
-    /// - Parameter hasAnswered: whether the host has answered; nil if it is unknown.
+    /// - Parameters:
+    ///   - hasAnswered: whether the host has answered; nil if it is unknown.
+    ///   - isSlow: whether its answer took long.
     /// - Returns: whether the webhook was still claimed under this member.
     func settle(
         _ webhook: ClaimedWebhook,
         _ result: WebhookResult,
         hasAnswered: Bool?,
+        isSlow: Bool = false,
         _ circuit: WebhookCircuit
     ) async throws(RedisError) -> Bool {
         let (word, delay): (RedisArgument, Duration) =
@@ -145,7 +148,7 @@ extension JobQueue {
             keys: [keys.webhooks, keys.webhookQueue, keys.webhookHosts, keys.webhookState, keys.stat],
             arguments: [
                 .string(webhook.member), word, .int(delay.wholeMilliseconds),
-                .string(hasAnswered.map { $0 ? "1" : "0" } ?? ""), .int(circuit.threshold),
+                .string(hasAnswered.map { $0 ? isSlow ? "s" : "1" : "0" } ?? ""), .int(circuit.threshold),
                 .int(circuit.opening.wholeMilliseconds), .int(circuit.longest.wholeMilliseconds),
             ]
         )

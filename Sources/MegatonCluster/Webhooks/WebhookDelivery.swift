@@ -36,6 +36,8 @@ struct WebhookDelivery: Sendable {
     /// Time for which a settlement is repeated if Redis is away; then the lease ends, and the outcome is sent again.
     private static let settleLimit: Duration = .seconds(10)
     private static let warningInterval: Duration = .seconds(60)
+    /// Time of a request from which its host counts as slow.
+    private static let slowAnswer: Duration = .seconds(2)
 
     init(
         queue: JobQueue,
@@ -119,8 +121,12 @@ struct WebhookDelivery: Sendable {
         if webhook.age > configuration.schedule.age {
             return await drop(webhook, configuration.schedule.expiry, hasAnswered: nil)
         }
-        switch await send(webhook) {
-        case .delivered: await settle(webhook, .delivered, hasAnswered: true)
+        let start = ContinuousClock.now
+        let answer = await send(webhook)
+        // Slow hosts would occupy all places that others need.
+        let isSlow = start.duration(to: .now) > Self.slowAnswer
+        switch answer {
+        case .delivered: await settle(webhook, .delivered, hasAnswered: true, isSlow: isSlow)
         // The next leader makes this attempt.
         case .cancelled: await settle(webhook, .cancelled, hasAnswered: nil)
         case .refused(let reason, let hasAnswered): await drop(webhook, reason, hasAnswered: hasAnswered)
@@ -128,7 +134,7 @@ struct WebhookDelivery: Sendable {
             guard let delay = configuration.schedule.delay(after: webhook.attempt, retryAfter: retryAfter) else {
                 return await drop(webhook, "the last attempt failed: \(reason)", hasAnswered: hasAnswered)
             }
-            let isOwn = await settle(webhook, .retry(after: delay), hasAnswered: hasAnswered)
+            let isOwn = await settle(webhook, .retry(after: delay), hasAnswered: hasAnswered, isSlow: isSlow)
             if isOwn {
                 logger.info(
                     "a webhook failed and will be retried",
@@ -194,13 +200,20 @@ struct WebhookDelivery: Sendable {
     private func settle(
         _ webhook: ClaimedWebhook,
         _ result: JobQueue.WebhookResult,
-        hasAnswered: Bool?
+        hasAnswered: Bool?,
+        isSlow: Bool = false
     ) async -> Bool {
         let end = ContinuousClock.now + Self.settleLimit
         var failures = Backoff()
         do throws(RedisError) {
             return try await retrying(until: ContinuousClock.now >= end) { () async throws(RedisError) in
-                try await queue.settle(webhook, result, hasAnswered: hasAnswered, configuration.circuit)
+                try await queue.settle(
+                    webhook,
+                    result,
+                    hasAnswered: hasAnswered,
+                    isSlow: isSlow,
+                    configuration.circuit
+                )
             } pauseAfter: { error in
                 failures.next(after: error)
             }

@@ -133,7 +133,43 @@ import Testing
             _ = try await fixture.queue.settle(next[0], .retry(after: .seconds(60)), hasAnswered: false, .init())
             #expect(try await claim(inFlight: 3).isEmpty, "it has failed")
             _ = try await fixture.queue.settle(next[1], .delivered, hasAnswered: true, .init())
-            #expect(try await claim(inFlight: 2).count == 2)
+            let last = try await claim(inFlight: 2)
+            #expect(last.count == 2)
+            // Fault: ten hosts that took nine seconds for each answer left no place for the others.
+            _ = try await fixture.queue.settle(last[0], .delivered, hasAnswered: true, isSlow: true, .init())
+            try await fixture.endJobs(for: Array(repeating: server.url("/"), count: 8))
+            #expect(try await claim().count == 1, "it answers slowly")
+        }
+    }
+
+    /// Fault: some hundred hosts that accept connections and do not answer had all places for minutes.
+    @Test func hostsThatHaveNotAnsweredLeavePlacesForOthers() async throws {
+        try await run([200]) { (fixture, _, server) async throws in
+            let limits = JobQueue.WebhookLimits(
+                count: 8,
+                failing: 3,
+                perHost: 4,
+                lease: .seconds(60),
+                age: .seconds(60)
+            )
+            func claim(_ inFlight: [String: Int] = [:]) async throws -> [ClaimedWebhook] {
+                let claimed = try await fixture.queue.claimWebhooks(
+                    limits,
+                    inFlight: inFlight,
+                    name: "leader",
+                    epoch: fixture.epoch
+                )
+                return try #require(claimed?.webhooks)
+            }
+            try await fixture.endJobs(for: [server.url("/"), server.url("/")])
+            let first = try await claim()
+            _ = try await fixture.queue.settle(first[0], .delivered, hasAnswered: true, .init())
+            let silent = (1...20).compactMap { URL(string: "http://127.0.0.1:\($0)/") }
+            try await fixture.endJobs(for: silent)
+            let next = try await claim()
+            #expect(next.count { $0.host == first[0].host } == 1 && next.count == 4)
+            let inFlight = Dictionary(next.map { ($0.host, 1) }) { $0 + $1 }
+            #expect(try await claim(inFlight).isEmpty, "they have the places for such hosts")
         }
     }
 

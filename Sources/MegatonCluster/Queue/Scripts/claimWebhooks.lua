@@ -3,21 +3,23 @@
 --
 -- KEYS 1 leader · 2 epoch · 3 webhooks · 4 webhookqueue · 5 webhookhosts · 6 webhookstate
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of webhooks · 4 maximum number of requests, those in flight
---      included, to hosts whose last request failed · 5 maximum number of requests to one host · 6 lease, ms · 7 age in
---      ms at which a webhook has expired; then two for each host with requests in flight: host · number
+--      included, to hosts that have not answered yet, answer slowly, or whose last request failed · 5 maximum number
+--      of requests to one host · 6 lease, ms · 7 age in ms at which a webhook has expired; then two for each host with
+--      requests in flight: host · number
 -- Returns ms after which there may be more, -1 if no other waits; then three for each webhook: its member in the queue,
 --      which `settleWebhook` needs · ms since it came · its text; nothing if another process leads.
 -- After: each of them is due again when its lease has ended, unless it is settled before, and has one more attempt. The
 -- exception are expired ones, which are to be dropped and not to be sent: at most 16, whatever the limits on requests.
--- A host that has not answered yet, or whose last request failed, gets one request at a time. Hosts are looked at in
--- the order of their turns, at most 128, and a failing one for which the limit on such hosts has no room is put off for
--- a second: hosts that fail keep no other from its turn. The reply has at most 1 MiB of texts, or one.
+-- A host that has not answered yet or answers slowly, or whose last request failed, gets one request at a time. Hosts
+-- are looked at in the order of their turns, at most 128, and one of these for which the limit on such hosts has no
+-- room is put off for a second, or for 0.1 s if it has not failed: they keep no other from its turn. The reply has at
+-- most 1 MiB of texts, or one.
 
 local leaderKey, epochKey, webhooksKey = KEYS[1], KEYS[2], KEYS[3]
 local queueKey, hostsKey, stateKey = KEYS[4], KEYS[5], KEYS[6]
 local caller, epoch, places, failing = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local perHost, lease, longest, firstHost = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), 8
-local examinedHosts, expiredAtOnce, maximumBytes, postponed = 128, 16, 1048576, 1000
+local examinedHosts, expiredAtOnce, maximumBytes = 128, 16, 1048576
 
 if redis.call('GET', leaderKey) ~= caller or redis.call('GET', epochKey) ~= epoch then return false end
 local t, reply, inFlight = now(), {0}, {}
@@ -25,7 +27,8 @@ local expired, bytes, isCut = 0, 0, false
 for i = firstHost, #ARGV, 2 do
   local host, number = ARGV[i], tonumber(ARGV[i + 1])
   inFlight[host] = number
-  if webhookCircuit(stateKey, host) > 0 then failing = failing - number end
+  local _, _, hasAnswered = webhookCircuit(stateKey, host)
+  if not hasAnswered then failing = failing - number end
 end
 local function claim(host, member, since, attempts, id, text)
   local leased = webhookMember(host, t + lease, since, attempts, id)
@@ -38,10 +41,10 @@ local hosts = redis.call('ZRANGEBYSCORE', hostsKey, '-inf', t, 'LIMIT', 0, exami
 for _, host in ipairs(hosts) do
   if places <= 0 or isCut then break end
   local failures, _, hasAnswered = webhookCircuit(stateKey, host)
-  local isFailing = failures > 0
+  local isFailing = not hasAnswered
   local free = math.min((hasAnswered and perHost or 1) - (inFlight[host] or 0), places)
   if isFailing and failing <= 0 then
-    redis.call('ZADD', hostsKey, t + postponed, host)
+    redis.call('ZADD', hostsKey, t + (failures > 0 and 1000 or 100), host)
   elseif free > 0 then
     local due = string.format('%014d', t + 1)
     local members = redis.call(

@@ -3,9 +3,9 @@
 --
 -- KEYS 1 webhooks · 2 webhookqueue · 3 webhookhosts · 4 webhookstate · 5 stat
 -- ARGV 1 its member in the queue · 2 `delivered`, `dropped`, `retry`, or `cancelled`: the caller ended the attempt,
---      which does not count · 3 ms until the next attempt, after `retry` · 4 `1` if the host answered, `0` if it
---      failed, otherwise `` · 5 number of failures in a row from which the circuit breaker of a host is open · 6 ms for
---      which it is open then, twice as long after each further failure · 7 the longest such time, ms
+--      which does not count · 3 ms until the next attempt, after `retry` · 4 `1` if the host answered, `s` if it did so
+--      slowly, `0` if it failed, otherwise `` · 5 number of failures in a row from which the circuit breaker of a host
+--      is open · 6 ms for which it is open then, twice as long after each further failure · 7 the longest such time, ms
 -- Returns 1, or 0 if the webhook is not claimed under this member any more: nothing has changed then.
 -- After `delivered` and `dropped`: it is nowhere, its bytes no longer count, and `stat` counts it.
 
@@ -25,6 +25,9 @@ else
 end
 if answer == '1' then
   redis.call('HSET', stateKey, host .. '\0', '0 0')
+elseif answer == 's' then
+  -- As one that has not answered yet: it gets one request at a time.
+  redis.call('HDEL', stateKey, host .. '\0')
 elseif answer == '0' then
   local failures, opened = webhookCircuit(stateKey, host) + 1, 0
   if failures >= threshold then

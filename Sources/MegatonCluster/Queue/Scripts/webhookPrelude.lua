@@ -20,7 +20,7 @@ local function unpackWebhook(member)
 end
 
 -- The failures of a host in a row, the ms until which its circuit breaker is open, and whether it has answered since it
--- has webhooks, the last time included.
+-- has webhooks, the last time included, and not slowly.
 local function webhookCircuit(stateKey, host)
   local failures, opened = string.match(redis.call('HGET', stateKey, host .. '\0') or '', '^(%d+) (%d+)$')
   return tonumber(failures) or 0, tonumber(opened) or 0, failures == '0'
