@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import Logging
 import MegatonCluster
 import MegatonCommandLine
@@ -101,9 +102,23 @@ struct BatchResultsCommand: AsyncParsableCommand {
         }
     }
 
+    /// - Throws: `CLIError` if the ledger is that of shards: their batch's outcomes go there with their samples.
+    private static func checkShards(besides ledger: String) throws {
+        let directory = (ledger as NSString).deletingLastPathComponent
+        guard LedgerPath.descriptor(of: ledger) == nil,
+            access("\(directory)/\(ShardNames.manifest)", F_OK) == 0
+        else { return }
+        throw CLIError.usage(
+            "\(directory) has shards, whose samples would be missing if only the ledger had the lines of the batch. "
+                + "Repeat the command that writes the shards: it adds the missing ones. Or name a file elsewhere with "
+                + "--ledger."
+        )
+    }
+
     func run() async throws {
         let deadline = timeout.timeout.map { ContinuousClock.now + .seconds($0) }
         try await reportingFailures {
+            if let ledger { try Self.checkShards(besides: LedgerPath.absolute(ledger)) }
             let shutdown = ShutdownSignal()
             let address = try redis.address()
             let logger = LogOptions.logger("megaton", level: .error)

@@ -153,7 +153,7 @@ struct LedgerReport {
         }
         for output in outcome.outputs {
             totals.outputs += 1
-            totals.bytes += output.bytes
+            totals.bytes.add(bounded: output.bytes)
             if output.from == .render { totals.rendered += 1 }
             let image = items.count < Self.maximumItems ? link(to: output) : nil
             append(
@@ -172,18 +172,18 @@ struct LedgerReport {
     }
 
     private mutating func count(_ outcome: JobOutcome) {
-        totals.sourceBytes += outcome.facts?.bytes ?? 0
+        totals.sourceBytes.add(bounded: outcome.facts?.bytes ?? 0)
         if let times = outcome.times {
-            totals.waiting += times.waiting
-            totals.fetching += times.fetching
-            totals.rendering += times.rendering
-            totals.storing += times.storing
+            totals.waiting.add(bounded: times.waiting)
+            totals.fetching.add(bounded: times.fetching)
+            totals.rendering.add(bounded: times.rendering)
+            totals.storing.add(bounded: times.storing)
         }
         noteIfSlow(outcome)
         guard outcome.status == .done || outcome.status == .failed else { return }
         var name = OutputTemplate.isDataURL(outcome.source) ? "data" : URL(string: outcome.source)?.host() ?? "files"
         if hosts[name] == nil && hosts.count >= Self.maximumHosts { name = "other hosts" }
-        hosts[name, default: Host(name: name)].seconds += outcome.seconds
+        hosts[name, default: Host(name: name)].seconds.add(bounded: outcome.seconds)
         if outcome.status == .done {
             hosts[name]?.done += 1
         } else {
@@ -263,4 +263,25 @@ struct LedgerReport {
 
     /// The causes of failures, the most frequent first.
     var topCauses: [FailureCauses.Row] { causes.top }
+
+    /// Number of failures of other causes.
+    var otherFailures: Int { causes.rest }
+}
+
+extension Int {
+    /// Adds a number of a ledger, which may have any: the largest sum is kept.
+    fileprivate mutating func add(bounded other: Int) {
+        let (sum, isOverflow) = addingReportingOverflow(other)
+        self = isOverflow ? (other < 0 ? .min : .max) : sum
+    }
+}
+
+extension Double {
+    /// Adds a number of a ledger. JSON has no infinity.
+    fileprivate mutating func add(bounded other: Double) {
+        self = Swift.min(Swift.max(self + other, -Self.largest), Self.largest)
+    }
+
+    /// More seconds than any ledger has.
+    private static let largest = 1e15
 }

@@ -10,6 +10,7 @@ enum ReportPage {
         let totals: LedgerReport.Totals
         let causes: [FailureCauses.Row]
         let hosts: [LedgerReport.Host]
+        let otherFailures: Int
         let otherHosts: Int
         let slowest: [LedgerReport.SlowJob]
         let omitted: Int
@@ -92,6 +93,7 @@ enum ReportPage {
             totals: report.totals,
             causes: report.topCauses,
             hosts: report.topHosts,
+            otherFailures: report.otherFailures,
             otherHosts: report.otherHosts,
             slowest: report.slowest,
             omitted: report.omitted,

@@ -89,6 +89,9 @@ struct FailureCauses {
         sorted.prefix(Self.shown).map { Row(code: $0.code, count: $0.count, example: Self.shortened($0.example)) }
     }
 
+    /// Number of failures of other causes than the most frequent ones.
+    var rest: Int { sorted.dropFirst(Self.shown).reduce(0) { $0 + $1.count } + others.values.reduce(0, +) }
+
     /// One line each, the most frequent first.
     var rows: [String] {
         let sorted = sorted
@@ -100,7 +103,7 @@ struct FailureCauses {
             let indent = String(repeating: " ", count: max(0, 6 - number.count))
             return "  \(indent)\(number)  \(code)  \(Self.shortened(row.example))"
         }
-        let rest = sorted.dropFirst(Self.shown).reduce(0) { $0 + $1.count } + others.values.reduce(0, +)
+        let rest = rest
         if rest > 0 { rows.append("  \(Counted.of(rest, "more failure")), of other causes; the ledger has them") }
         return rows
     }

@@ -120,6 +120,7 @@ struct JobBuilder: Sendable {
             invalidLines.add(location, "is refused: \(reason)")
             var job = job(String(line.prefix(JobOutcome.maximumSource)))
             job.refused = "\(location): \(reason)"
+            _ = admit(&job, isMade: true, path: "refused") { "" }
             return [.job(job, hasUniqueID: true)]
         }
     }
@@ -134,7 +135,13 @@ struct JobBuilder: Sendable {
         } catch {
             guard let pack = Pack.line(line, id: id) else {
                 invalidLines.add(location, error)
-                return [.line(line)]
+                guard settings.samples != nil else { return [.line(line)] }
+                // With an id that is the same in each run.
+                var job = job(String(decoding: line.prefix(JobOutcome.maximumSource), as: UTF8.self))
+                job.refused = "\(location): \(error.message)"
+                Self.refuseUser(&job, at: location)
+                _ = admit(&job, isMade: true, path: "refused") { "" }
+                return [.job(job, hasUniqueID: true)]
             }
             // One job for each source: each has an output and a line in the ledger, and `PackBuilder` forms packs.
             return pack.jobs.compactMap { finished($0, hasUniqueID: pack.hasMadeIDs, location) }
@@ -151,6 +158,7 @@ struct JobBuilder: Sendable {
             var job = job(refused.source)
             job.id = refused.id
             job.refused = "\(location): \(refused.message)"
+            _ = admit(&job, isMade: pack.hasMadeIDs, path: "refused") { "" }
             return .job(job, hasUniqueID: pack.hasMadeIDs)
         }
     }
@@ -181,14 +189,28 @@ struct JobBuilder: Sendable {
         if job.refused == nil { guardian.admit(&job, isOwn: isOwn) }
         if let reason = job.refused { invalidLines.add(location, "is refused: \(reason)") }
         if Self.refuseUser(&job, at: location) { invalidLines.add(location, "is refused: \(Self.userInSource)") }
-        let isAdmitted = admit(&job, isMade: hasUniqueID, path: Self.path(of: line.source)) {
-            var plain = line
-            plain.id = nil
-            return String(decoding: plain.json(), as: UTF8.self)
-        }
+        let path = Self.path(of: line.source)
+        let isAdmitted = admit(&job, isMade: hasUniqueID, path: path) { identity(of: line, path) }
         guard isAdmitted else { return nil }
         if !hasUniqueID { noteID(of: job, location) }
         return .job(job, hasUniqueID: hasUniqueID)
+    }
+
+    /// The text that distinguishes a line without an id from others: its source, if it has no options that change its
+    /// sample, as for the line of a list without JSON.
+    private func identity(of line: Job, _ path: String) -> String {
+        var plain = line
+        plain.id = nil
+        // Earlier versions compared all fields: samples that they have written are not made again.
+        let former = String(decoding: plain.json(), as: UTF8.self)
+        let formerID = ShardSample.id(path: path, identity: former)
+        if settings.samples?.contains(ShardSample.key(of: formerID)) == true { return former }
+        (plain.batch, plain.priority, plain.attempts) = (nil, .normal, Job(source: "").attempts)
+        (plain.idempotencyKey, plain.idempotencyTTL, plain.notBefore) = (nil, nil, nil)
+        (plain.reply, plain.traceparent, plain.batchSize, plain.requeuedFrom) = (nil, nil, nil, nil)
+        (plain.reload, plain.refresh, plain.ignoresRememberedFailures) = (nil, nil, false)
+        if plain == Job(source: line.source) { return line.source }
+        return String(decoding: plain.json(), as: UTF8.self)
     }
 
     /// Reports a job that has the id of another one.
@@ -209,7 +231,13 @@ struct JobBuilder: Sendable {
     ///   - identity: the text that distinguishes it from other jobs.
     /// - Returns: false if a shard has the job, or if the run has had it before.
     private func admit(_ job: inout Job, isMade: Bool, path: String, identity: () -> String) -> Bool {
-        guard let samples = settings.samples, job.refused == nil else { return true }
+        guard let samples = settings.samples else { return true }
+        if job.refused == nil, let problem = ShardSample.problem(of: job.renditions ?? []) { job.refused = problem }
+        if let reason = job.refused {
+            // The same in each run, so that the report counts the line once. A source that had a password has none now.
+            if isMade { job.id = ShardSample.id(path: "refused", identity: "\(reason)\n\(job.source)") }
+            return true
+        }
         if isMade { job.id = ShardSample.id(path: path, identity: identity()) }
         if !isMade, let id = job.id, samples.hasOtherSource(than: job.source, for: id) {
             // The job fails, so that the ledger has a line for it.

@@ -68,6 +68,20 @@ struct ShardSample: Sendable {
         "\(key)\(isOnly ? "" : ".\(OutputTemplate.plain(rendition))").\(format.fileExtension)"
     }
 
+    /// Why readers cannot tell the members of these renditions apart; nil if they can. The `webdataset` package reads
+    /// names in lower case, and ends at two that are equal then.
+    static func problem(of renditions: [Rendition]) -> String? {
+        var names: [String: String] = [:]
+        for rendition in renditions {
+            let name = OutputTemplate.plain(rendition.name).lowercased()
+            if let other = names.updateValue(rendition.name, forKey: name) {
+                return "its renditions \(FieldProblem.quoted(other)) and \(FieldProblem.quoted(rendition.name)) have "
+                    + "names that readers of shards do not distinguish"
+            }
+        }
+        return nil
+    }
+
     /// Name of the member with the outcome.
     static func lineName(of key: String) -> String { "\(key).json" }
 

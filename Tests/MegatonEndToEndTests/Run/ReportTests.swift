@@ -204,6 +204,38 @@ import Testing
         return try JSONDecoder().decode(Seen.self, from: Data(ending.output.utf8)).problems
     }
 
+    /// Fault: the sum of two numbers crashed the program, or was one that JSON does not have.
+    @Test func aLedgerMayHaveAnyNumber() async throws {
+        let home = try RunTests.Home()
+        let times = #"{"waiting":1e308,"fetching":1e308,"rendering":1e308,"storing":1e308}"#
+        let output =
+            #"{"name":"a","width":8,"height":8,"format":"jpeg","bytes":9000000000000000000,"sha256":"0","from":"cache"}"#
+        let line =
+            #"{"source":"https://h.example/a","status":"done","attempts":1,"seconds":1e308,"outputs":[\#(output)],"#
+            + #""times":\#(times)}"#
+        let ledger = try home.directory.write(Data("\(line)\n\(line)\n".utf8), to: "l.jsonl")
+        let ending = await (try home.megaton(["report", ledger])).ending()
+        #expect(ending.code == 0, "\(ending.errors)")
+        var report = LedgerReport(directory: home.directory.path)
+        try report.read(ledger)
+        #expect(report.totals.done == 2 && report.totals.bytes == .max)
+    }
+
+    /// Fault: beyond twenty causes the page did not say that there are others.
+    @Test func theFailuresOfOtherCausesAreCounted() async throws {
+        let home = try RunTests.Home()
+        let words = "abcdefghijklmnopqrstuvwxy".map { String($0) }
+        let lines = words.map { word in
+            #"{"source":"https://h.example/a","status":"failed","attempts":1,"seconds":1,"outputs":[],"#
+                + #""error":{"code":"cause_\#(word)","message":"why","retryable":false}}"#
+        }
+        let ledger = try home.directory.write(Data((lines.joined(separator: "\n") + "\n").utf8), to: "l.jsonl")
+        let ending = await (try home.megaton(["report", ledger])).ending()
+        #expect(ending.code == 0, "\(ending.errors)")
+        let text = "!!document.getElementById('causes')?.textContent.includes('5 more failures')"
+        #expect(try await problems(of: home.directory.path + "/report.html", home, until: text) == [])
+    }
+
     /// Fault: such cards said "in the cache only", also for shards and objects.
     @Test func anOutputWithoutAFileHasThePlaceholderOfItsSource() async throws {
         let home = try RunTests.Home()

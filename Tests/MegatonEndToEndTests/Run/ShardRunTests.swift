@@ -26,6 +26,51 @@ import Testing
         }
     }
 
+    /// Fault: each form of a line, and each field that changes no pixel, made another sample of one image.
+    @Test func aSourceIsOneSampleInEveryList() async throws {
+        let home = try RunTests.Home()
+        try Self.images(1, home)
+        let source = "file://\(home.directory.path)/in/0/0.png"
+        let lists = [
+            ("a.txt", source), ("b.jsonl", #"{"source":"\#(source)"}"#),
+            ("c.jsonl", #"{"source":"\#(source)","attempts":3,"priority":"high","key":"k"}"#),
+        ]
+        for (name, line) in lists {
+            try home.directory.write(Data("\(line)\n".utf8), to: name)
+            let ending = await (try home.megaton(["run", name, "-o", "tar:\(home.output)", "-j", "1"])).ending()
+            #expect(ending.code == 0, "\(ending.errors)")
+        }
+        #expect(try Self.samples(in: home.output).count == 1)
+        // Another image, made of the same source.
+        let line = #"{"source":"\#(source)","renditions":[{"width":9}]}"#
+        try home.directory.write(Data("\(line)\n".utf8), to: "d.jsonl")
+        let ending = await (try home.megaton(["run", "d.jsonl", "-o", "tar:\(home.output)", "-j", "1"])).ending()
+        #expect(ending.code == 0, "\(ending.errors)")
+        #expect(try Self.samples(in: home.output).count == 2)
+    }
+
+    /// Fault: a refused line counted once more in the report with each run, and the `webdataset` package failed at
+    /// names that differ in case alone.
+    @Test func refusedJobsCountOnce() async throws {
+        let home = try RunTests.Home()
+        try Self.images(1, home)
+        let source = "file://\(home.directory.path)/in/0/0.png"
+        let names = #"{"source":"\#(source)","renditions":[{"name":"Web","width":9},{"name":"web","width":8}]}"#
+        try home.directory.write(Data("\(names)\nhttps://user:secret@h.example/a.jpg\n".utf8), to: "l.jsonl")
+        for _ in 0..<2 {
+            let ending = await (try home.megaton(["run", "l.jsonl", "-o", "tar:\(home.output)", "-j", "1"])).ending()
+            #expect(ending.code == 2 && ending.errors.contains("do not distinguish"), "\(ending.errors)")
+        }
+        var report = LedgerReport(directory: home.directory.path)
+        try report.read(home.output + "/megaton-ledger.jsonl")
+        #expect(report.totals.jobs == 2 && report.totals.failed == 2)
+        // The lines of the batch belong to its shards.
+        let ledger = home.output + "/megaton-ledger.jsonl"
+        let queue = ["--redis", "redis://127.0.0.1:1"]
+        let results = await (try home.megaton(["batch", "results", "b", "--ledger", ledger] + queue)).ending()
+        #expect(results.code == 64 && results.errors.contains("has shards"), "\(results.code) \(results.errors)")
+    }
+
     @Test func aRunWritesShardsAndASecondOneContinuesThem() async throws {
         let home = try RunTests.Home()
         try Self.images(7, home)
