@@ -138,7 +138,13 @@ struct LedgerReading: Sendable {
     }
 
     private func startOfOneShard(_ counters: BatchCounters) async throws -> Start {
-        let stored = try await ledger?.resume() ?? OutcomeHistory()
+        var stored = try await ledger?.resume() ?? OutcomeHistory()
+        let lines = stored.number
+        // A ledger that was begun with --from, or behind the outcomes of another reader.
+        stored.resume(at: try await queue.first.batch(batch)["mark"] ?? "")
+        if stored.number > lines {
+            return Start(histories: [stored], skipped: stored.number - lines, stored: lines)
+        }
         if let from {
             guard stored.number == 0 else {
                 throw CLIError.usage(

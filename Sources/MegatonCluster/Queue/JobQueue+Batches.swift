@@ -138,7 +138,7 @@ extension JobQueue {
     }
 
     /// Counters of a batch; empty if there is no batch of this name.
-    func batch(_ name: String) async throws(RedisError) -> [String: String] {
+    package func batch(_ name: String) async throws(RedisError) -> [String: String] {
         try await redis.send(["HGETALL", .string(keys.batch(name))]).dictionary
     }
 

@@ -251,11 +251,9 @@ import Testing
             (info.shards, info.renewal, info.lease) = (3, 200, 600)
             let running = [(job.key.text, job.attempt)]
             _ = try await fixture.queue.renew(running, worker: "w1", lease: .seconds(600), info: info.json)
-            let others = "for i = 1, 20000 do redis.call('ZADD', KEYS[1], ARGV[1], 'x' .. i) end"
             let soon = try await fixture.queue.now() + 60_000
-            try await fixture.redis.send([
-                "EVAL", .string(others), "1", .string(fixture.keys.lease), .int(soon),
-            ])
+            let others = (0..<20_000).flatMap { [RedisArgument.int(soon), .string("x\($0)")] }
+            try await fixture.redis.send(RedisCommand(["ZADD", .string(fixture.keys.lease)] + others))
             _ = try await fixture.queue.sweep(dead: ["w1"])
             #expect(try await fixture.count("HLEN", fixture.keys.workerInfo) == 1)
             try await fixture.redis.send(["ZREMRANGEBYSCORE", .string(fixture.keys.lease), "-inf", .int(soon)])

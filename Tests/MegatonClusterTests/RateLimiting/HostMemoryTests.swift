@@ -15,11 +15,6 @@ import Testing
     /// Fills the memory with hosts of two kinds, and ends a request to each of 300 new hosts.
     private func strangers(_ first: String, _ second: String, _ body: (Int, Int) throws -> Void) async throws {
         try await QueueFixture.run { (fixture) async throws in
-            let fill = """
-                for i = 1, 25000 do
-                  redis.call('HSET', KEYS[1], 'first' .. i .. ':443', ARGV[1], 'second' .. i .. ':443', ARGV[2])
-                end
-                """
             let rate = RedisArgument.string(fixture.keys.rate)
             let now = try await fixture.queue.now()
             let states = [first, second].map {
@@ -30,7 +25,12 @@ import Testing
                     )
                 )
             }
-            try await fixture.redis.send(["EVAL", .string(fill), "1", rate, states[0], states[1]])
+            for start in stride(from: 0, to: 25_000, by: 1000) {
+                let fields = (start..<start + 1000).flatMap { number -> [RedisArgument] in
+                    [.string("first\(number):443"), states[0], .string("second\(number):443"), states[1]]
+                }
+                try await fixture.redis.send(RedisCommand(["HSET", rate] + fields))
+            }
             let limiter = HostRateLimiter(
                 redis: fixture.redis,
                 keys: fixture.keys,

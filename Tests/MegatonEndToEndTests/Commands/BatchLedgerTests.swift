@@ -38,6 +38,31 @@ import Testing
         }
     }
 
+    /// Fault: the second command ended with 64, and without --from with 69.
+    @Test func aLedgerThatBeganLaterIsContinued() async throws {
+        try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
+            try await cluster.start(workers: [FaultCluster.hasty])
+            func submit(_ names: Range<Int>) async throws {
+                let lines = names.map { #"{"id":"j\#($0)","batch":"b","source":"\#(origin.url("/\($0).png"))"}"# }
+                for line in lines { try await cluster.client.send(["LPUSH", "megaton:{default}:jobs", .string(line)]) }
+                try await cluster.wait(untilDone: names.upperBound)
+            }
+            let key = RedisArgument.string("megaton:{default}:2:batch:b")
+            try await cluster.client.send(["HSET", key, "created", "1", "ledger", "1"])
+            try await submit(0..<5)
+            let ledger = cluster.directory.path + "/b.jsonl"
+            func read(_ arguments: [String]) async throws -> (code: Int32, lines: Int) {
+                let ending = try await megaton(["batch", "results", "b", "--ledger", ledger] + arguments, cluster)
+                return (ending.code, try cluster.lines(of: "b.jsonl", as: JobOutcome.self).count)
+            }
+            #expect(try await read(["--from", "3"]) == (0, 3))
+            #expect(try await read(["--from", "3"]) == (0, 3))
+            try await submit(5..<7)
+            #expect(try await read(["--from", "3"]) == (0, 5))
+            #expect(try await read([]) == (0, 5))
+        }
+    }
+
     @Test func outcomesArePrintedFromANumberAndStay() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             try await cluster.start(workers: [FaultCluster.hasty])

@@ -344,7 +344,8 @@ for _, batch in ipairs(batches) do
   -- A batch without a submitter is never closed: it is forgotten after a day, or together with the batch if a duplicate
   -- waits for the end of its first job.
   if batch.hasWaiting then
-    redis.call('PERSIST', batch.known)
+    -- Longer than any job may be put off.
+    redis.call('EXPIRE', batch.known, 34560000)
     redis.call('HSET', batch.known, 'waiting', '1')
   elseif batch.remembers and redis.call('HEXISTS', batch.key, 'submitter') == 0 and
          redis.call('HEXISTS', batch.known, 'waiting') == 0 then
