@@ -104,23 +104,29 @@ static inline int megaton_vips_thumbnail_in_profile(
 }
 
 /// As megaton_vips_thumbnail_image, but scales in linear light (scRGB). A gray image stays gray; without a profile,
-/// libvips would scale it in GREY16, which is not linear (8.14.1).
+/// libvips would scale it in GREY16, which is not linear (8.14.1). With a profile, it would scale in XYZ with the white
+/// of D50, and not adapt that: red would come out 19 values brighter. So the colors are converted before, with 16 bits.
 static inline int megaton_vips_thumbnail_linear(
     VipsImage *_Nonnull in, int width, int height, VipsImage *_Nullable *_Nonnull out) {
     int has_profile = vips_image_get_typeof(in, VIPS_META_ICC_NAME) != 0, is_gray = vips_image_get_bands(in) <= 2;
-    VipsImage *light = NULL, *scaled = NULL;
+    VipsImage *converted = NULL, *plain = NULL, *light = NULL, *scaled = NULL;
     int result = 0;
     if (has_profile) {
-        result = vips_thumbnail_image(
-            in, &scaled, width, "height", height, "size", VIPS_SIZE_FORCE, "linear", TRUE, "export_profile", "srgb",
-            NULL);
-    } else {
-        if (is_gray) result = vips_colourspace(in, &light, VIPS_INTERPRETATION_scRGB, NULL);
-        result = result || vips_thumbnail_image(
-            light ? light : in, &scaled, width, "height", height, "size", VIPS_SIZE_FORCE, "linear", TRUE, NULL);
+        result = vips_icc_transform(in, &converted, "srgb", "embedded", TRUE, "depth", 16, NULL)
+            || vips_copy(converted, &plain, NULL);
+        // Otherwise it would be converted again.
+        if (plain) vips_image_remove(plain, VIPS_META_ICC_NAME);
     }
+    VipsImage *source = plain ? plain : in;
+    if (!result && vips_image_get_bands(source) <= 2) {
+        result = vips_colourspace(source, &light, VIPS_INTERPRETATION_scRGB, NULL);
+    }
+    result = result || vips_thumbnail_image(
+        light ? light : source, &scaled, width, "height", height, "size", VIPS_SIZE_FORCE, "linear", TRUE, NULL);
     VipsInterpretation colors = is_gray ? VIPS_INTERPRETATION_B_W : VIPS_INTERPRETATION_sRGB;
     result = result || vips_colourspace(scaled, out, colors, NULL);
+    if (converted) g_object_unref(converted);
+    if (plain) g_object_unref(plain);
     if (light) g_object_unref(light);
     if (scaled) g_object_unref(scaled);
     return result ? -1 : 0;

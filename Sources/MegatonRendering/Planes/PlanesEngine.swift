@@ -44,7 +44,7 @@ final class PlanesEngine: Sendable {
             let step = plan.steps[index]
             if deadline.isExpired, let error = deadline.error { throw error }
             guard let image = pyramid.make(step, axes) else { return nil }
-            guard let bytes = encode(image, step.rendition, deadline) else {
+            guard let bytes = try encode(image, step.rendition, deadline) else {
                 if let error = deadline.error { throw error }
                 return nil
             }
@@ -59,8 +59,35 @@ final class PlanesEngine: Sendable {
         return pass.steps.compactMap { images[$0] }
     }
 
-    /// Encodes the planes of an upright image.
-    func encode(_ image: PlanarImage, _ rendition: Rendition, _ deadline: RenderDeadline) -> Data? {
+    /// Why an encoding within `maxBytes` has no result.
+    private enum Failure: Error {
+        case tooLarge(ImageError)
+        /// The encoder fails, or there is no memory.
+        case encoder
+    }
+
+    /// Encodes the planes of an upright image, at a lower quality if it has more than the `maxBytes` of the rendition.
+    ///
+    /// - Returns: nil if the encoder fails, or if there is no memory.
+    /// - Throws: `.outputTooLarge`.
+    func encode(
+        _ image: PlanarImage,
+        _ rendition: Rendition,
+        _ deadline: RenderDeadline
+    ) throws(ImageError) -> Data? {
+        if rendition.maxBytes == nil { return encodeOnce(image, rendition, deadline) }
+        do throws(Failure) {
+            return try EncodedSize.fit(rendition, tooLarge: { .tooLarge($0) }) { rendition throws(Failure) in
+                guard let data = encodeOnce(image, rendition, deadline) else { throw .encoder }
+                return data
+            }
+        } catch {
+            if case .tooLarge(let error) = error { throw error }
+            return nil
+        }
+    }
+
+    private func encodeOnce(_ image: PlanarImage, _ rendition: Rendition, _ deadline: RenderDeadline) -> Data? {
         let isWebP = rendition.format == .webp
         let sampling = rendition.planeSampling(image.isGray(on: rendition.background) ? .gray : image.sampling)
         guard let image = image.converted(to: isWebP ? .video : .full, rendition.background, sampling) else {
@@ -95,7 +122,6 @@ extension RenderPlan.Step {
         if rendition.linear { return "linear light needs pixels" }
         if canvas != nil { return "it has a canvas" }
         if let effect = rendition.effectName { return "\(effect) needs pixels" }
-        if rendition.maxBytes != nil { return "maxBytes may need several encodings" }
         if probe.hasAlpha && rendition.keepsAlpha { return "transparent pixels are kept" }
         switch crop?.place {
         case .attention, .entropy: return "the crop depends on the pixels"

@@ -78,11 +78,14 @@ struct TIFFReader {
     }
 
     /// A text up to its terminating zero, at most 256 bytes of it; nil if the field is none.
-    func text(_ entry: Entry) -> String? {
+    func text(_ entry: Entry) -> String? { textBytes(entry, limit: 256).map { String(decoding: $0, as: UTF8.self) } }
+
+    /// The bytes of a text up to its terminating zero; nil if the field is none.
+    func textBytes(_ entry: Entry, limit: Int) -> [UInt8]? {
         guard entry.kind == 2, let start = entry.count <= 4 ? entry.value : number(entry.value, bytes: 4),
             start <= bytes.count, entry.count <= bytes.count - start
         else { return nil }
-        return String(decoding: bytes[start..<(start + min(entry.count, 256))].prefix { $0 != 0 }, as: UTF8.self)
+        return Array(bytes[start..<(start + min(entry.count, limit))].prefix { $0 != 0 })
     }
 }
 

@@ -85,7 +85,7 @@ package struct RenderStages: Sendable {
             return try vips.encode(image, rendition, deadline)
         case .planes(let planes):
             guard format == .jpeg || format == .webp,
-                let data = self.planes.encode(planes.image, rendition, deadline)
+                let data = try self.planes.encode(planes.image, rendition, deadline)
             else { throw Self.failure }
             return data
         }

@@ -17,6 +17,33 @@ struct CopyrightEXIF {
         texts[tag] = text
     }
 
+    /// Takes the texts of an EXIF block: libvips cuts those of its fields at 255 bytes, together with their description.
+    /// Old programs write Latin-1, where the standard has ASCII and later programs UTF-8.
+    mutating func add(block: Data) {
+        let identifier = Data("Exif\0\0".utf8)
+        let tiff = block.starts(with: identifier) ? block.dropFirst(identifier.count) : block
+        tiff.withUnsafeBytes { bytes in
+            guard let reader = TIFFReader(bytes), let start = reader.first, let entries = reader.entries(at: start)
+            else {
+                return
+            }
+            for tag in Self.tags.values {
+                guard let entry = entries.first(where: { $0.tag == Int(tag) }),
+                    let found = reader.textBytes(entry, limit: Self.longest), !found.isEmpty
+                else { continue }
+                texts[tag] = Self.decoded(found)
+            }
+        }
+    }
+
+    /// Maximum number of bytes of a text.
+    private static let longest = 4096
+
+    private static func decoded(_ bytes: [UInt8]) -> String {
+        String(validating: bytes, as: UTF8.self)
+            ?? String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
+    }
+
     private static func text(of value: String) -> String? {
         let words = value.split(separator: " ")
         // The byte count includes the terminating zero of the text.

@@ -17,7 +17,7 @@ extension VipsImage {
         var kept: Metadata = []
         if rendition.keepMetadata == .copyright { kept.insert(.copyright) }
         if rendition.profile == .keep && hasProfile { kept.insert(.profile) }
-        // Removed here because "strip" is not enough: the WebP saver writes EXIF and XMP regardless (seen in 8.14.1).
+        // Removed here because "strip" is not enough: the WebP saver writes XMP regardless (seen in 8.14.1).
         let image = try tapped().keeping(kept)
         let handler = megaton_vips_set_stop(image.pointer, stop.pointer)
         defer { megaton_vips_clear_stop(image.pointer, handler) }
@@ -45,6 +45,8 @@ extension VipsImage {
         let data = withExtendedLifetime(image) {
             Data(bytesNoCopy: bytes, count: length, deallocator: .custom { bytes, _ in g_free(bytes) })
         }
+        // It also makes an EXIF block of its own, with the resolution and the orientation.
+        if rendition.format == .webp && !kept.contains(.copyright) { return WebPMetadata.withoutEXIF(data) }
         guard isCompressedAgain else { return data }
         let effort = rendition.effort ?? rendition.format.defaultEffort
         guard let compressed = PNGCompression.compressed(data, effort: effort) else {

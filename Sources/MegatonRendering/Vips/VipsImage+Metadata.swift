@@ -16,6 +16,7 @@ extension VipsImage {
     /// Frame layout, delays and loop count: part of the animation itself, not metadata.
     private static let animation: Set<String> = ["page-height", "n-pages", "delay", "loop"]
     private static let profile = "icc-profile-data"
+    private static let exif = "exif-data"
 
     var hasProfile: Bool { vips_image_get_typeof(pointer, Self.profile) != 0 }
 
@@ -34,11 +35,14 @@ extension VipsImage {
     var loader: String { text(of: "vips-loader") }
 
     /// The small JPEG that cameras embed in EXIF.
-    var embeddedThumbnail: Data? {
+    var embeddedThumbnail: Data? { blob("jpeg-thumbnail-data") }
+
+    /// A copy of the bytes of a field; nil if there are none.
+    private func blob(_ name: String) -> Data? {
         var bytes: UnsafeRawPointer?
         var length = 0
-        guard vips_image_get_typeof(pointer, "jpeg-thumbnail-data") != 0,
-            vips_image_get_blob(pointer, "jpeg-thumbnail-data", &bytes, &length) == 0, let bytes, length > 0
+        guard vips_image_get_typeof(pointer, name) != 0,
+            vips_image_get_blob(pointer, name, &bytes, &length) == 0, let bytes, length > 0
         else { return nil }
         return Data(bytes: bytes, count: length)
     }
@@ -54,6 +58,8 @@ extension VipsImage {
     func keeping(_ metadata: Metadata) throws(VipsError) -> VipsImage {
         let copy = try Self.make { megaton_vips_copy(pointer, $0) }
         var exif = CopyrightEXIF()
+        // Before its fields are removed, as the block may be longer than these.
+        let block = metadata.contains(.copyright) ? copy.blob(Self.exif) : nil
         for name in copy.fields {
             if metadata.contains(.copyright), CopyrightEXIF.tags[name] != nil {
                 exif.add(name, copy.text(of: name))
@@ -62,9 +68,10 @@ extension VipsImage {
             // Header fields such as the width are not metadata and cannot be removed.
             vips_image_remove(copy.pointer, name)
         }
+        if let block { exif.add(block: block) }
         if exif.isEmpty { return copy }
         exif.block.withUnsafeBytes {
-            vips_image_set_blob_copy(copy.pointer, "exif-data", $0.baseAddress, $0.count)
+            vips_image_set_blob_copy(copy.pointer, Self.exif, $0.baseAddress, $0.count)
         }
         // Savers prefer these fields to the block, so both must match.
         for (name, value) in exif.fields { vips_image_set_string(copy.pointer, name, value) }

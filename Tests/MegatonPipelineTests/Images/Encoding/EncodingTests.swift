@@ -194,4 +194,17 @@ import Testing
             }
         }
     }
+
+    /// Fault: libvips cuts its fields at 255 bytes, and the text was lost without a word.
+    @Test(arguments: Rendition.Format.allCases.filter(\.hasMetadata), [90, 130, 1000])
+    func aLongCopyrightStays(_ format: Rendition.Format, _ length: Int) throws {
+        try VipsRuntime.allow([.jxl])
+        let text = "Ann (Example) " + String(repeating: "x", count: length)
+        let source = TestEXIF.jpeg(try TestPicture.jpeg(64, 48), texts: [Self.copyright: text, Self.artist: "Ann"])
+        let rendition = Rendition(width: 32, format: format, keepMetadata: .copyright)
+        let engine = VipsEngine()
+        let plan = RenderPlan(try engine.probe(source, type: .jpeg), [rendition])
+        let data = try engine.execute(plan, source, deadline: RenderDeadline(.now + .seconds(60)))[0].data
+        #expect(data.range(of: Data(text.utf8)) != nil)
+    }
 }

@@ -52,8 +52,8 @@ import Testing
         rendition.maxBytes = 50
         let error = #expect(throws: ImageError.self) { try EffectFixture.render(rendition, data) }
         #expect(error?.code == .outputTooLarge && error?.message.contains("50") == true)
-        // An image that fits is the same as without a limit, but for the engine.
+        // Fault: an image that fits was made by another engine, whose tables take more bytes.
         rendition.maxBytes = 1 << 30
-        #expect(try EffectFixture.render(rendition, data).size == full.size)
+        #expect(try EffectFixture.render(rendition, data).data == full.data)
     }
 }

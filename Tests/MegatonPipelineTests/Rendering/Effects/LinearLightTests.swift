@@ -50,6 +50,20 @@ import Testing
         }
     }
 
+    /// Fault: white came out bluish, and red 48 values brighter.
+    @Test func aProfileDoesNotChangeTheLight() throws {
+        let plain = try TestSampling.s444.jpeg(64, 48) { x, y in (UInt8(x * 4), 60, UInt8(y * 5)) }
+        let profile = Data(ProfileFitTests.sized(TestProfile.srgb))
+        let profiled = TestJPEG.inserting(TestJPEG.profile(profile), into: plain)
+        let (wanted, found) = (try scaled(plain, 16, true), try scaled(profiled, 16, true))
+        for (x, y) in [(0, 0), (4, 3), (8, 6), (15, 11)] {
+            #expect(near(found.pixel(x, y), wanted.pixel(x, y), by: 3), "\(x), \(y)")
+        }
+        let white = try TestSampling.s444.jpeg(64, 48) { _, _ in (255, 255, 255) }
+        let pixels = try scaled(TestJPEG.inserting(TestJPEG.profile(profile), into: white), 16, true)
+        #expect(near(pixels.pixel(8, 6), [255, 255, 255, 255], by: 1))
+    }
+
     @Test func plainColorsStayAsTheyAre() throws {
         let data = TestImage.png(width: 90, height: 60) { _, _ in (200, 40, 90, 255) }
         let pixels = try scaled(data, 30, true)

@@ -213,4 +213,21 @@ import Testing
         let image = try await render([Rendition(width: 64, profile: .keep)], ink)[0]
         #expect(try !TestPicture.fields(of: image.data).contains("icc-profile-data"), "CMYK becomes sRGB all the same")
     }
+
+    /// Fault: each had a block of 194 bytes with the resolution of the source.
+    @Test func aWebPImageHasNoMetadataOfItsOwn() throws {
+        for rendition in [Rendition(width: 40, format: .webp), Rendition(width: 40, format: .webp, profile: .keep)] {
+            let data = TestJPEG.inserting(
+                TestJPEG.profile(Data(ProfileFitTests.sized(TestProfile.p3))),
+                into: try TestPicture.jpeg(80, 60)
+            )
+            let image = try DamageTests.render(data, rendition, .vips)
+            #expect(image.data.range(of: Data("EXIF".utf8)) == nil)
+            let size = image.data.dropFirst(4).prefix(4).reversed().reduce(0) { $0 << 8 | Int($1) }
+            #expect(size == image.data.count - 8)
+            #expect(try PixelReader(image.data).width == 40)
+            let hasProfile = try TestPicture.fields(of: image.data).contains("icc-profile-data")
+            #expect(hasProfile == (rendition.profile == .keep))
+        }
+    }
 }

@@ -18,7 +18,7 @@ struct ProfileFitTests {
         TestJPEG.inserting(TestJPEG.profile(Data(profile)), into: jpeg)
     }
 
-    private static func sized(_ profile: [UInt8], _ length: Int? = nil) -> [UInt8] {
+    static func sized(_ profile: [UInt8], _ length: Int? = nil) -> [UInt8] {
         var profile = profile
         profile.replaceSubrange(0..<4, with: TestProfile.number(length ?? profile.count))
         profile.replaceSubrange(8..<12, with: [4, 0x30, 0, 0])
