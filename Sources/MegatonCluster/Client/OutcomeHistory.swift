@@ -65,9 +65,9 @@ package struct OutcomeHistory: Sendable {
         digest = last.map(Self.digest) ?? ""
     }
 
-    /// Whether a mark of Redis, the number and the digest of the last outcome that a reader has received, is that of the
-    /// last line. The file then continues behind that number, which is larger than that of its lines if its reader did
-    /// not want the first ones or did not find them.
+    /// Whether a mark of Redis, the number and the digest of the last outcome that a reader has received, is that of
+    /// the last line. The file then continues behind that number, which is larger than that of its lines if its reader
+    /// did not want the first ones or did not find them.
     package mutating func resume(at mark: String) {
         let parts = mark.split(separator: ":")
         guard parts.count == 2, !digest.isEmpty, parts[1] == digest, let number = Int(parts[0]), number > self.number

@@ -17,8 +17,8 @@ struct CopyrightEXIF {
         texts[tag] = text
     }
 
-    /// Takes the texts of an EXIF block: libvips cuts those of its fields at 255 bytes, together with their description.
-    /// Old programs write Latin-1, where the standard has ASCII and later programs UTF-8.
+    /// Takes the texts of an EXIF block: libvips cuts those of its fields at 255 bytes, together with their
+    /// description. Old programs write Latin-1, where the standard has ASCII and later programs UTF-8.
     mutating func add(block: Data) {
         let identifier = Data("Exif\0\0".utf8)
         let tiff = block.starts(with: identifier) ? block.dropFirst(identifier.count) : block
