@@ -9,7 +9,7 @@ extension ImageProcessors {
 
         /// - Parameters:
         ///   - watermark: The text or the image, its size and its place.
-        ///   - overlay: The image of a watermark with ``Rendition/Watermark/Content/image(_:)``; the name there is for
+        ///   - overlay: The image of a watermark with `Rendition.Watermark.Content.image`; the name there is for
         ///     messages only. Nil for a text.
         public init(_ watermark: Rendition.Watermark, overlay: PlatformImage? = nil) {
             self.watermark = watermark
