@@ -41,21 +41,14 @@ extension PlatformImage {
     /// Draws a watermark.
     ///
     /// - Parameters:
-    ///   - overlay: the image of the watermark; nil for a text.
-    ///   - digest: identifies the overlay.
+    ///   - watermark: with the pixels of its image.
     ///   - what: Name of the operation, for messages.
     /// - Throws: as `changed`.
     package func marked(
         with watermark: Rendition.Watermark,
-        _ overlay: PlatformImage?,
-        digest: String?,
         by what: String,
         _ bounds: ProcessingBounds
     ) throws(ImageError) -> PlatformImage {
-        var watermark = watermark
-        watermark.overlay = overlay.map {
-            WatermarkPixels(digest: digest ?? "", size: $0.size, bands: $0.bands, pixels: $0.pixels())
-        }
         let stop = VipsImage.Stop(bounds.deadline)
         return try changed(by: what, bounds) { pixels throws(VipsError) in
             try WatermarkDrawing(watermark, on: size, isGray: pixels.bands <= 2, stop: stop).draw(on: pixels)

@@ -50,7 +50,7 @@ extension ImageProcessors {
 
         public func hash(into hasher: inout Hasher) { hasher.combine(identifier) }
 
-        private static func checksum(_ image: PlatformImage) -> String {
+        static func checksum(_ image: PlatformImage) -> String {
             "\(image.size),\(image.bands)," + SHA256.hash(data: image.pixels()).hexDigits
         }
 
