@@ -52,7 +52,7 @@ struct BatchTally {
     /// Whether an outcome is the failure of an earlier job: otherwise, the line of that job says how it has ended.
     private static func isFailedDuplicate(_ outcome: OutcomeFields) -> Bool {
         guard outcome.status == .deduplicated, let code = outcome.error?.code else { return false }
-        return !["duplicate", "duplicate_id", "duplicate_key"].contains(code)
+        return !JobOutcome.duplicates.contains(code)
     }
 
     /// - Throws: `CLIError` if a disk is full, and stays so.

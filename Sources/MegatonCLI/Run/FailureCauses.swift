@@ -103,7 +103,7 @@ struct FailureCauses {
             let indent = String(repeating: " ", count: max(0, 6 - number.count))
             return "  \(indent)\(number)  \(code)  \(Self.shortened(row.example))"
         }
-        let rest = rest
+        let rest = self.rest
         if rest > 0 { rows.append("  \(Counted.of(rest, "more failure")), of other causes; the ledger has them") }
         return rows
     }

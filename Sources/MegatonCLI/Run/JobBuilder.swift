@@ -118,10 +118,7 @@ struct JobBuilder: Sendable {
         case .job(let line, let location): return build(line, location)
         case .refused(let line, let reason, let location):
             invalidLines.add(location, "is refused: \(reason)")
-            var job = job(String(line.prefix(JobOutcome.maximumSource)))
-            job.refused = "\(location): \(reason)"
-            _ = admit(&job, isMade: true, path: "refused") { "" }
-            return [.job(job, hasUniqueID: true)]
+            return [refused(line, reason, location)]
         }
     }
 
@@ -137,16 +134,21 @@ struct JobBuilder: Sendable {
                 invalidLines.add(location, error)
                 guard settings.samples != nil else { return [.line(line)] }
                 // With an id that is the same in each run.
-                var job = job(String(decoding: line.prefix(JobOutcome.maximumSource), as: UTF8.self))
-                job.refused = "\(location): \(error.message)"
-                Self.refuseUser(&job, at: location)
-                _ = admit(&job, isMade: true, path: "refused") { "" }
-                return [.job(job, hasUniqueID: true)]
+                return [refused(String(decoding: line, as: UTF8.self), error.message, location)]
             }
             // One job for each source: each has an output and a line in the ledger, and `PackBuilder` forms packs.
             return pack.jobs.compactMap { finished($0, hasUniqueID: pack.hasMadeIDs, location) }
                 + refused(pack, location)
         }
+    }
+
+    /// A line that is no job, for the ledger.
+    private func refused(_ line: String, _ reason: String, _ location: LineLocation) -> BuiltJob {
+        var job = job(String(line.prefix(JobOutcome.maximumSource)))
+        job.refused = "\(location): \(reason)"
+        Self.refuseUser(&job, at: location)
+        identifyRefused(&job)
+        return .job(job, hasUniqueID: true)
     }
 
     /// The sources of a pack that cannot be used. A message for all is reported once.
@@ -158,7 +160,7 @@ struct JobBuilder: Sendable {
             var job = job(refused.source)
             job.id = refused.id
             job.refused = "\(location): \(refused.message)"
-            _ = admit(&job, isMade: pack.hasMadeIDs, path: "refused") { "" }
+            if pack.hasMadeIDs { identifyRefused(&job) }
             return .job(job, hasUniqueID: pack.hasMadeIDs)
         }
     }
@@ -233,9 +235,8 @@ struct JobBuilder: Sendable {
     private func admit(_ job: inout Job, isMade: Bool, path: String, identity: () -> String) -> Bool {
         guard let samples = settings.samples else { return true }
         if job.refused == nil, let problem = ShardSample.problem(of: job.renditions ?? []) { job.refused = problem }
-        if let reason = job.refused {
-            // The same in each run, so that the report counts the line once. A source that had a password has none now.
-            if isMade { job.id = ShardSample.id(path: "refused", identity: "\(reason)\n\(job.source)") }
+        if job.refused != nil {
+            if isMade { identifyRefused(&job) }
             return true
         }
         if isMade { job.id = ShardSample.id(path: path, identity: identity()) }
@@ -248,6 +249,13 @@ struct JobBuilder: Sendable {
         }
         let work = settings.deduplicates ? ShortDigest(of: job.workDigest) : nil
         return samples.admits(job.id ?? "", isMade: isMade, work: work)
+    }
+
+    /// Gives a refused job of a run with shards an id that is the same in each run, so that the report counts its line
+    /// once. A source that had a password has none now.
+    private func identifyRefused(_ job: inout Job) {
+        guard settings.samples != nil, let reason = job.refused else { return }
+        job.id = ShardSample.id(path: "refused", identity: "\(reason)\n\(job.source)")
     }
 
     /// Reports once that a given option has no effect on jobs with renditions of their own.

@@ -14,6 +14,9 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     /// Error code of a job that has the id of another one of its batch.
     package static let idConflict = "id_conflict"
 
+    /// Error codes of duplicates whose first job has a line of its own, which says how it has ended.
+    package static let duplicates: Set<String> = ["duplicate", "duplicate_id", "duplicate_key"]
+
     /// A rendition that was made, or found in the cache.
     public struct Output: Sendable, Hashable, Codable {
         /// The rendition's name.
