@@ -59,7 +59,7 @@ import Testing
             #expect(try await read(["--from", "3"]) == (0, 3))
             try await submit(5..<7)
             #expect(try await read(["--from", "3"]) == (0, 5))
-            #expect(try await read([]) == (0, 5))
+            #expect(try await read([]) == (69, 5), "the first two are missing")
         }
     }
 
