@@ -75,7 +75,7 @@ extension Intake {
         let entryNumber = Dictionary(uniqueKeysWithValues: digests.enumerated().map { ($1, $0 + 1) })
         var arguments: [RedisArgument] = [
             .string(name), .int(epoch), .int(tokens), .int(round), .int(batches.count), .int(digests.count),
-            .int(part.entryCount),
+            .int(part.entryCount), .int(waitingLimits.jobs), .int(waitingLimits.bytes),
         ]
         arguments += batches.map { .string($0) }
         var fields: [RedisArgument] = []

@@ -148,8 +148,8 @@ extension Doctor {
         if dropped > 0 {
             sentences.append(
                 "\(dropped) \(dropped == 1 ? "was" : "were") dropped, as their hosts refused them for good (410) or "
-                    + "did not accept them in time, no coordinator sent them, or too many waited. The log of the coordinator, or of the worker that led "
-                    + "in its place, names job and host of each. To clear this warning, run HDEL \(keys.stat) "
+                    + "did not accept them in time, no coordinator sent them, or too many waited. The log of the "
+                    + "coordinator, or of the worker that led in its place, names job and host of each. To clear this warning, run HDEL \(keys.stat) "
                     + "\(counter) in the control Redis."
             )
         }

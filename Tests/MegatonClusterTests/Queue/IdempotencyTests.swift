@@ -185,6 +185,7 @@ import Testing
             #expect(try await fixture.places("near") == ["delay"])
             let letters = try await fixture.queue.deadLetters(offset: 0, limit: 9)
             #expect(letters.map(\.content.code) == ["schedule_full"])
+            #expect(letters[0].content.message.hasPrefix("notBefore is more than an hour ahead"))
             #expect(try await fixture.batch("b")["failed"] == 1)
             try await submit([job("own", batch: "c", notBefore: now + 7200)], to: "c", fixture)
             #expect(try await fixture.places("own") == ["delay"], "its list waits, and no other")

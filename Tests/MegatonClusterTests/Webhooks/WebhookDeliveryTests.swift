@@ -107,22 +107,9 @@ import Testing
     @Test func aHostGetsOneRequestBeforeItsFirstAnswer() async throws {
         try await run([200]) { (fixture, _, server) async throws in
             try await fixture.endJobs(for: Array(repeating: server.url("/"), count: 8))
-            let limits = JobQueue.WebhookLimits(
-                count: 9,
-                failing: 9,
-                perHost: 4,
-                lease: .seconds(60),
-                age: .seconds(60)
-            )
             let host = "127.0.0.1:\(server.port)"
             func claim(inFlight: Int = 0) async throws -> [ClaimedWebhook] {
-                let claimed = try await fixture.queue.claimWebhooks(
-                    limits,
-                    inFlight: inFlight > 0 ? [host: inFlight] : [:],
-                    name: "leader",
-                    epoch: fixture.epoch
-                )
-                return try #require(claimed?.webhooks)
+                try await fixture.claimWebhooks(9, failing: 9, inFlight > 0 ? [host: inFlight] : [:])
             }
             let first = try await claim()
             #expect(first.count == 1)
@@ -145,31 +132,18 @@ import Testing
     /// Fault: some hundred hosts that accept connections and do not answer had all places for minutes.
     @Test func hostsThatHaveNotAnsweredLeavePlacesForOthers() async throws {
         try await run([200]) { (fixture, _, server) async throws in
-            let limits = JobQueue.WebhookLimits(
-                count: 8,
-                failing: 3,
-                perHost: 4,
-                lease: .seconds(60),
-                age: .seconds(60)
-            )
-            func claim(_ inFlight: [String: Int] = [:]) async throws -> [ClaimedWebhook] {
-                let claimed = try await fixture.queue.claimWebhooks(
-                    limits,
-                    inFlight: inFlight,
-                    name: "leader",
-                    epoch: fixture.epoch
-                )
-                return try #require(claimed?.webhooks)
-            }
             try await fixture.endJobs(for: [server.url("/"), server.url("/")])
-            let first = try await claim()
+            let first = try await fixture.claimWebhooks(8, failing: 3)
             _ = try await fixture.queue.settle(first[0], .delivered, hasAnswered: true, .init())
             let silent = (1...20).compactMap { URL(string: "http://127.0.0.1:\($0)/") }
             try await fixture.endJobs(for: silent)
-            let next = try await claim()
+            let next = try await fixture.claimWebhooks(8, failing: 3)
             #expect(next.count { $0.host == first[0].host } == 1 && next.count == 4)
             let inFlight = Dictionary(next.map { ($0.host, 1) }) { $0 + $1 }
-            #expect(try await claim(inFlight).isEmpty, "they have the places for such hosts")
+            #expect(
+                try await fixture.claimWebhooks(8, failing: 3, inFlight).isEmpty,
+                "they have the places for such hosts"
+            )
         }
     }
 

@@ -58,6 +58,23 @@ extension QueueFixture {
         )
     }
 
+    /// Claims webhooks as the leader does, four of a host at most.
+    func claimWebhooks(
+        _ count: Int,
+        failing: Int,
+        _ inFlight: [String: Int] = [:]
+    ) async throws -> [ClaimedWebhook] {
+        let limits = JobQueue.WebhookLimits(
+            count: count,
+            failing: failing,
+            perHost: 4,
+            lease: .seconds(60),
+            age: .seconds(60)
+        )
+        let claimed = try await queue.claimWebhooks(limits, inFlight: inFlight, name: "leader", epoch: epoch)
+        return try #require(claimed?.webhooks)
+    }
+
     /// Runs a job for each URL to its end, and moves the outcomes to the queue of webhooks.
     func endJobs(for urls: [URL], first: Int = 0) async throws {
         for (number, url) in urls.enumerated() {

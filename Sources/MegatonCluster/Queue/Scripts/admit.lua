@@ -6,8 +6,9 @@
 --      19 heldbytes · 20 ended · 21 delay · 22 replies, then for each batch concerned: batch:<b>, results:<b>,
 --      known:<b>; then once:<digest> of idempotency keys
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of wake tokens · 4 the round that the caller knows · 5 number
---      of batches · 6 number of idempotency keys · 7 number of entries of the stage from which the jobs come · the
---      names of the batches, then a MessagePack array with thirteen texts for each job: key · `1`-`3` its priority, `@`
+--      of batches · 6 number of idempotency keys · 7 number of entries of the stage from which the jobs come · 8
+--      number of waiting jobs, and 9 of their bytes, above which no job of a public list is scheduled · the names of
+--      the batches, then a MessagePack array with thirteen texts for each job: key · `1`-`3` its priority, `@`
 --      and the digest of its source (`*` and the number of its sources for a pack), `@` and its host if it has one, or
 --      `x` if it is invalid · number of its batch, 0 for none · `1` if it came through its batch's own intake · its
 --      JSON, or its dead letter · the digest that distinguishes it from other jobs, if its batch admits equal jobs only
@@ -26,8 +27,8 @@
 -- A job whose key its batch has had, or whose key is alive, is a duplicate if the content is the same: it ends as
 -- `deduplicated` with the outcome of the first job if that is known, or waits for it (at most 8 duplicates) until
 -- `finish` answers. With other content it becomes a dead letter with the code `id_conflict`, under a key of its own.
--- A job of a public list that begins in more than an hour becomes one with the code `schedule_full` if 500,000 jobs or
--- 128 MiB wait for a host or a time.
+-- A job of a public list that begins in more than an hour becomes one with the code `schedule_full` if more jobs or
+-- bytes wait for a host or a time than the caller allows.
 -- A batch remembers 1,000,000 ids until it has ended, or for a day after its last job if it has no submitter. Beyond
 -- that, and without a batch, only jobs that are alive are compared, by their JSON. A job that a deduplicating batch
 -- has seen is a duplicate too, and so is one whose idempotency key another job has had, in any batch, for as long as
@@ -45,8 +46,9 @@ local cancelledKey, roundKey, endedKey, delayKey, repliesKey = KEYS[14], KEYS[15
 local frontier = openFrontier(KEYS[16], KEYS[17], KEYS[18], KEYS[19], bodyKey)
 local readyKeys = {KEYS[6], KEYS[7], KEYS[8]}
 local caller, epoch, maximumTokens, round = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local batchCount, onceCount, fixedArguments, argumentsPerJob = tonumber(ARGV[5]), tonumber(ARGV[6]), 7, 13
+local batchCount, onceCount, fixedArguments, argumentsPerJob = tonumber(ARGV[5]), tonumber(ARGV[6]), 9, 13
 local entryCount, maximumWaiting, fixedKeys = tonumber(ARGV[7]), 8, 22
+local waitingJobs, waitingBytes = tonumber(ARGV[8]), tonumber(ARGV[9])
 
 if redis.call('GET', leaderKey) ~= caller or redis.call('GET', epochKey) ~= epoch then
   return redis.error_reply('NOTLEADER another process leads')
@@ -234,13 +236,12 @@ local function isOnce(batch, id, json, labels, once)
   duplicate(batch, id, json, labels, onceOutcome(id, json, labels, other, outcome))
   return true
 end
--- Whether a job of a public list begins too late: its list would be closed for all clients until then. The numbers are
--- those of the first step of `WaitingLimits`, which closes no public list.
+-- Whether a job of a public list begins too late: its list would be closed for all clients until then.
 local function isScheduleFull(notBefore, isOwn)
   if notBefore <= t + 3600000 or isOwn == '1' then return false end
   local bytes = tonumber(redis.call('HGET', frontier.bytes, 'bytes')) or 0
   local jobs = redis.call('ZCARD', delayKey) + redis.call('ZCARD', frontier.holding) + #delayedIds
-  return bytes > 134217728 or jobs > 500000
+  return bytes > waitingBytes or jobs > waitingJobs
 end
 local function admit(batch, id, kind, json, content, notBefore)
   alive[id] = true
@@ -318,8 +319,8 @@ for i = first, last, argumentsPerJob do
                 refusedOutcome(id, json, 'deduplicated', 'duplicate', 'The batch has the same job already.', labels))
     elseif isScheduleFull(notBefore, fields[i + 3]) then
       refuse(batch, id, kind, json, labels, alive[id] and spareKey(id, i) or id, 'schedule_full',
-             'begins in more than an hour, and too many jobs wait in Redis already; submit it later, or with others ' ..
-             'in a batch, whose jobs wait in its own list')
+             'notBefore is more than an hour ahead, and too many jobs of the queue wait for a host or a time; ' ..
+             'submit the job later, or in a batch, whose jobs wait in a list of their own')
     else
       admit(batch, id, kind, json, content, notBefore)
       if once > 0 then
