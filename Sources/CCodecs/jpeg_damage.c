@@ -7,9 +7,21 @@
 #include <jpeglib.h>
 #include <jerror.h>
 
+/// Bytes that libjpeg gets at a time. If it has 512 for each block of an MCU or more, libjpeg-turbo reads Huffman codes
+/// by a faster path, which takes an impossible code for a zero and does not warn (`decode_mcu_fast` of its jdhuff.c).
+#define PIECE 256
+
+/// The data in pieces.
+struct pieces {
+    struct jpeg_source_mgr manager;
+    const unsigned char *next;
+    size_t left;
+};
+
 struct examination {
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
+    struct pieces pieces;
     jmp_buf end;
     int (*should_stop)(void *context);
     void *context;
@@ -95,6 +107,41 @@ static void warned(j_common_ptr codec, int level) {
 
 static void ignore_message(j_common_ptr codec) { (void) codec; }
 
+static void begin_source(j_decompress_ptr image) { (void) image; }
+
+static void end_source(j_decompress_ptr image) { (void) image; }
+
+static boolean next_piece(j_decompress_ptr image) {
+    static const JOCTET end[] = {0xFF, JPEG_EOI};
+    struct pieces *pieces = (struct pieces *) image->src;
+    if (pieces->left == 0) {
+        // As from libjpeg's own sources.
+        WARNMS(image, JWRN_JPEG_EOF);
+        pieces->manager.next_input_byte = end;
+        pieces->manager.bytes_in_buffer = sizeof end;
+        return TRUE;
+    }
+    size_t count = pieces->left < PIECE ? pieces->left : PIECE;
+    pieces->manager.next_input_byte = pieces->next;
+    pieces->manager.bytes_in_buffer = count;
+    pieces->next += count;
+    pieces->left -= count;
+    return TRUE;
+}
+
+static void skip_bytes(j_decompress_ptr image, long count) {
+    if (count <= 0) return;
+    struct pieces *pieces = (struct pieces *) image->src;
+    size_t wanted = (size_t) count;
+    size_t given = pieces->manager.bytes_in_buffer < wanted ? pieces->manager.bytes_in_buffer : wanted;
+    pieces->manager.next_input_byte += given;
+    pieces->manager.bytes_in_buffer -= given;
+    wanted -= given;
+    size_t further = pieces->left < wanted ? pieces->left : wanted;
+    pieces->next += further;
+    pieces->left -= further;
+}
+
 static void check_stop(j_common_ptr codec) {
     struct examination *examination = of(codec);
     if (!examination->should_stop(examination->context)) return;
@@ -120,7 +167,18 @@ static void decode(
     // jpeg_create_decompress clears progress. It keeps client_data, which is set again only to be safe.
     image->client_data = examination;
     image->progress = &examination->progress;
-    jpeg_mem_src(image, bytes, (unsigned long) length);
+    examination->pieces = (struct pieces) {
+        .manager = {
+            .init_source = begin_source,
+            .fill_input_buffer = next_piece,
+            .skip_input_data = skip_bytes,
+            .resync_to_restart = jpeg_resync_to_restart,
+            .term_source = end_source,
+        },
+        .next = bytes,
+        .left = length,
+    };
+    image->src = &examination->pieces.manager;
     jpeg_read_header(image, TRUE);
     examination->report->rows = (int) image->image_height;
     // The cheapest decode of all data: no color conversion, no interpolation, one sample for each block.

@@ -103,21 +103,40 @@ static inline int megaton_vips_thumbnail_in_profile(
     return vips_thumbnail_image(in, out, width, "height", height, "size", VIPS_SIZE_FORCE, NULL);
 }
 
+/// Converts an image with a profile to sRGB with 16 bits, without its profile. The alpha channel is scaled by itself:
+/// libvips before 8.17 only casts it, so that an opaque pixel would have 255 of 65535 (libvips#4302).
+static inline int megaton_vips_to_wide_srgb(VipsImage *_Nonnull in, VipsImage *_Nullable *_Nonnull out) {
+    VipsImage *steps[6] = {in};
+    int result = 0, has_alpha = vips_image_hasalpha(in), bands = vips_image_get_bands(in);
+    g_object_ref(in);
+    if (has_alpha) result = vips_extract_band(in, &steps[1], 0, "n", bands - 1, NULL);
+    VipsImage *colors = has_alpha ? steps[1] : in;
+    result = result || vips_icc_transform(colors, &steps[2], "srgb", "embedded", TRUE, "depth", 16, NULL);
+    if (!result && has_alpha) {
+        double scale = vips_image_get_format(in) == VIPS_FORMAT_UCHAR ? 257 : 1;
+        result = vips_extract_band(in, &steps[3], bands - 1, NULL)
+            || vips_linear1(steps[3], &steps[4], scale, 0, NULL)
+            || vips_cast_ushort(steps[4], &steps[5], NULL)
+            || vips_bandjoin2(steps[2], steps[5], out, NULL);
+    } else if (!result) {
+        result = vips_copy(steps[2], out, NULL);
+    }
+    for (int i = 0; i < 6; i++) if (steps[i]) g_object_unref(steps[i]);
+    if (result) return -1;
+    // Otherwise it would be converted again.
+    vips_image_remove(*out, VIPS_META_ICC_NAME);
+    return 0;
+}
+
 /// As megaton_vips_thumbnail_image, but scales in linear light (scRGB). A gray image stays gray; without a profile,
 /// libvips would scale it in GREY16, which is not linear (8.14.1). With a profile, it would scale in XYZ with the white
 /// of D50, and not adapt that: red would come out 19 values brighter. So the colors are converted before, with 16 bits.
 static inline int megaton_vips_thumbnail_linear(
     VipsImage *_Nonnull in, int width, int height, VipsImage *_Nullable *_Nonnull out) {
     int has_profile = vips_image_get_typeof(in, VIPS_META_ICC_NAME) != 0, is_gray = vips_image_get_bands(in) <= 2;
-    VipsImage *converted = NULL, *plain = NULL, *light = NULL, *scaled = NULL;
-    int result = 0;
-    if (has_profile) {
-        result = vips_icc_transform(in, &converted, "srgb", "embedded", TRUE, "depth", 16, NULL)
-            || vips_copy(converted, &plain, NULL);
-        // Otherwise it would be converted again.
-        if (plain) vips_image_remove(plain, VIPS_META_ICC_NAME);
-    }
-    VipsImage *source = plain ? plain : in;
+    VipsImage *converted = NULL, *light = NULL, *scaled = NULL;
+    int result = has_profile ? megaton_vips_to_wide_srgb(in, &converted) : 0;
+    VipsImage *source = converted ? converted : in;
     if (!result && vips_image_get_bands(source) <= 2) {
         result = vips_colourspace(source, &light, VIPS_INTERPRETATION_scRGB, NULL);
     }
@@ -126,7 +145,6 @@ static inline int megaton_vips_thumbnail_linear(
     VipsInterpretation colors = is_gray ? VIPS_INTERPRETATION_B_W : VIPS_INTERPRETATION_sRGB;
     result = result || vips_colourspace(scaled, out, colors, NULL);
     if (converted) g_object_unref(converted);
-    if (plain) g_object_unref(plain);
     if (light) g_object_unref(light);
     if (scaled) g_object_unref(scaled);
     return result ? -1 : 0;

@@ -6,12 +6,8 @@ extension RenderPlan {
     func scanNeeds(_ pass: Pass) -> JPEGScanNeeds? {
         // TurboJPEG decodes tiny images at another size, see `TurboJPEGCodec.decode`.
         guard probe.type == .jpeg, probe.isProgressive, pass.usesPlanes || hasPlanarPixels(pass),
-            min(probe.width, probe.height) >= 16
+            min(probe.width, probe.height) >= 16, !pass.failOn.isStrict
         else { return nil }
-        switch pass.failOn {
-        case .nothing, .truncated: break
-        case .error, .warning: return nil
-        }
         return switch shrink(pass) {
         case 8: .eighth
         case 4: .quarter

@@ -14,5 +14,8 @@ extension Rendition {
         case error
         /// Also any warning of a library.
         case warning
+
+        /// Whether more than missing data is an error, so that a JPEG is examined as a whole before it is decoded.
+        var isStrict: Bool { self == .error || self == .warning }
     }
 }

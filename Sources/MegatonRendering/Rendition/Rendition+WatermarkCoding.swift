@@ -79,7 +79,8 @@ extension Rendition.Watermark: Codable {
         switch content {
         case .text(let text): if let problem = Self.problem(ofText: text) { return FieldProblem("text", problem) }
         case .image(let name):
-            if !Self.isFileName(name) {
+            // With an image of its own, the name finds none.
+            if overlay == nil, !Self.isFileName(name) {
                 return FieldProblem("image", "is \(FieldProblem.quoted(name)); allowed \(Self.allowedImages)")
             }
         }

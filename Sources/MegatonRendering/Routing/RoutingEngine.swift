@@ -32,8 +32,7 @@ struct RoutingEngine: RenderEngine {
     ) throws(ImageError) -> [EncodedImage] {
         guard pass.usesPlanes else {
             if isStrict { throw refusal(pass, plan) }
-            // libjpeg shows missing scans as gray, without a warning.
-            let gap = plan.hasPlanarPixels(pass) ? missingScans(pass, plan, data) : nil
+            let gap = plan.hasPlanarPixels(pass) ? try knownDamage(pass, plan, data, deadline) : nil
             if deadline.isExpired, let error = deadline.error { throw error }
             if gap == nil, let decoded = pixels.decode(pass, of: plan, from: data) {
                 // The decoders cannot be interrupted and may have used up the time limit.
@@ -42,7 +41,7 @@ struct RoutingEngine: RenderEngine {
             }
             return try vips.rendering(pass, plan, data, damage: gap, deadline)
         }
-        let gap = missingScans(pass, plan, data)
+        let gap = try knownDamage(pass, plan, data, deadline)
         if gap == nil, let images = try planes.render(pass, of: plan, from: data, deadline: deadline) { return images }
         // The plane decoder cannot be interrupted and may have used up the time limit.
         if deadline.isExpired, let error = deadline.error { throw error }
@@ -82,10 +81,20 @@ struct RoutingEngine: RenderEngine {
         try vips.image(plan, data, deadline: deadline)
     }
 
-    /// Missing scans of a JPEG, if the pass needs them.
-    private func missingScans(_ pass: RenderPlan.Pass, _ plan: RenderPlan, _ data: Data) -> JPEGDamage? {
-        if plan.probe.type != .jpeg || plan.hasNeededScans(pass, in: data) { return nil }
-        return JPEGDamage(ofScansIn: data, plan.probe)
+    /// Damage of a JPEG that its decoders may not report: missing scans, if the pass needs them, which libjpeg shows as
+    /// gray, and impossible codes, if they are errors.
+    private func knownDamage(
+        _ pass: RenderPlan.Pass,
+        _ plan: RenderPlan,
+        _ data: Data,
+        _ deadline: RenderDeadline
+    ) throws(ImageError) -> JPEGDamage? {
+        guard plan.probe.type == .jpeg, !plan.hasNeededScans(pass, in: data) else { return nil }
+        if let missing = JPEGDamage(ofScansIn: data, plan.probe) { return missing }
+        guard pass.failOn.isStrict else { return nil }
+        let damage = JPEGDamage(examining: data, until: deadline)
+        if let error = deadline.error { throw error }
+        return damage
     }
 
     private func refusal(_ pass: RenderPlan.Pass, _ plan: RenderPlan) -> ImageError {

@@ -23,8 +23,8 @@ struct DamagedSource {
         try VipsRuntime.start()
         guard type == .jpeg else { return try decodingOthers(failOn, deadline, body) }
         var damage = damage ?? JPEGDamage(ofScansIn: data, nil)
-        // libvips stops reading at the last row and misses damage after it.
-        if damage == nil, failOn == .warning { damage = JPEGDamage(examining: data, until: deadline) }
+        // libvips stops reading at the last row, and libjpeg-turbo decodes some impossible codes without a warning.
+        if damage == nil, failOn.isStrict { damage = JPEGDamage(examining: data, until: deadline) }
         if damage == nil {
             switch attempt(.warning, body) {
             case .success(let result):

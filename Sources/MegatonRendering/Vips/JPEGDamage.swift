@@ -54,7 +54,7 @@ struct JPEGDamage: Equatable {
         text = "premature end of the image: scans of \(missing) of its components are missing"
     }
 
-    /// Whether the image is rendered despite the damage.
+    /// Whether the image is rendered in spite of the damage.
     func isTolerated(by failOn: Rendition.FailOn) -> Bool {
         switch failOn {
         case .nothing: kind < .fatal

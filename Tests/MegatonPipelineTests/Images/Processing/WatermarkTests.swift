@@ -42,7 +42,8 @@ import Testing
     @Test func anImageHasScaleMarginAndShift() throws {
         let base = try ProcessorFixture.plain(100, 50, [0, 0, 200])
         let mark = try ProcessorFixture.plain(4, 2, [255, 0, 0])
-        var options = Rendition.Watermark(.image("a.png"), position: .southEast, scale: 0.2, margin: 5)
+        // The name is no file.
+        var options = Rendition.Watermark(.image("my logo"), position: .southEast, scale: 0.2, margin: 5)
         options.x = 10
         let placed = ImageProcessors.PlacedWatermark(options, overlay: mark)
         let result = try ProcessorFixture.run(placed, base)

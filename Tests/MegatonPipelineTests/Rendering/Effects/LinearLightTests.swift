@@ -64,6 +64,15 @@ import Testing
         #expect(near(pixels.pixel(8, 6), [255, 255, 255], by: 1))
     }
 
+    /// Fault: libvips casts an alpha channel to 16 bits, so that an opaque image with a profile became transparent.
+    @Test(arguments: [255, 128] as [UInt8]) func aProfileDoesNotChangeTheAlpha(_ alpha: UInt8) throws {
+        var png = TestPNG(6, width: 64, height: 48)
+        let profile = Data(ProfileFitTests.sized(TestProfile.srgb))
+        png.chunks = [("iCCP", Data("name\0\0".utf8) + TestImage.zlib(profile))]
+        let pixels = try scaled(png.data { _, _ in [200, 40, 90, Int(alpha)] }, 16, true)
+        #expect(near(pixels.pixel(8, 6), [200, 40, 90, alpha], by: 2), "\(pixels.pixel(8, 6))")
+    }
+
     @Test func plainColorsStayAsTheyAre() throws {
         let data = TestImage.png(width: 90, height: 60) { _, _ in (200, 40, 90, 255) }
         let pixels = try scaled(data, 30, true)

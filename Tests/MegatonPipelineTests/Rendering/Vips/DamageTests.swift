@@ -90,6 +90,27 @@ struct DamageTests {
         #expect(try Self.render(data, Rendition(width: 128), engine).notes.isEmpty)
     }
 
+    /// In the middle of its data, where libjpeg-turbo takes an impossible code for a zero and does not warn.
+    @Test(arguments: RenderEngineChoice.allCases, [false, true])
+    func anImpossibleCodeIsInvalidData(_ engine: RenderEngineChoice, isLinear: Bool) throws {
+        var data = try Self.jpegs[0].data.get()
+        let place = data.count / 3
+        // 64 ones: no code has ones alone (ITU-T T.81, annex C).
+        data.replaceSubrange(place..<place + 16, with: (0..<16).map { $0 % 2 == 0 ? 0xFF : 0 })
+        var rendition = Rendition(width: 40)
+        // Planes have no linear light.
+        if isLinear && engine == .planes { return }
+        rendition.linear = isLinear
+        for level in [Rendition.FailOn.error, .warning] {
+            let code = Self.code { () throws(ImagePipeline.Error) in try Self.render(data, rendition, engine, level) }
+            #expect(code == "corrupt_image", "\(level)")
+        }
+        for level in [Rendition.FailOn.nothing, .truncated] {
+            let image = try Self.render(data, rendition, engine, level)
+            #expect(image.size == PixelSize(width: 40, height: 30), "\(level)")
+        }
+    }
+
     @Test(arguments: RenderEngineChoice.allCases) func aHarmlessOddityIsAWarning(_ engine: RenderEngineChoice) throws {
         let data = try Self.jpegs[0].data.get()
         let garbage = Data(repeating: 0x12, count: 40)
