@@ -15,7 +15,8 @@ files["Sources/MegatonCluster/Queue/Scripts"] = {
         "endOnce", "onceOutcome", "storedOutcomes",
         "noteStored", "hostName", "openFrontier", "holdingEntry", "nextTurn", "countHeldBytes", "hold", "tick",
         "sourceCount", "refusedOutcomes", "labelsOf", "countPlaces", "placesOfShard", "addReply",
-        "webhookMember", "unpackWebhook", "webhookCircuit", "setWebhookTurn", "endWebhook",
+        "webhookMember", "unpackWebhook", "webhookCircuit", "webhookTurn", "setWebhookTurn",
+        "setGoodWebhook", "endWebhook", "quickClass", "unprovenClass", "failingClass", "classStep",
     },
 }
 files["Sources/MegatonCluster/RateLimiting/Scripts"] = {

@@ -139,14 +139,17 @@ struct ReplyDelivery: Sendable {
             }
         }
         if let failure { throw failure }
+        let lost = page.lost
+        // If the reply is lost, they may have been removed: entries that follow may have the same bytes, and were not
+        // delivered.
+        page = Page()
         let dropped = try await queue.removeReplies(
             entries,
-            lost: page.lost,
+            lost: lost,
             webhooks: webhooks.sorted { $0.key < $1.key }.map { ($0.key, $0.value.host) },
             name: name,
             epoch: epoch
         )
-        page = Page()
         for index in dropped {
             guard let (job, host) = webhooks[index] else { continue }
             WebhookDelivery.logDropped(

@@ -83,7 +83,7 @@ package struct KeyTypes: Sendable {
                 [
                     keys.intakes, keys.lease, keys.delay, keys.holding, keys.held, keys.dead, keys.crashes,
                     keys.isolating, keys.batches, keys.ended, keys.workers, keys.coordinators, keys.webhookQueue,
-                    keys.webhookHosts,
+                    keys.webhookHosts, keys.webhookGood,
                 ]
             ),
             (

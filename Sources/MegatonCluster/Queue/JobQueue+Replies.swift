@@ -66,7 +66,7 @@ extension JobQueue {
             QueueScripts.removeReplies,
             keys: [
                 keys.leader, keys.epoch, keys.replies, keys.stat, keys.webhooks, keys.webhookQueue, keys.webhookHosts,
-                keys.webhookState,
+                keys.webhookState, keys.webhookGood,
             ],
             arguments: [
                 .string(name), .int(epoch), .int(entries.count), .buffer(ByteBuffer(bytes: last)), .int(lost),

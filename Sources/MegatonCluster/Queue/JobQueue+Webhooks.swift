@@ -48,8 +48,9 @@ extension JobQueue {
     struct WebhookLimits: Sendable {
         /// Maximum number of webhooks.
         var count: Int
-        /// Maximum number of requests at a time to hosts whose last request failed.
-        var failing: Int
+        /// Maximum number of requests at a time to hosts that have not answered yet, answer slowly, or whose last
+        /// request failed.
+        var unproven: Int
         /// Maximum number of requests at a time to one host.
         var perHost: Int
         var lease: Duration
@@ -62,8 +63,8 @@ extension JobQueue {
         case delivered
         case dropped
         case retry(after: Duration)
-        /// This process has ended the attempt, which does not count.
-        case cancelled
+        /// This process has ended the attempt, or could not make it: it does not count.
+        case cancelled(after: Duration = .zero)
     }
 
     /// A webhook that was dropped, as it has waited too long.
@@ -99,9 +100,10 @@ extension JobQueue {
             QueueScripts.claimWebhooks,
             keys: [
                 keys.leader, keys.epoch, keys.webhooks, keys.webhookQueue, keys.webhookHosts, keys.webhookState,
+                keys.webhookGood,
             ],
             arguments: [
-                .string(name), .int(epoch), .int(limits.count), .int(limits.failing), .int(limits.perHost),
+                .string(name), .int(epoch), .int(limits.count), .int(limits.unproven), .int(limits.perHost),
                 .int(limits.lease.wholeMilliseconds), .int(limits.age.wholeMilliseconds),
             ] + inFlight.flatMap { [.string($0.key), .int($0.value)] }
         )
@@ -141,11 +143,13 @@ extension JobQueue {
             case .delivered: ("delivered", .zero)
             case .dropped: ("dropped", .zero)
             case .retry(let delay): ("retry", delay)
-            case .cancelled: ("cancelled", .zero)
+            case .cancelled(let delay): ("cancelled", delay)
             }
         let reply = try await redis.run(
             QueueScripts.settleWebhook,
-            keys: [keys.webhooks, keys.webhookQueue, keys.webhookHosts, keys.webhookState, keys.stat],
+            keys: [
+                keys.webhooks, keys.webhookQueue, keys.webhookHosts, keys.webhookState, keys.stat, keys.webhookGood,
+            ],
             arguments: [
                 .string(webhook.member), word, .int(delay.wholeMilliseconds),
                 .string(hasAnswered.map { $0 ? isSlow ? "s" : "1" : "0" } ?? ""), .int(circuit.threshold),
@@ -171,7 +175,9 @@ extension JobQueue {
     ) async throws(RedisError) -> (expired: [ExpiredWebhook], place: String?) {
         let reply = try await redis.run(
             QueueScripts.expireWebhooks,
-            keys: [keys.webhooks, keys.webhookQueue, keys.webhookHosts, keys.webhookState, keys.stat],
+            keys: [
+                keys.webhooks, keys.webhookQueue, keys.webhookHosts, keys.webhookState, keys.stat, keys.webhookGood,
+            ],
             arguments: [
                 .int(age.wholeMilliseconds), .int(limit), .int(Self.expiredAtOnce), .string(place ?? ""),
             ]

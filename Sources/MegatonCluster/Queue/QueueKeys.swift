@@ -125,12 +125,15 @@ package struct QueueKeys: Sendable, Hashable {
     /// ZSET of the webhooks that wait or are being sent, all with the score 0, by host and due time: see
     /// `ClaimedWebhook.member`.
     var webhookQueue: String { prefix + "webhookqueue" }
-    /// ZSET, host with webhooks to the time of its next request, ms.
+    /// ZSET, host with webhooks to the time of its next request, ms, plus 10^14 for each number of its class: 0 for a
+    /// host that answers quickly, 1 for one that answers slowly or has not answered yet, 2 after a failure.
     var webhookHosts: String { prefix + "webhookhosts" }
     /// HASH, host with webhooks to their bytes; the host with a NUL behind it to the number of its failures in a row
-    /// and the time until which its circuit breaker is open, ms, `0 0` after an answer; the empty name to the bytes of
-    /// all.
+    /// and the time until which its circuit breaker is open, ms, `0 0` after an answer and `0 0 s` after a slow one;
+    /// the empty name to the bytes of all.
     var webhookState: String { prefix + "webhookstate" }
+    /// ZSET, host to the time of its last quick answer to a webhook, ms: of the last day, at most 10,000.
+    var webhookGood: String { prefix + "webhookgood" }
     /// STRING: the last coordinator's rules for webhooks, JSON; missing if it has no key to sign them with.
     var webhookRules: String { prefix + "webhookrules" }
 

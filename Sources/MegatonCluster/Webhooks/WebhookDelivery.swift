@@ -13,8 +13,10 @@ import Synchronization
 ///
 /// The queue has its order by host and due time. A host gets few requests at a time, and one at a time before its first
 /// answer and after a failure; after several failures in a row its circuit breaker opens for a while, and its outcomes
-/// wait without using attempts. Hosts that fail have at most half of the places together. An outcome that is too old,
-/// was tried too often or is not wanted (410) is dropped, counted, and logged as an error.
+/// wait without using attempts. Hosts that fail, answer slowly or have not answered yet have at most half of the places
+/// together, and those that fail three quarters of that half; a host that has answered quickly within a day is none of
+/// these. An outcome that is too old, was tried too often or is not wanted (410) is dropped, counted, and logged as an
+/// error.
 struct WebhookDelivery: Sendable {
     let queue: JobQueue
     /// Name of the leader.
@@ -107,7 +109,7 @@ struct WebhookDelivery: Sendable {
         if free <= 0 { return ([], nil) }
         let limits = JobQueue.WebhookLimits(
             count: free,
-            failing: max(configuration.concurrency / 2, 1),
+            unproven: max(configuration.concurrency / 2, 1),
             perHost: configuration.hostConcurrency,
             lease: configuration.lease,
             age: configuration.schedule.age
@@ -128,11 +130,20 @@ struct WebhookDelivery: Sendable {
         switch answer {
         case .delivered: await settle(webhook, .delivered, hasAnswered: true, isSlow: isSlow)
         // The next leader makes this attempt.
-        case .cancelled: await settle(webhook, .cancelled, hasAnswered: nil)
-        case .refused(let reason, let hasAnswered): await drop(webhook, reason, hasAnswered: hasAnswered)
+        case .cancelled: await settle(webhook, .cancelled(), hasAnswered: nil)
+        case .postponed(let reason):
+            if await settle(webhook, .cancelled(after: configuration.schedule.firstDelay), hasAnswered: nil) {
+                logger.warning(
+                    "a webhook could not be sent and waits",
+                    metadata: Self.metadata(webhook.job.text, webhook.host, webhook.attempt, reason)
+                )
+            }
+        case .refused(let reason, let hasAnswered):
+            await drop(webhook, reason, hasAnswered: hasAnswered, isSlow: isSlow)
         case .failed(let reason, let retryAfter, let hasAnswered):
             guard let delay = configuration.schedule.delay(after: webhook.attempt, retryAfter: retryAfter) else {
-                return await drop(webhook, "the last attempt failed: \(reason)", hasAnswered: hasAnswered)
+                let reason = "the last attempt failed: \(reason)"
+                return await drop(webhook, reason, hasAnswered: hasAnswered, isSlow: isSlow)
             }
             let isOwn = await settle(webhook, .retry(after: delay), hasAnswered: hasAnswered, isSlow: isSlow)
             if isOwn {
@@ -162,8 +173,13 @@ struct WebhookDelivery: Sendable {
         }
     }
 
-    private func drop(_ webhook: ClaimedWebhook, _ reason: String, hasAnswered: Bool?) async {
-        guard await settle(webhook, .dropped, hasAnswered: hasAnswered) else { return }
+    private func drop(
+        _ webhook: ClaimedWebhook,
+        _ reason: String,
+        hasAnswered: Bool?,
+        isSlow: Bool = false
+    ) async {
+        guard await settle(webhook, .dropped, hasAnswered: hasAnswered, isSlow: isSlow) else { return }
         Self.logDropped(
             job: webhook.job.text,
             host: webhook.host,

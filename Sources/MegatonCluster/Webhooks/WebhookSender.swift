@@ -18,6 +18,8 @@ struct WebhookSender: Sendable {
         case failed(reason: String, retryAfter: Double?, hasAnswered: Bool)
         /// The request was ended on this side.
         case cancelled
+        /// This process could not make the request, as it has too many open files: that is no fault of the host.
+        case postponed(reason: String)
     }
 
     private let loader: DataLoader
@@ -111,6 +113,7 @@ struct WebhookSender: Sendable {
         guard let status = error.status else {
             switch error.code {
             case .cancelled: return .cancelled
+            case .throttled: return .postponed(reason: error.message)
             case .invalidURL: return .refused(reason: error.message, hasAnswered: nil)
             case .tooManyRedirects:
                 let reason = "the host answered with a redirect, which is not followed; name its target in the jobs"

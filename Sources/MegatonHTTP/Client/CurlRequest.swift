@@ -199,12 +199,21 @@ final class CurlRequest {
         (refusal, localFault) = (nil, nil)
         let kind = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
         let descriptor = socket(address.pointee.family, kind, address.pointee.protocol)
-        if descriptor < 0, Self.localFaults.contains(errno) { localFault = String(cString: strerror(errno)) }
+        if descriptor < 0 { localFault = Self.localFault(errno) }
         return descriptor
     }
 
-    /// Errors of socket(2) that are of this process or machine, and not of the host.
-    private static let localFaults: Set<Int32> = [EMFILE, ENFILE, ENOBUFS, ENOMEM]
+    /// A description of an error of socket(2) that is of this process or machine, and not of the host; nil for others.
+    private static func localFault(_ code: Int32) -> String? {
+        let text = String(cString: strerror(code))
+        switch code {
+        case EMFILE, ENFILE:
+            return "\(text). Raise its limit of open files (ulimit -n, or LimitNOFILE of the unit), or lower its "
+                + "concurrency"
+        case ENOBUFS, ENOMEM: return text
+        default: return nil
+        }
+    }
 
     /// Why this process, and not the host, is to blame for a failure; nil if it is not known to be.
     func fault(_ result: CURLcode) -> String? {
@@ -213,7 +222,7 @@ final class CurlRequest {
         // The resolver and the TLS library open files too, and do not name the error.
         case CURLE_COULDNT_RESOLVE_HOST, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CONNECT_ERROR, CURLE_FAILED_INIT:
             let descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)
-            if descriptor < 0 { return Self.localFaults.contains(errno) ? String(cString: strerror(errno)) : nil }
+            if descriptor < 0 { return Self.localFault(errno) }
             close(descriptor)
             return nil
         default: return nil

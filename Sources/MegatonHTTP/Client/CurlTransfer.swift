@@ -330,8 +330,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
             // The host is not to blame, and no attempt counts.
             return ImageError(
                 .throttled,
-                "This process can open no connection to \(target): \(fault). Raise its limit of open files (ulimit -n, "
-                    + "or LimitNOFILE of the unit), or lower its concurrency.",
+                "This process can open no connection to \(target): \(fault).",
                 retryAfter: 1
             )
         }

@@ -42,6 +42,20 @@ final class WebhookReceiver: Sendable {
         configuration.shutdownGrace = .zero
         return configuration
     }
+
+    /// Runs the body with a queue whose leader allows webhooks, and a receiver that answers with these statuses in
+    /// turn.
+    static func run(
+        _ statuses: [Int],
+        _ body: (QueueFixture, WebhookReceiver, OriginServer) async throws -> Void
+    ) async throws {
+        let receiver = WebhookReceiver()
+        try await OriginServer.run(responding: { receiver.answer($0, statuses) }) { (server) async throws in
+            try await QueueFixture.run { (fixture) async throws in
+                try await body(fixture.allowing(WebhookReceiver.configuration().rules), receiver, server)
+            }
+        }
+    }
 }
 
 extension QueueFixture {
@@ -61,12 +75,12 @@ extension QueueFixture {
     /// Claims webhooks as the leader does, four of a host at most.
     func claimWebhooks(
         _ count: Int,
-        failing: Int,
+        unproven: Int,
         _ inFlight: [String: Int] = [:]
     ) async throws -> [ClaimedWebhook] {
         let limits = JobQueue.WebhookLimits(
             count: count,
-            failing: failing,
+            unproven: unproven,
             perHost: 4,
             lease: .seconds(60),
             age: .seconds(60)

@@ -174,6 +174,8 @@ import Testing
         let late = WebhookSender.answer(ImageError(.timedOut, "late"))
         #expect(late == .failed(reason: "late", retryAfter: nil, hasAnswered: false))
         #expect(WebhookSender.answer(ImageError(.cancelled, "x")) == .cancelled)
+        // Fault: a coordinator without descriptors opened the circuit breakers of healthy receivers.
+        #expect(WebhookSender.answer(ImageError(.throttled, "x")) == .postponed(reason: "x"))
         let refused = WebhookSender.answer(ImageError(.forbidden, "private"))
         #expect(refused == .failed(reason: "private", retryAfter: nil, hasAnswered: false))
     }

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- expireWebhooks: drops webhooks that have waited too long, also if no coordinator has a key to send them.
 --
--- KEYS 1 webhooks · 2 webhookqueue · 3 webhookhosts · 4 webhookstate · 5 stat
+-- KEYS 1 webhooks · 2 webhookqueue · 3 webhookhosts · 4 webhookstate · 5 stat · 6 webhookgood
 -- ARGV 1 age in ms at which a webhook has expired · 2 maximum number to examine · 3 maximum number to drop · 4 the
 --      member of the queue behind which to begin, empty for the first
 -- Returns the last member that was examined, empty if none is behind it; then three for each webhook that was dropped:
@@ -9,7 +9,7 @@
 -- After: the dropped ones are nowhere, and `stat` counts them. A webhook that is being sent, or whose next attempt is
 -- not due yet, stays until it is due.
 
-local webhooksKey, queueKey, hostsKey, stateKey, statKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local webhooksKey, queueKey, hostsKey, stateKey, statKey, goodKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local age, examinedAtOnce, droppedAtOnce, start = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 
 local t, reply, hosts, dropped = now(), {''}, {}, 0
@@ -36,5 +36,5 @@ for i, member in ipairs(members) do
     end
   end
 end
-for host in pairs(hosts) do setWebhookTurn(queueKey, hostsKey, stateKey, host) end
+for host in pairs(hosts) do setWebhookTurn(queueKey, hostsKey, stateKey, goodKey, host) end
 return reply

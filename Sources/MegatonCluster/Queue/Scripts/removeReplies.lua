@@ -2,7 +2,8 @@
 -- removeReplies: deletes the first entries of the outbox, which the leader has delivered, and moves those for webhooks
 -- to the queue of webhooks.
 --
--- KEYS 1 leader · 2 epoch · 3 replies · 4 stat · 5 webhooks · 6 webhookqueue · 7 webhookhosts · 8 webhookstate
+-- KEYS 1 leader · 2 epoch · 3 replies · 4 stat · 5 webhooks · 6 webhookqueue · 7 webhookhosts · 8 webhookstate ·
+--      9 webhookgood
 -- ARGV 1 caller's name · 2 epoch · 3 number of entries · 4 the last of them · 5 number of outcomes that are lost, as
 --      their list was full or is no list; then two for each entry for a webhook: its number among the entries · host
 -- Returns the numbers of the entries for webhooks that were dropped, as there is no room for them; nothing if no entry
@@ -12,7 +13,7 @@
 -- outcomes of others out.
 
 local leaderKey, epochKey, repliesKey, statKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local webhooksKey, queueKey, hostsKey, stateKey = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local webhooksKey, queueKey, hostsKey, stateKey, goodKey = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local caller, epoch, number, last, lost = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local firstWebhook = 6
 local mark = 'webhook\0'
@@ -42,10 +43,10 @@ for i = firstWebhook, #ARGV, 2 do
     redis.call('HINCRBY', statKey, 'webhooks_dropped', 1)
   else
     local id = redis.call('HINCRBY', statKey, 'webhooks', 1)
-    local _, opened = webhookCircuit(stateKey, host)
+    local class, opened = webhookCircuit(stateKey, goodKey, host)
     redis.call('HSET', webhooksKey, id, text)
     redis.call('ZADD', queueKey, 0, webhookMember(host, t, t, 0, id))
-    redis.call('ZADD', hostsKey, 'LT', string.format('%d', math.max(t, opened)), host)
+    redis.call('ZADD', hostsKey, 'LT', webhookTurn(class, math.max(t, opened)), host)
     redis.call('HINCRBY', stateKey, host, #text)
     redis.call('HINCRBY', stateKey, '', #text)
     redis.call('HINCRBY', statKey, 'outcome_bytes', #text)
