@@ -171,28 +171,4 @@ import Testing
             #expect(try await fixture.places("d") == ["ready"], "it ends as cancelled when it is claimed")
         }
     }
-
-    /// Fault: jobs for the next year, which one client pushed to a public list, closed it for all others until then.
-    @Test func scheduledJobsDoNotFillTheRoomForWaitingOnes() async throws {
-        try await QueueFixture.run { (fixture) async throws in
-            let now = Date().timeIntervalSince1970
-            let held = RedisArgument.string(fixture.keys.heldBytes)
-            try await fixture.redis.send(["HSET", held, "bytes", .int(130 << 20)])
-            try await fixture.push(job("far", batch: "b", notBefore: now + 7200))
-            try await fixture.push(job("near", batch: "b", notBefore: now + 600))
-            while case .admitted = try await fixture.admit() {}
-            #expect(try await fixture.places("far") == ["dead"])
-            #expect(try await fixture.places("near") == ["delay"])
-            let letters = try await fixture.queue.deadLetters(offset: 0, limit: 9)
-            #expect(letters.map(\.content.code) == ["schedule_full"])
-            #expect(letters[0].content.message.hasPrefix("notBefore is more than an hour ahead"))
-            #expect(try await fixture.batch("b")["failed"] == 1)
-            try await submit([job("own", batch: "c", notBefore: now + 7200)], to: "c", fixture)
-            #expect(try await fixture.places("own") == ["delay"], "its list waits, and no other")
-            try await fixture.redis.send(["HSET", held, "bytes", "0"])
-            #expect(try await fixture.queue.requeue(letters) == 1)
-            while case .admitted = try await fixture.admit() {}
-            #expect(try await fixture.places("far") == ["ready"], "an operator requeues a job to have it run")
-        }
-    }
 }

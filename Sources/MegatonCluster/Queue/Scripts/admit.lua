@@ -28,7 +28,7 @@
 -- `deduplicated` with the outcome of the first job if that is known, or waits for it (at most 8 duplicates) until
 -- `finish` answers. With other content it becomes a dead letter with the code `id_conflict`, under a key of its own.
 -- A job of a public list that begins in more than an hour becomes one with the code `schedule_full` if more jobs or
--- bytes wait for a host or a time than the caller allows.
+-- bytes than the caller allows wait for such a time. Their bytes are estimated from 500 of them.
 -- A batch remembers 1,000,000 ids until it has ended, or for a day after its last job if it has no submitter. Beyond
 -- that, and without a batch, only jobs that are alive are compared, by their JSON. A job that a deduplicating batch
 -- has seen is a duplicate too, and so is one whose idempotency key another job has had, in any batch, for as long as
@@ -236,12 +236,28 @@ local function isOnce(batch, id, json, labels, once)
   duplicate(batch, id, json, labels, onceOutcome(id, json, labels, other, outcome))
   return true
 end
+-- The jobs that begin in more than an hour, and their bytes: those of this call, and all others when a job of a public
+-- list is to be one of them.
+local far = {jobs = 0, bytes = 0, isRead = false}
+local function isFar(notBefore) return notBefore > t + 3600000 end
+local function readFar()
+  far.isRead = true
+  local jobs = redis.call('ZCOUNT', delayKey, string.format('(%.0f', t + 3600000), '+inf')
+  local bytes = tonumber(redis.call('HGET', frontier.bytes, 'bytes')) or 0
+  far.jobs = far.jobs + jobs
+  if jobs == 0 or bytes <= waitingBytes then return end
+  local count, sum, read = redis.call('ZCARD', delayKey), 0, 0
+  for rank = count - jobs, count - 1, math.ceil(jobs / 500) do
+    sum = sum + redis.call('HSTRLEN', bodyKey, redis.call('ZRANGE', delayKey, rank, rank)[1])
+    read = read + 1
+  end
+  far.bytes = far.bytes + sum / read * jobs
+end
 -- Whether a job of a public list begins too late: its list would be closed for all clients until then.
 local function isScheduleFull(notBefore, isOwn)
-  if notBefore <= t + 3600000 or isOwn == '1' then return false end
-  local bytes = tonumber(redis.call('HGET', frontier.bytes, 'bytes')) or 0
-  local jobs = redis.call('ZCARD', delayKey) + redis.call('ZCARD', frontier.holding) + #delayedIds
-  return bytes > waitingBytes or jobs > waitingJobs
+  if not isFar(notBefore) or isOwn == '1' then return false end
+  if not far.isRead then readFar() end
+  return far.bytes > waitingBytes or far.jobs > waitingJobs
 end
 local function admit(batch, id, kind, json, content, notBefore)
   alive[id] = true
@@ -262,6 +278,7 @@ local function admit(batch, id, kind, json, content, notBefore)
     delayed[#delayed + 1] = id
     delayedIds[#delayedIds + 1] = id
     delayedPacked = delayedPacked + sourceCount(digest) - 1
+    if isFar(notBefore) then far.jobs, far.bytes = far.jobs + 1, far.bytes + #json end
   elseif nextTurn(frontier, host) > t then
     later[#later + 1] = {id = id, a = 0, s = 0, p = priority, b = name, f = 0, d = digest, h = host}
   else
@@ -314,13 +331,14 @@ for i = first, last, argumentsPerJob do
     redis.call('HINCRBY', statKey, 'damaged_batch_ends', size(kind))
     result[2] = result[2] + size(kind)
   elseif not isKnown(batch, id, json, content, labels, i) and not isOnce(batch, id, json, labels, once) then
-    if extra ~= '' and redis.call('HSETNX', batch.known, 'd' .. extra, '') == 0 then
+    -- First, as a refused job may come again.
+    if isScheduleFull(notBefore, fields[i + 3]) then
+      refuse(batch, id, kind, json, labels, alive[id] and spareKey(id, i) or id, 'schedule_full',
+             'notBefore is more than an hour ahead, and too many jobs of the queue wait for such a time; ' ..
+             'submit the job later, or in a batch, whose jobs wait in a list of their own')
+    elseif extra ~= '' and redis.call('HSETNX', batch.known, 'd' .. extra, '') == 0 then
       duplicate(batch, id, json, labels,
                 refusedOutcome(id, json, 'deduplicated', 'duplicate', 'The batch has the same job already.', labels))
-    elseif isScheduleFull(notBefore, fields[i + 3]) then
-      refuse(batch, id, kind, json, labels, alive[id] and spareKey(id, i) or id, 'schedule_full',
-             'notBefore is more than an hour ahead, and too many jobs of the queue wait for a host or a time; ' ..
-             'submit the job later, or in a batch, whose jobs wait in a list of their own')
     else
       admit(batch, id, kind, json, content, notBefore)
       if once > 0 then
