@@ -54,6 +54,8 @@ struct LedgerReport {
         var failed = 0
         var cancelled = 0
         var deduplicated = 0
+        /// Of these, duplicates of jobs that have failed.
+        var failedDuplicates = 0
         var outputs = 0
         /// Bytes of all outputs.
         var bytes = 0
@@ -139,8 +141,14 @@ struct LedgerReport {
         case .cancelled: totals.cancelled += 1
         case .deduplicated: totals.deduplicated += 1
         }
-        // Its outputs, times and error are those of the job of which it is a duplicate, which has a line of its own.
-        if outcome.status == .deduplicated { return }
+        // Its outputs and times are those of the job of which it is a duplicate, and so is its error.
+        if outcome.status == .deduplicated {
+            guard JobOutcome.isFailedDuplicate(outcome.status, code: outcome.error?.code), let error = outcome.error
+            else { return }
+            totals.failedDuplicates += 1
+            causes.add(error, source: outcome.source)
+            return
+        }
         if outcome.status == .done, RenderNotes.nameDamage(outcome.notes) { totals.damaged += 1 }
         count(outcome)
         let source = String(outcome.source.prefix(Self.shownSource))

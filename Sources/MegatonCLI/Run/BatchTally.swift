@@ -35,7 +35,7 @@ struct BatchTally {
         if outcome.status == .cancelled { cancelled += 1 }
         if outcome.status == .done { failedByFullDisk = 0 }
         if outcome.status == .done, RenderNotes.nameDamage(outcome.notes) { damaged += 1 }
-        if Self.isFailedDuplicate(outcome), let error = outcome.error {
+        if JobOutcome.isFailedDuplicate(outcome.status, code: outcome.error?.code), let error = outcome.error {
             failedDuplicates += 1
             causes.add(error, source: outcome.source ?? "")
         }
@@ -47,12 +47,6 @@ struct BatchTally {
                 fullDisk = error.message
             }
         }
-    }
-
-    /// Whether an outcome is the failure of an earlier job: otherwise, the line of that job says how it has ended.
-    private static func isFailedDuplicate(_ outcome: OutcomeFields) -> Bool {
-        guard outcome.status == .deduplicated, let code = outcome.error?.code else { return false }
-        return !JobOutcome.duplicates.contains(code)
     }
 
     /// - Throws: `CLIError` if a disk is full, and stays so.

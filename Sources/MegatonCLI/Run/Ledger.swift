@@ -184,11 +184,12 @@ final class Ledger: Sendable {
 
     /// Continues the lines of an earlier reader. A last line that was cut off is removed.
     ///
+    /// - Parameter mark: of the batch in Redis, as for ``OutcomeHistory``.
     /// - Returns: the outcomes that the file has; none if it is a pipe or a device.
     /// - Throws: `CLIError` if the file cannot be read.
-    func resume() async throws -> OutcomeHistory {
+    func resume(at mark: String) async throws -> OutcomeHistory {
         guard let path, isFile else { return OutcomeHistory() }
-        return try await reading(path) { nextLine in try OutcomeHistory(lines: nextLine) }
+        return try await reading(path) { nextLine in try OutcomeHistory(lines: nextLine, mark: mark) }
     }
 
     /// Reads the whole lines of the file, and continues behind them.

@@ -138,16 +138,15 @@ struct LedgerReading: Sendable {
     }
 
     private func startOfOneShard(_ counters: BatchCounters) async throws -> Start {
-        var stored = try await ledger?.resume() ?? OutcomeHistory()
-        let lines = stored.number
-        // A ledger that was begun with --from, or behind the outcomes of another reader. Without the number, the
-        // outcomes before its lines are missing, whoever has them.
-        stored.resume(at: try await queue.first.batch(batch)["mark"] ?? "")
-        if stored.number > lines {
-            let skipped = stored.number - lines
+        // A ledger that was begun with --from, or behind the outcomes of another reader, has fewer lines than the
+        // number of its last outcome. Without that number, the outcomes before its lines are missing, whoever has them.
+        let mark = try await queue.first.batch(batch)["mark"] ?? ""
+        let stored = try await ledger?.resume(at: mark) ?? OutcomeHistory()
+        if stored.number > stored.lines {
+            let skipped = stored.number - stored.lines
             let taken = max(0, skipped - ((from ?? 1) - 1))
             if taken > 0 { reportOtherReader(skipped, counters) }
-            return Start(histories: [stored], skipped: skipped, taken: taken, stored: lines)
+            return Start(histories: [stored], skipped: skipped, taken: taken, stored: stored.lines)
         }
         if let from {
             guard stored.number == 0 else {

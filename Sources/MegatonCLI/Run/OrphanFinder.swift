@@ -275,7 +275,8 @@ final class OrphanFinder: Sendable {
     /// Number of outputs that only the last run has made, whether or not their files are still there; nil if it is
     /// not known.
     var forgottenCount: Int? {
-        if obstacle != nil { return nil }
+        // The outputs of a run with another directory stay.
+        if obstacle != nil || foreignDirectory != nil { return nil }
         return state.withLock { $0.withoutPaths > 0 ? nil : $0.index.orphanCount }
     }
 

@@ -26,6 +26,8 @@ package struct OutcomeHistory: Sendable {
     private var expected: [Key: Int] = [:]
     /// Whether the outcomes were read from a file, whose lines need not be in the order of their numbers.
     private let isFromFile: Bool
+    /// Number of lines of that file.
+    package private(set) var lines = 0
     /// Maximum number of keys, 16 bytes each.
     let limit: Int
 
@@ -50,29 +52,33 @@ package struct OutcomeHistory: Sendable {
         isFromFile = false
     }
 
+    /// Number of outcomes that a reader may have written and not acknowledged: two calls of the script `results`.
+    private static let unacknowledged = 20_000
+
     /// The history of a reader that continues a file.
     ///
-    /// - Parameter nextLine: returns the lines of the file, nil at the end.
-    package init(lines nextLine: () throws -> Data?, limit: Int = remembered) rethrows {
+    /// - Parameters:
+    ///   - mark: number and digest of the last outcome that a reader has acknowledged, as Redis has it. If one of the
+    ///     last lines has this digest, the file continues behind that number and the lines that follow, even if it has
+    ///     fewer lines: its reader did not want the first ones, or did not find them.
+    ///   - nextLine: returns the lines of the file, nil at the end.
+    package init(lines nextLine: () throws -> Data?, mark: String = "", limit: Int = remembered) rethrows {
         first = 0
         self.limit = limit
         isFromFile = true
-        var last: Data?
+        var last: [Data] = []
         while let line = try nextLine() {
             append(Self.key(line))
-            last = line
+            last.append(line)
+            if last.count > 2 * Self.unacknowledged { last.removeFirst(Self.unacknowledged) }
         }
-        digest = last.map(Self.digest) ?? ""
-    }
-
-    /// Whether a mark of Redis, the number and the digest of the last outcome that a reader has received, is that of
-    /// the last line. The file then continues behind that number, which is larger than that of its lines if its reader
-    /// did not want the first ones or did not find them.
-    package mutating func resume(at mark: String) {
+        digest = last.last.map(Self.digest) ?? ""
+        lines = number
         let parts = mark.split(separator: ":")
-        guard parts.count == 2, !digest.isEmpty, parts[1] == digest, let number = Int(parts[0]), number > self.number
+        guard parts.count == 2, let marked = Int(parts[0]),
+            let index = last.lastIndex(where: { Self.digest($0) == parts[1] })
         else { return }
-        first += number - self.number
+        first += max(0, marked + last.count - 1 - index - number)
     }
 
     /// Number of the last outcome that the reader has.

@@ -17,6 +17,13 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     /// Error codes of duplicates whose first job has a line of its own, which says how it has ended.
     package static let duplicates: Set<String> = ["duplicate", "duplicate_id", "duplicate_key"]
 
+    /// Whether a line with this status and error code is the failure of an earlier job, of the same id or idempotency
+    /// key, whose own line may be in another ledger.
+    package static func isFailedDuplicate(_ status: Status, code: String?) -> Bool {
+        guard status == .deduplicated, let code else { return false }
+        return !duplicates.contains(code)
+    }
+
     /// A rendition that was made, or found in the cache.
     public struct Output: Sendable, Hashable, Codable {
         /// The rendition's name.

@@ -431,6 +431,7 @@ package struct InputReader {
         case .job(let job): return .job(line: job.json(), location: location)
         case .ended: break
         case .cancelled: notRetried.cancelled += 1
+        case .failedDuplicate: notRetried.duplicates += 1
         case .unknown(let error):
             notRetried.failed += 1
             leaveOut(location, "the ledger does not have its job, which failed \(error)")

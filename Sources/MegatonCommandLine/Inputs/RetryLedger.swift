@@ -66,6 +66,8 @@ package struct RetryLedger {
         case cancelled
         /// A job that is done or deduplicated.
         case ended
+        /// A job that was not run, as an earlier one with its id or idempotency key has failed.
+        case failedDuplicate
         /// Not a whole line of a ledger.
         case broken
     }
@@ -75,10 +77,12 @@ package struct RetryLedger {
         /// Failed jobs that the ledger does not contain.
         package var failed = 0
         package var cancelled = 0
+        /// Jobs that were not run, as an earlier one with their id or idempotency key has failed.
+        package var duplicates = 0
 
         package init() {}
 
-        package var isEmpty: Bool { failed + cancelled == 0 }
+        package var isEmpty: Bool { failed + cancelled + duplicates == 0 }
 
         /// Reports their numbers, and the reasons.
         package func report() {
@@ -97,6 +101,13 @@ package struct RetryLedger {
                         + "repeats failed jobs only. Run the cancelled command again."
                 )
             }
+            if duplicates > 0 {
+                let jobs = Counted.of(duplicates, "duplicate")
+                Terminal.error(
+                    "megaton: \(jobs) of jobs that have failed \(duplicates == 1 ? "was" : "were") left out: repeat "
+                        + "the failed jobs with megaton dead requeue, or submit these with another key."
+                )
+            }
         }
     }
 
@@ -104,7 +115,9 @@ package struct RetryLedger {
     static func entry(_ outcome: JobOutcome?) -> Entry {
         guard let outcome else { return .broken }
         switch outcome.status {
-        case .done, .deduplicated: return .ended
+        case .done: return .ended
+        case .deduplicated:
+            return JobOutcome.isFailedDuplicate(.deduplicated, code: outcome.error?.code) ? .failedDuplicate : .ended
         case .cancelled: return .cancelled
         case .failed: break
         }

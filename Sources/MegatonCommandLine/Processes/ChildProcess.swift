@@ -54,8 +54,12 @@ package struct ChildProcess: Sendable {
     /// Descriptors that a start may need. If one of them is missing, swift-subprocess ends this process, or waits for
     /// ever for a child that has ended.
     private static let descriptors = 16
-    /// Number of starts under way in this process, which take descriptors from each other.
+    /// Starts under way in this process, which take descriptors from each other.
     private static let starts = Mutex(0)
+    /// Most starts at a time; others wait. A run starts a worker for each processor at once.
+    private static let startsAtOnce = 8
+    /// Pause after which one that waits tries again.
+    private static let startInterval: Duration = .milliseconds(5)
 
     /// Runs until the process ends. Cancelling the task ends it: SIGTERM, and SIGKILL after `gracePeriod`.
     ///
@@ -80,12 +84,7 @@ package struct ChildProcess: Sendable {
             environment: .inherit.updating(variables),
             platformOptions: options
         )
-        let hasRoom = Self.starts.withLock { count in
-            let hasRoom = OpenFiles.haveRoom(for: Self.descriptors * (count + 1))
-            if hasRoom { count += 1 }
-            return hasRoom
-        }
-        guard hasRoom else {
+        guard try await Self.beginStart() else {
             throw CLIError.system(
                 "\(command.first ?? "") cannot be started: too many open files. Raise the limit (ulimit -n, or "
                     + "LimitNOFILE of the unit)."
@@ -131,6 +130,23 @@ package struct ChildProcess: Sendable {
         return switch status {
         case .exited(let code): .exited(code)
         case .signaled(let signal): .signaled(signal)
+        }
+    }
+
+    /// Waits until few other starts are under way.
+    ///
+    /// - Returns: false if there are too few descriptors.
+    /// - Throws: `CancellationError`.
+    private static func beginStart() async throws -> Bool {
+        while true {
+            let hasRoom: Bool? = starts.withLock { count in
+                if count >= startsAtOnce { return nil }
+                let hasRoom = OpenFiles.haveRoom(for: descriptors * (count + 1))
+                if hasRoom { count += 1 }
+                return hasRoom
+            }
+            if let hasRoom { return hasRoom }
+            try await Task.sleep(for: startInterval)
         }
     }
 

@@ -181,7 +181,7 @@ extension CachedData.Metadata {
     /// The same after redirects that state a lifetime: no entry is used for longer without asking the first URL again.
     ///
     /// - Parameter redirects: seconds; nil if none states a lifetime.
-    /// - Returns: nil if the entry would be stale at once and could not be revalidated.
+    /// - Returns: nil if the entry would be stale at once, could not be used then, and could not be revalidated.
     func bounded(byRedirects redirects: Double?) -> Self? {
         guard let redirects else { return self }
         var bounded = self
@@ -191,7 +191,8 @@ extension CachedData.Metadata {
         bounded.staleWhileRevalidate = rest > 0 ? staleWhileRevalidate.map { min($0, rest) } : nil
         // Redirects without a lifetime must not be followed from memory, not even if the origin fails.
         if redirects <= 0 { bounded.staleIfError = nil }
-        return bounded.lifetime > 0 || etag != nil || lastModified != nil ? bounded : nil
+        let isOfUse = bounded.lifetime > 0 || (bounded.staleWhileRevalidate ?? bounded.staleIfError ?? 0) > 0
+        return isOfUse || etag != nil || lastModified != nil ? bounded : nil
     }
 
     /// The response for a caller whose request was answered with a 304: the stored response, updated by the header

@@ -224,10 +224,13 @@ extension OriginalLoader {
         )
     }
 
-    /// Whether the beginning of an interrupted download is of another representation than an entry.
+    /// Whether the beginning of an interrupted download is of another representation than an entry. False without an
+    /// entry, as nothing is revalidated then.
     func hasNewerPart(than entry: CachedData?, _ request: URLRequest, _ load: Load) async -> Bool {
-        guard let part = await partialStore(of: request, load)?.load() else { return false }
-        return part.validator != entry?.metadata.etag && part.validator != entry?.metadata.lastModified
+        guard let metadata = entry?.metadata, let part = await partialStore(of: request, load)?.load() else {
+            return false
+        }
+        return part.validator != metadata.etag && part.validator != metadata.lastModified
     }
 
     /// Beginning of an interrupted download. A conditional request is never sent for a range.

@@ -70,6 +70,24 @@ import Testing
         #expect(history.isExact)
     }
 
+    /// Fault: a reader that was killed after it had written a page, and before it acknowledged that, could not continue
+    /// its ledger if that began later than the batch.
+    @Test func aFileThatBeganLaterContinuesAtItsMark() {
+        let all = ["c", "a", "b"].map { line($0) }
+        func number(_ last: Data, _ number: Int) -> Int {
+            var (lines, reader) = (all[...], OutcomeHistory())
+            _ = reader.accept(OutcomePage(state: .continues, start: 0, lines: [last]))
+            let mark = "\(number):\(reader.digest)"
+            let history = OutcomeHistory(lines: { lines.popFirst() }, mark: mark)
+            #expect(history.lines == 3)
+            return history.number
+        }
+        #expect(number(all[2], 15) == 15)
+        #expect(number(all[0], 13) == 15, "two lines were not acknowledged")
+        #expect(number(line("other"), 13) == 3)
+        #expect(number(all[0], 1) == 3)
+    }
+
     @Test func theOldestOutcomesAreForgotten() throws {
         var history = OutcomeHistory(limit: 8)
         for number in 0..<20 { _ = history.accept(page(after: number, "j\(number)")) }

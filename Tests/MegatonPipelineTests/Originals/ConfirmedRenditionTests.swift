@@ -26,6 +26,7 @@ import Testing
             var fails = false
             var control = "no-cache"
             var redirectControl: String?
+            var hasTag = true
         }
 
         let state = Mutex(State())
@@ -38,7 +39,8 @@ import Testing
                 return OriginServer.Answer(status: 302, headers: [("Location", "/\(state.target)")] + control)
             }
             // All versions and targets share a tag of their number, as with counters of each resource.
-            let headers = [("Cache-Control", state.control), ("ETag", "\"\(state.version)\"")]
+            let tag = state.hasTag ? [("ETag", "\"\(state.version)\"")] : []
+            let headers = [("Cache-Control", state.control)] + tag
             if request.headers["if-none-match"] == "\"\(state.version)\"" {
                 return OriginServer.Answer(status: 304, headers: headers)
             }
@@ -177,6 +179,20 @@ import Testing
             site.state.withLock { $0.target = 2 }
             let second = try await pipeline.renditions([small], for: request)[0]
             #expect(second.source == .render && second.data != first.data)
+        }
+    }
+
+    /// Fault: a redirect made images uncacheable that may be used stale and have no validator.
+    @Test func aFreshRedirectLetsStaleImagesBeUsed() async throws {
+        try await run { origin, pipeline in
+            site.state.withLock { state in
+                (state.control, state.redirectControl) = ("max-age=0, stale-while-revalidate=600", "max-age=3600")
+                state.hasTag = false
+            }
+            let request = ImageRequest(url: origin.url("/to"))
+            let first = try await pipeline.renditions([small], for: request)[0]
+            let again = try await pipeline.renditions([small], for: request)[0]
+            #expect(again.source == .cache && again.data == first.data)
         }
     }
 
