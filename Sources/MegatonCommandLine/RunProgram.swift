@@ -224,7 +224,9 @@ private struct Program: @unchecked Sendable {
         let expectation = ConfigurationCheck(root, rules: rules).expectation(of: first, configured)
         let names = renamed.options.map { "--no-\($0.dropFirst(2))" }.joined(separator: " ")
         let object = renamed.options.count == 1 ? "it" : "them"
-        Terminal.error("Error: \(expectation ?? renamed.text)\nFor a call without \(object), add \(names).")
+        Terminal.error(
+            "Error: \(expectation ?? renamed.text)\nCorrect \(object), or add \(names) for a call without \(object)."
+        )
         let isFromFile = configured.values[String(first.dropFirst(2))]?.isFromFile == true
         quit(renamed.isAboutOrigin && isFromFile ? ExitCode(78) : .validationFailure)
     }

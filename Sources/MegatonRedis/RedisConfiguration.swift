@@ -118,7 +118,11 @@ package struct RedisConfiguration: Sendable, Equatable {
     static func database(_ text: String) throws(RedisError) -> Int {
         if text.isEmpty { return 0 }
         guard let number = Int(text), number >= 0 else {
-            throw RedisError(.invalidConfiguration, "The database in the Redis URL is not a number of at least 0.")
+            throw RedisError(
+                .invalidConfiguration,
+                "The database in the Redis URL, the text behind the first / of its address, is not a number of at least "
+                    + "0. A / in a password must be written as %2F."
+            )
         }
         return number
     }

@@ -157,7 +157,9 @@ struct BatchCancelCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
-                _ = try await BatchReport.of(name, queue)
+                if try await BatchReport.of(name, queue).state == "finished" {
+                    Terminal.note("megaton: the batch has ended before; nothing was changed.")
+                }
                 try await queue.cancel(batch: name)
                 let report = try await BatchReport.of(name, queue)
                 report.noteLoss()

@@ -41,7 +41,9 @@ struct BatchCloseCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
-                _ = try await BatchReport.of(name, queue)
+                if try await BatchReport.of(name, queue).state == "finished" {
+                    Terminal.note("megaton: the batch has ended before; nothing was changed.")
+                }
                 try await queue.close(batch: name, expected: jobs)
                 let waiting = try await queue.intakeCount()
                 if jobs == nil && waiting > 0 {
@@ -87,7 +89,8 @@ struct BatchResultsCommand: AsyncParsableCommand {
 
     @Option(
         name: .long,
-        help: ArgumentHelp("Ledger to continue or to begin; - is standard output.", valueName: "file.jsonl")
+        help: ArgumentHelp("Ledger to continue or to begin; - is standard output.", valueName: "file.jsonl"),
+        completion: .file()
     )
     var ledger: String?
 

@@ -35,7 +35,8 @@ struct CoordinatorCommand: AsyncParsableCommand {
         help: ArgumentHelp(
             "JSON file with named lists of renditions: {\"web\": [{\"name\": \"small\", \"width\": 256, …}]}.",
             valueName: "file"
-        )
+        ),
+        completion: .file()
     )
     var presets: String?
 

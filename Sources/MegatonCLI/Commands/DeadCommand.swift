@@ -71,8 +71,8 @@ struct DeadListCommand: AsyncParsableCommand {
                     )
                 }
                 if hasMore {
-                    let all = try await queue.deadCount()
-                    Terminal.error("megaton: the list ends at \(shown) of \(all) dead jobs; --limit shows more.")
+                    let all = batch == nil && error == nil ? " of \(try await queue.deadCount())" : ""
+                    Terminal.error("megaton: the list ends at \(shown)\(all) dead jobs; --limit shows more.")
                 }
             }
         }

@@ -33,12 +33,17 @@ struct ExplainCommand: AsyncParsableCommand {
     )
     var credential: String?
 
-    @Option(name: .long, help: "The --engine of the workers: auto, vips or planes.")
+    @Option(
+        name: .long,
+        help: "The --engine of the workers: auto, vips or planes.",
+        completion: .list(RenderEngineChoice.allCases.map(\.rawValue))
+    )
     var engine = RenderEngineChoice.auto.rawValue
 
     @Option(
         name: .customLong("local-cache"),
-        help: ArgumentHelp("The --local-cache of the workers of this machine, to look into it too.", valueName: "dir")
+        help: ArgumentHelp("The --local-cache of the workers of this machine, to look into it too.", valueName: "dir"),
+        completion: .directory
     )
     var localCache: String?
 
@@ -132,7 +137,8 @@ struct ExplainCommand: AsyncParsableCommand {
         }
         if let failure = item.failure {
             let kind = failure.isBinding ? ", by the origin's Retry-After" : ""
-            lines.append("  failure    \(failure.message) (for another \(CacheEntryText.time(failure.left))\(kind))")
+            let message = WorkerOptions.naming(failure.message)
+            lines.append("  failure    \(message) (for another \(CacheEntryText.time(failure.left))\(kind))")
         }
         if let flight = item.flight {
             let waiters = flight.hasWaiters ? "others wait" : "no other waits"

@@ -64,6 +64,9 @@ struct QueueDrainCommand: AsyncParsableCommand {
     @Flag(name: .long, help: "Wait until no job is ready, running or delayed.")
     var wait = false
 
+    /// Seconds until the last delayed job begins from which that is reported: retries come sooner.
+    private static let shortWait = 60.0
+
     @OptionGroup var timeout: TimeoutOptions
 
     mutating func validate() throws {
@@ -89,6 +92,14 @@ struct QueueDrainCommand: AsyncParsableCommand {
                     )
                 } else if let missing = status.flatMap(QueueObstacle.missingWorker) {
                     Terminal.note("megaton: \(FieldProblem.sentence(missing))")
+                }
+                if let later = try await queue.scheduled(), later.last > Self.shortWait {
+                    let jobs = "\(Counted.jobs(later.count)) \(later.count == 1 ? "waits" : "wait") for a time"
+                    Terminal.note(
+                        "megaton: \(jobs), up to \(BatchProgress.time(later.last)) from now; this command waits for "
+                            + "\(later.count == 1 ? "it" : "them"). --timeout limits that, and megaton batch cancel ends "
+                            + "those of a batch."
+                    )
                 }
                 try await timeout.wait(orElse: { "\(Counted.jobs(alive)) \(alive == 1 ? "has" : "have") not ended" }) {
                     alive = try await queue.alive()

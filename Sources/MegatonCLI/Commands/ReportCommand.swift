@@ -19,7 +19,10 @@ struct ReportCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(help: ArgumentHelp("The ledger of a run or a submission.", valueName: "ledger.jsonl"))
+    @Argument(
+        help: ArgumentHelp("The ledger of a run or a submission.", valueName: "ledger.jsonl"),
+        completion: .file()
+    )
     var ledger: String
 
     @Option(
@@ -28,7 +31,8 @@ struct ReportCommand: AsyncParsableCommand {
             "The page; by default report.html beside the ledger, or a name like the ledger's if report.html is the "
                 + "page of another one.",
             valueName: "file.html"
-        )
+        ),
+        completion: .file()
     )
     var output: String?
 

@@ -33,7 +33,7 @@ struct RunCommand: AsyncParsableCommand {
             list and of standard input name sources; jobs come from a .jsonl list and from --jobs-from.
 
             Exit codes: 0 all jobs are done, 2 some failed, were cancelled or could not be repeated (the ledger says \
-            which, and why), 64 wrong usage, 69 Redis or an input is not reachable, 70 workers cannot start or \
+            which, and why) or a directory could not be read, 64 wrong usage, 69 Redis or an input is not reachable, 70 workers cannot start or \
             continue, 74 a file, the bucket of --output or standard output cannot be written, 75 the time of --timeout \
             is over, 130 interrupted.
             """
@@ -205,6 +205,10 @@ struct RunCommand: AsyncParsableCommand {
         guard !redis.namesRedis || options.workers != nil || target?.isShards == true else { return }
         if let output = paths.output {
             let remark: String? = try await onThread { try OutputCheck.checkDirectory(output) }
+            if let remark { Terminal.error("megaton: \(remark)") }
+        }
+        if let cache = worker.localCache {
+            let remark: String? = try await onThread { OutputCheck.localCacheRemark(cache) }
             if let remark { Terminal.error("megaton: \(remark)") }
         }
         if let bucket = try target?.bucket() {
@@ -437,7 +441,7 @@ struct RunCommand: AsyncParsableCommand {
             if let ledger = LedgerRemark.text(summary.ledger, hasJobs: summary.jobs > 0) {
                 Terminal.note("megaton: \(ledger)")
             }
-            if let forgotten, forgotten > 0, result.isWhole {
+            if let forgotten, forgotten > 0, result.isWhole, summary.failed == 0 {
                 Terminal.note("megaton: \(LedgerRemark.forgotten(forgotten))")
             }
         }

@@ -18,7 +18,8 @@ struct RunOptions: ParsableArguments {
             "Output directory, tar:DIR for shards, or s3://bucket/prefix/. Only --retry-failed without inputs needs "
                 + "none.",
             valueName: "dir"
-        )
+        ),
+        completion: .directory
     )
     var output: String?
 
@@ -49,7 +50,8 @@ struct RunOptions: ParsableArguments {
             "Show the logs of the workers, of this level and above: trace, debug, info, notice, warning, error or "
                 + "critical.",
             valueName: "level"
-        )
+        ),
+        completion: .list(Logger.Level.allCases.map(\.rawValue))
     )
     var logLevel: String?
 

@@ -49,7 +49,8 @@ struct ServeCommand: AsyncParsableCommand {
             "JSON file with the tokens of clients and their scopes, which only its owner can read: {\"tokens\": "
                 + "[{\"token\": \"…\", \"scopes\": [\"read\"]}]}.",
             valueName: "file"
-        )
+        ),
+        completion: .file()
     )
     var tokens: String?
 

@@ -35,7 +35,8 @@ struct SubmitCommand: AsyncParsableCommand {
             "Output directory on the workers, tar:DIR for shards that this command writes, or s3://bucket/prefix/; "
                 + "without it the outputs stay in the cache.",
             valueName: "dir"
-        )
+        ),
+        completion: .directory
     )
     var output: String?
 
@@ -167,7 +168,7 @@ struct SubmitCommand: AsyncParsableCommand {
                 if !options.quiet || options.json { try print(name, count) }
                 if count == 0 && run.notRetried.isEmpty { Terminal.note("megaton: \(options.nothingToDo)") }
                 run.notRetried.report()
-                if !run.notRetried.isEmpty { throw ExitCode(2) }
+                if !run.notRetried.isEmpty || run.leftOut.unreadable > 0 { throw ExitCode(2) }
                 return
             }
             let result = try await ProcessSignals.forwarded(to: shutdown) { try await run.run() }

@@ -60,7 +60,8 @@ struct WorkerCommand: AsyncParsableCommand {
             "Append a JSON line to this file for each claim, completion, fetch and flight, to prove that no job was "
                 + "lost or done twice.",
             valueName: "file"
-        )
+        ),
+        completion: .file()
     )
     var history: String?
 
@@ -75,7 +76,8 @@ struct WorkerCommand: AsyncParsableCommand {
         help: ArgumentHelp(
             "Damage of a source that is an error, for jobs without a setting of their own.",
             valueName: "none|truncated|error|warning"
-        )
+        ),
+        completion: .list(Rendition.FailOn.allCases.map(\.rawValue))
     )
     var failOn = Rendition.FailOn.truncated.rawValue
 

@@ -13,7 +13,8 @@ struct BatchOptions: ParsableArguments {
                 + "relative paths begin at the current directory), .csv and .tsv lists (one URL or path per row), "
                 + ".jsonl lists (one job per line), .xml sitemaps, or - for a .txt list on standard input.",
             valueName: "input"
-        )
+        ),
+        completion: .file()
     )
     var inputs: [String] = []
 
@@ -24,7 +25,8 @@ struct BatchOptions: ParsableArguments {
                 + "as --allow-private, are those of this command. Cancelled jobs are left out: run the cancelled "
                 + "command again.",
             valueName: "ledger.jsonl"
-        )
+        ),
+        completion: .file()
     )
     var retryFailed: String?
 
@@ -33,7 +35,8 @@ struct BatchOptions: ParsableArguments {
         help: ArgumentHelp(
             "Read jobs from a file of any name, one JSON object per line, or from standard input with -. Repeatable.",
             valueName: "file"
-        )
+        ),
+        completion: .file()
     )
     var jobsFrom: [String] = []
 
@@ -115,7 +118,11 @@ struct BatchOptions: ParsableArguments {
     @Option(name: .long, help: "Maximum number of attempts of a job.")
     var attempts = 5
 
-    @Option(name: .long, help: "high, normal or bulk: waiting jobs of these share the workers by 16 to 4 to 1.")
+    @Option(
+        name: .long,
+        help: "high, normal or bulk: waiting jobs of these share the workers by 16 to 4 to 1.",
+        completion: .list(Job.Priority.allCases.map(\.rawValue))
+    )
     var priority = "normal"
 
     @Option(
@@ -151,7 +158,8 @@ struct BatchOptions: ParsableArguments {
                 + "megaton-ledger.jsonl in --output, or in the current directory if that is s3:, and for "
                 + "--retry-failed a new file beside that ledger; submit writes none.",
             valueName: "file.jsonl"
-        )
+        ),
+        completion: .file()
     )
     var ledger: String?
 

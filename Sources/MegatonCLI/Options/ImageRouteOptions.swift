@@ -30,7 +30,8 @@ struct ImageRouteOptions: ParsableArguments {
         help: ArgumentHelp(
             "File with presets of image URLs, one a line: name=resize:fill:300:300/quality:70.",
             valueName: "file"
-        )
+        ),
+        completion: .file()
     )
     var presets: String?
 
@@ -90,7 +91,8 @@ struct ImageRouteOptions: ParsableArguments {
         help: ArgumentHelp(
             "Image that is sent, with the status of the error, if one cannot be loaded or read.",
             valueName: "file"
-        )
+        ),
+        completion: .file()
     )
     var fallback: String?
 
@@ -100,7 +102,8 @@ struct ImageRouteOptions: ParsableArguments {
             "Directory of images for --image-watermark: at most 64 files of 8 MiB, which are read at the start. With "
                 + "--render cluster the workers need the same directory.",
             valueName: "dir"
-        )
+        ),
+        completion: .directory
     )
     var watermarks: String?
 
@@ -330,6 +333,7 @@ struct ImageRouteOptions: ParsableArguments {
 
     /// The options in the place of the library's settings, as `Worker.Configuration.optionNames` has them.
     private static let optionNames = [
+        "; add one to the roots of Configuration.fileAccess": ": local files are never sources here",
         "the memory of this process for renders": "the memory for renders (--memory)",
         "the directory of Configuration.watermarks, and start the process again":
             "the directory of --watermarks, and start the server again",

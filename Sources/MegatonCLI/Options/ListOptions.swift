@@ -12,7 +12,8 @@ struct ListOptions: ParsableArguments {
                 + "input is txt. With sitemap, http(s) URLs that are not images are sitemaps too; without the option, "
                 + "those with a name such as sitemap….xml or sitemap….xml.gz.",
             valueName: "format"
-        )
+        ),
+        completion: .list(ListFormat.words)
     )
     var inputFormat: String?
 

@@ -79,7 +79,8 @@ struct PresetOptions: ParsableArguments {
             "JSON file with named lists of renditions, for --preset and for jobs with a preset: {\"web\": [{\"name\": "
                 + "\"small\", \"width\": 256, …}]}. They go before those of the coordinator.",
             valueName: "file"
-        )
+        ),
+        completion: .file()
     )
     var presets: String?
 

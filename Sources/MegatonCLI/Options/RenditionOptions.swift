@@ -225,11 +225,18 @@ private struct RenditionFlag {
     /// The property wrapper that would declare the flag.
     var definition: Any {
         let help = ArgumentHelp(option.help, valueName: option.valueName)
+        let words = option.words
         return switch option.kind {
         case .flag: Flag(wrappedValue: false, name: .long, help: help)
         case .whole: Option<Int?>(wrappedValue: nil, name: .long, help: help)
         case .number: Option<Double?>(wrappedValue: nil, name: .long, help: help)
-        case .text: Option<String?>(wrappedValue: nil, name: .long, help: help)
+        case .text:
+            Option<String?>(
+                wrappedValue: nil,
+                name: .long,
+                help: help,
+                completion: words.isEmpty ? nil : .list(words)
+            )
         }
     }
 

@@ -33,7 +33,8 @@ struct SourceAccessOptions: ParsableArguments {
             "JSON file with the credentials for sources: {\"credentials\": [{\"sources\": [\"example.com\"], "
                 + "\"bearer\": \"…\"}]}, or basic, headers, s3. Only the worker's user should be able to read it.",
             valueName: "file"
-        )
+        ),
+        completion: .file()
     )
     var credentials: String?
 
@@ -53,7 +54,8 @@ struct SourceAccessOptions: ParsableArguments {
             "PEM file with certificates of authorities, such as a private one, for https: sources and the store of "
                 + "--s3-endpoint.",
             valueName: "file"
-        )
+        ),
+        completion: .file()
     )
     var caFile: String?
 
@@ -105,6 +107,7 @@ struct SourceAccessOptions: ParsableArguments {
         "add it to AddressPolicy.ports": "give it with --allow-port",
         "the sources allowed": "the sources allowed (--allow-source)",
         "set DataLoader.Configuration.caFile": "give --ca-file",
+        "add it to the Credentials of the loader": "add it to the file of --credentials",
     ]
 
     var addressPolicy: AddressPolicy {

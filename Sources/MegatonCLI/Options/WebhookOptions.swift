@@ -13,7 +13,8 @@ struct WebhookOptions: ParsableArguments {
             "Allow jobs to name webhooks, and sign the requests with the key of this file, at least 16 bytes; each of "
                 + "several lines is a key. Only the coordinator's user should be able to read it.",
             valueName: "file"
-        )
+        ),
+        completion: .file()
     )
     var key: String?
 

@@ -12,7 +12,8 @@ struct WorkerOptions: ParsableArguments {
         help: ArgumentHelp(
             "Read file: sources and write file: outputs beneath this directory. Repeatable.",
             valueName: "dir"
-        )
+        ),
+        completion: .directory
     )
     var allowRoot: [String] = []
 
@@ -21,7 +22,8 @@ struct WorkerOptions: ParsableArguments {
         help: ArgumentHelp(
             "Read file: sources beneath this directory; write no outputs there. Repeatable.",
             valueName: "dir"
-        )
+        ),
+        completion: .directory
     )
     var allowRead: [String] = []
 
@@ -67,7 +69,8 @@ struct WorkerOptions: ParsableArguments {
                 + "originals. automatic: the results, as with encoded, and the originals of jobs that only fetch. "
                 + "none: nothing.",
             valueName: "policy"
-        )
+        ),
+        completion: .list(ImagePipeline.DataCachePolicy.allCases.map(\.rawValue))
     )
     var cachePolicy = ImagePipeline.DataCachePolicy.storeReused.rawValue
 
@@ -77,7 +80,8 @@ struct WorkerOptions: ParsableArguments {
             "Directory for copies of entries of the shared cache, so that their bytes are read from it once. "
                 + "Created if missing. The workers of a machine may share it.",
             valueName: "dir"
-        )
+        ),
+        completion: .directory
     )
     var localCache: String?
 
@@ -104,7 +108,8 @@ struct WorkerOptions: ParsableArguments {
             "Renderer: auto uses planes for thumbnails of common JPEGs and libvips otherwise; vips uses libvips only; "
                 + "planes refuses all other images.",
             valueName: "auto|vips|planes"
-        )
+        ),
+        completion: .list(RenderEngineChoice.allCases.map(\.rawValue))
     )
     var engine = RenderEngineChoice.auto.rawValue
 
@@ -114,7 +119,8 @@ struct WorkerOptions: ParsableArguments {
             "Directory of the images that watermarks of renditions may name: at most 64 files of 8 MiB, which are read "
                 + "at the start.",
             valueName: "dir"
-        )
+        ),
+        completion: .directory
     )
     var watermarks: String?
 
@@ -274,6 +280,11 @@ struct WorkerOptions: ParsableArguments {
         "is a directory, not a file": "is a directory, not a file; name it as an input on the command line",
     ].merging(SourceAccessOptions.optionNames) { option, _ in option }
         .merging(SourceLimitOptions.optionNames) { option, _ in option }
+
+    /// A message of a worker's pipeline with the options in the place of the library's settings.
+    static func naming(_ message: String) -> String {
+        optionNames.reduce(message) { $0.replacingOccurrences(of: $1.key, with: $1.value) }
+    }
 
     /// Applies the options to a worker's configuration. Image types are enabled for the whole process, and logged here.
     /// The worker's pipeline logs other settings that are less strict than the defaults.

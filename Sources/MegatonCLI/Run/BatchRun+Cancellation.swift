@@ -53,8 +53,11 @@ extension BatchRun {
         let path = ledger?.path
         let remark = LedgerRemark.abandoned(count, obstacle, hasFile: path != nil)
         // The Redis of a run may end with it, and a line does not make a sample of a shard.
-        guard !cancelsAtTimeout, shards == nil, count > 0, let path, LedgerPath.descriptor(of: path) == nil else {
-            return Terminal.error("megaton: \(remark)")
+        guard !cancelsAtTimeout, shards == nil, count > 0 else { return Terminal.error("megaton: \(remark)") }
+        guard let path, LedgerPath.descriptor(of: path) == nil else {
+            return Terminal.error(
+                "megaton: \(remark). They end when a worker claims them; megaton batch wait \(batch) waits for that."
+            )
         }
         Terminal.error(
             "megaton: \(remark). They end when a worker claims them, and megaton batch results \(batch) --follow "

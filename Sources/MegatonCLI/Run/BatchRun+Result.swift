@@ -68,7 +68,7 @@ extension BatchRun {
             let code = summary.exitCode(
                 interrupted: wasInterrupted,
                 ranOutOfTime: ranOutOfTime,
-                leavesOut: !notRetried.isEmpty
+                leavesOut: !notRetried.isEmpty || leftOut.unreadable > 0
             )
             return code == 0 && openJobs > 0 ? 69 : code
         }

@@ -8,6 +8,8 @@ struct LeftOutInputs: Sendable {
     var excluded = 0
     /// Number of links to directories, which are not followed.
     var links = 0
+    /// Number of directories that could not be read, whose images are missing.
+    var unreadable = 0
 
     /// Reports them, if there are any.
     ///
@@ -21,5 +23,13 @@ struct LeftOutInputs: Sendable {
             Terminal.note("megaton: \(links) not followed; name the directory as an argument if it is wanted.")
         }
         if excluded > 0 { Terminal.note("megaton: \(Counted.of(excluded, "input")) left out by --exclude.") }
+        if unreadable > 0 {
+            let directories = Counted.of(unreadable, "directory", "directories")
+            Terminal.error(
+                "megaton: \(directories) could not be read, so that \(unreadable == 1 ? "its" : "their") images are "
+                    + "missing; the messages above name \(unreadable == 1 ? "it" : "them"). --exclude leaves out "
+                    + "directories that are not wanted."
+            )
+        }
     }
 }

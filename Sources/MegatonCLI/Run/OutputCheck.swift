@@ -24,6 +24,24 @@ enum OutputCheck {
         )
     }
 
+    /// Checks the directory of `--local-cache`, without which workers work all the same. Makes it, and blocks.
+    ///
+    /// - Returns: a remark if it cannot be used.
+    static func localCacheRemark(_ path: String) -> String? {
+        let directory = FileNames.absolutePath(path)
+        func remark(_ reason: String) -> String {
+            FieldProblem.sentence(
+                "--local-cache \(directory) cannot be used, and the workers work without it: \(reason)"
+            )
+        }
+        do {
+            try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        } catch {
+            return remark(CLIError.reason(error))
+        }
+        return FileOutput.obstacle(in: directory).map(remark)
+    }
+
     /// Asks the store for the bucket of the outputs.
     ///
     /// - Parameters:

@@ -89,7 +89,11 @@ extension BatchOptions {
                 "--name does not go with --output tar:DIR: members of shards are named by the ids of their jobs."
             )
         }
-        if dryRun { throw ValidationError("--dry-run does not go with --output tar:DIR; leave --output out.") }
+        if dryRun {
+            throw ValidationError(
+                "--dry-run does not go with --output tar:DIR; megaton plan with the same options shows what would be made."
+            )
+        }
         let given = [("--force", force), ("--refresh", refresh)].filter { $0.1 && !OptionOrigins.isConfigured($0.0) }
         if let option = given.first?.0 {
             throw ValidationError(

@@ -141,9 +141,10 @@ struct PlanComparison: Sendable {
         guard let entry, info.isRegular, entry.hasSize(Int(info.st_size)) else { return replaced(.file) }
         if !entry.isFrom(job.source) { return replaced(.source) }
         if !entry.mayHaveOptions(JobOutcome.Output.digest(ofOptions: rendition)) { return replaced(.options) }
-        if let source, !entry.mayHaveSource(ofSize: Int(source.st_size)) || source.modified > info.modified {
-            return replaced(.source)
-        }
+        // A run leaves a file as it is if the new image is the same: a source that was only touched has newer times.
+        // The last run has read it if it was not changed since the end of that run.
+        let isNewer = source.map { $0.modified > info.modified && $0.modified > ledgerTime } ?? false
+        if let source, !entry.mayHaveSource(ofSize: Int(source.st_size)) || isNewer { return replaced(.source) }
         // A file that is as old as its line is read only by the run, which compares the bytes.
         if info.modified > ledgerTime && !Self.has(path, entry) { return replaced(.file) }
         if job.reload == true { return replaced(.force) }

@@ -141,7 +141,8 @@ struct Planner: Sendable {
         progress.withLock { $0.end() }
         try print(state.withLock { $0 })
         reader.notRetried.report()
-        if state.withLock({ $0.comparison.plan.invalid }) > 0 || !reader.notRetried.isEmpty { throw ExitCode(2) }
+        let hasInvalid = state.withLock { $0.comparison.plan.invalid } > 0
+        if hasInvalid || !reader.notRetried.isEmpty || reader.unreadable > 0 { throw ExitCode(2) }
     }
 
     /// Silent if the list of outputs goes to a terminal, and so shows the progress itself.

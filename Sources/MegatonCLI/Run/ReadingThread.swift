@@ -46,7 +46,12 @@ final class ReadingThread: Sendable {
     var leftOut: LeftOutInputs {
         state.withLock { state in
             let reader = state.reader
-            return LeftOutInputs(skipped: reader.skipped, excluded: reader.excluded, links: reader.linkCount)
+            return LeftOutInputs(
+                skipped: reader.skipped,
+                excluded: reader.excluded,
+                links: reader.linkCount,
+                unreadable: reader.unreadable
+            )
         }
     }
 

@@ -80,7 +80,7 @@ struct RunSummary: Sendable, Codable, Equatable {
     /// Exit code: 0 all done · 2 some failed, were cancelled, were duplicates of failed ones or were left out · 75
     /// timed out · 130 interrupted.
     ///
-    /// - Parameter leavesOut: whether a retry left jobs of its ledger undone.
+    /// - Parameter leavesOut: whether a retry left jobs of its ledger undone, or directories could not be read.
     func exitCode(interrupted: Bool, ranOutOfTime: Bool = false, leavesOut: Bool = false) -> Int32 {
         if ranOutOfTime { return 75 }
         if interrupted { return 130 }

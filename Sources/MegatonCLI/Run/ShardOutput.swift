@@ -201,8 +201,8 @@ final class ShardOutput: Sendable {
                     + "entry of the cache, so that it is in no shard. Make it smaller, or write files."
                 : "The rendition \(FieldProblem.quoted(name)) was made, but the cache has it no longer, so that it "
                     + "is in no shard: it was evicted, the cache Redis was full and stored nothing, as the logs of the "
-                    + "workers say then, or its origin forbids to store it. Make room if the cache is full; the same "
-                    + "command again makes the rendition.",
+                    + "workers say then, or its origin forbids to store it. If the cache is full, make room, and give "
+                    + "the same command again; if the origin forbids it (no-store), write files.",
             retryable: !isTooLarge
         )
         return failed

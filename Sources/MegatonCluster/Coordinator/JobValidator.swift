@@ -268,9 +268,9 @@ struct JobValidator: Sendable {
                 let known = presets.keys.sorted()
                 let near = Spelling.nearest(to: name, among: known).map { "; did you mean \"\($0)\"?" } ?? ""
                 let some = known.prefix(Self.shownPresets).joined(separator: ", ")
+                let allowed = known.isEmpty ? "it has no presets; name a file with --presets" : "allowed are \(some)"
                 throw JobError(
-                    "preset is \(FieldProblem.quoted(name)), which the coordinator does not know; allowed are "
-                        + (known.isEmpty ? "none: it has no presets" : some) + near
+                    "preset is \(FieldProblem.quoted(name)), which the coordinator does not know; \(allowed)\(near)"
                 )
             }
             return preset

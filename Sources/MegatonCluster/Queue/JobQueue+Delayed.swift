@@ -71,6 +71,17 @@ extension JobQueue {
         )
     }
 
+    /// Number of jobs that begin later, and the seconds until the last of them does; nil if there is none.
+    func scheduled() async throws(RedisError) -> (count: Int, last: Double)? {
+        let replies = try await redis.pipeline([
+            ["ZCARD", .string(keys.delay)], ["ZRANGE", .string(keys.delay), "0", "0", "REV", "WITHSCORES"], ["TIME"],
+        ])
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        guard let time = replies[2].array?.first?.int else { throw Self.unexpected("scheduled") }
+        guard let last = replies[1].array?.last?.string.flatMap(Double.init) else { return nil }
+        return (replies[0].int ?? 0, max(0, last / 1000 - Double(time)))
+    }
+
     /// The first held jobs of the hosts with the next turns.
     private func nextHeld() async throws(RedisError) -> [HoldingEntry] {
         let hosts = try await redis.send(["ZRANGE", .string(keys.held), "0", .int(Self.examinedHosts - 1)]).array ?? []

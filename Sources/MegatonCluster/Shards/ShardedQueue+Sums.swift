@@ -15,6 +15,14 @@ extension ShardedQueue {
         try await sum { (shard) async throws(RedisError) in try await shard.alive() }
     }
 
+    /// Number of jobs that begin later, and the seconds until the last of them does; nil if there is none.
+    package func scheduled() async throws(RedisError) -> (count: Int, last: Double)? {
+        let found = try await forEach { (shard) async throws(RedisError) in try await shard.scheduled() }
+        let counts = found.compactMap { $0 }
+        guard let last = counts.map(\.last).max() else { return nil }
+        return (counts.reduce(0) { $0 + $1.count }, last)
+    }
+
     /// Number of jobs in the public lists.
     package func intakeCount() async throws(RedisError) -> Int {
         try await sum { (shard) async throws(RedisError) in try await shard.intakeCount() }

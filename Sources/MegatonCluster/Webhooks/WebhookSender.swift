@@ -86,6 +86,8 @@ struct WebhookSender: Sendable {
     private static func plain(_ error: ImageError, _ url: URL, _ webhook: ClaimedWebhook) -> ImageError {
         var error = error
         error.message = error.message.replacing(url.redacted, with: webhook.host)
+            .replacing("could not be fetched", with: "could not be reached")
+            .replacing("is not fetched", with: "is not asked")
             .replacing("AddressPolicy.allowsPrivate", with: "--webhook-allow-private")
             .replacing("add it to AddressPolicy.ports", with: "give it with --webhook-port")
             .replacing("set DataLoader.Configuration.caFile", with: "add it to the system's (update-ca-certificates)")

@@ -370,7 +370,7 @@ final class JobHandler: Sendable {
             message =
                 FieldProblem.sentence(message)
                 + (own.map { FieldProblem.sentence(" This source failed with \($0)") } ?? "")
-                + " Jobs of host \(turn.host) no longer wait for it; --retry-failed or dead requeue starts them again."
+                + " Jobs of host \(turn.host) no longer wait for it; the same command again or dead requeue starts them."
         }
         return message
     }

@@ -5,13 +5,15 @@ package import Logging
 package struct LogOptions: ParsableArguments {
     @Option(
         name: .customLong("log-level"),
-        help: "trace, debug, info, notice, warning, error or critical."
+        help: "trace, debug, info, notice, warning, error or critical.",
+        completion: .list(Logger.Level.allCases.map(\.rawValue))
     )
     package var logLevel = "info"
 
     @Option(
         name: .customLong("log-format"),
-        help: "text, or json for one JSON object a line."
+        help: "text, or json for one JSON object a line.",
+        completion: .list(["text", "json"])
     )
     package var logFormat = "text"
 

@@ -8,9 +8,13 @@ enum PeerOptions {
     ///   - known: the names of the command's options, with dashes.
     static func replacement(of name: String, among known: some Sequence<String>) -> String? {
         let word = String(name.lowercased().drop { $0 == "-" }).replacing("_", with: "-")
+        if inputs.contains(word) { return "its value without an option" }
         let found = all.first { $0.words.contains(word) && known.contains($0.option) }
         return found.map { $0.value.isEmpty ? $0.option : "\($0.option) \($0.value)" }
     }
+
+    /// Options for inputs, which are arguments here.
+    private static let inputs: Set<String> = ["url-list", "input", "inputs", "input-file", "infile"]
 
     /// Of rows with the same word, the first one counts whose option the command has.
     private static let all: [(words: Set<String>, option: String, value: String)] = [
@@ -26,7 +30,7 @@ enum PeerOptions {
         (["dest", "destination"], "--output", "PATH"),
         (["prefix", "suffix", "rename"], "--name", "'{path}/{stem}-{name}.{ext}'"),
         (["output-format"], "--format", "webp (and --output tar:DIR for shards)"),
-        (["encode-format", "type", "ext", "extension"], "--format", "webp"),
+        (["encode-format", "type", "ext", "extension", "f"], "--format", "webp"),
         (["export-profile", "eprofile"], "--profile", "srgb"), (["delete"], "--delete-orphans", ""),
         (["encode-quality", "q"], "--quality", "80"),
         (["interlace", "interlaced"], "--progressive", ""),
@@ -34,7 +38,7 @@ enum PeerOptions {
         (["withmetadata", "with-metadata"], "--keep-metadata", "copyright"),
         (["url-col"], "--url-column", "NAME"),
         (["id-col"], "--id-column", "NAME"),
-        (["caption-col", "caption-column"], "--label-columns", "NAME"),
+        (["caption-col", "caption-column", "save-additional-columns"], "--label-columns", "NAME"),
         (["processes-count", "jobs", "parallel", "num-workers", "nproc", "threads"], "--workers", "N"),
         (["thread-count", "threads", "jobs", "parallel"], "--concurrency", "N"),
         (["retry", "retries", "max-retries", "tries"], "--attempts", "N"),

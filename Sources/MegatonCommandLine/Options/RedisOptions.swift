@@ -32,19 +32,22 @@ package struct RedisOptions: ParsableArguments {
         help: ArgumentHelp(
             "Certificates to trust for TLS with Redis, instead of the system's.",
             valueName: "file"
-        )
+        ),
+        completion: .file()
     )
     package var certificateAuthority: String?
 
     @Option(
         name: .customLong("redis-cert"),
-        help: ArgumentHelp("Client certificate for TLS, if Redis asks for one; PEM.", valueName: "file")
+        help: ArgumentHelp("Client certificate for TLS, if Redis asks for one; PEM.", valueName: "file"),
+        completion: .file()
     )
     package var clientCertificate: String?
 
     @Option(
         name: .customLong("redis-key"),
-        help: ArgumentHelp("Private key of --redis-cert; PEM.", valueName: "file")
+        help: ArgumentHelp("Private key of --redis-cert; PEM.", valueName: "file"),
+        completion: .file()
     )
     package var clientKey: String?
 

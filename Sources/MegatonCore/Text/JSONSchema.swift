@@ -43,6 +43,13 @@ package struct JSONSchema: Codable, Sendable, Equatable {
         }
     }
 
+    /// The allowed texts; empty if any is allowed.
+    package var allowedTexts: [String] {
+        (words ?? []).compactMap { word in
+            if case .text(let text) = word { text } else { nil }
+        }
+    }
+
     /// The address of the draft, for the schema of a whole document.
     package var draft: String?
     var type: Kinds?

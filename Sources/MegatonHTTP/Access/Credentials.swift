@@ -88,7 +88,10 @@ public struct Credentials: Sendable, Hashable, CustomStringConvertible {
     /// - Throws: `.credentialMissing` if no credential has this name, or none of those is for this URL.
     package func check(_ name: String, for url: URL) throws(ImageError) {
         guard credentials.contains(where: { $0.name == name }) else {
-            throw ImageError(.credentialMissing, "There is no credential \"\(name)\" for \(url.redacted).")
+            throw ImageError(
+                .credentialMissing,
+                "There is no credential \"\(name)\" for \(url.redacted); add it to the Credentials of the loader."
+            )
         }
         guard let parts = URLParts(url), credential(for: parts, named: name) != nil else {
             throw ImageError(

@@ -105,6 +105,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
                 )
             } else if error.code == .accessDenied, let remark = signing.remark {
                 error.message += " \(remark)"
+            } else if error.status == 404, !url.path.hasSuffix("/"), url.pathExtension.isEmpty {
+                error.message += " If it is a prefix, end it with a slash to name all images below it."
             }
         }
         return error.with(nil, errorBody)

@@ -54,6 +54,8 @@ package final class RenditionOption: Sendable {
     package let example: String
     /// The value in JSON, described by `help`.
     let schema: JSONSchema
+    /// The allowed values; empty if they are not a list of words.
+    package var words: [String] { schema.allowedTexts }
     /// The field of the identity; nil if the value is the default. The property is nil if no value has a field.
     let identity: (@Sendable (Rendition) -> String?)?
     let encoding: Encoding?

@@ -58,7 +58,7 @@ struct DamagedSource {
         case .success(let result): return (result.value, result.notes)
         case .failure(let error):
             if let ended = deadline.error ?? error.cause { throw ended }
-            if failOn == .warning { throw error.asDecodingError() }
+            if failOn == .warning { throw described(error, failOn) }
             return try last(failOn, remark: JPEGDamage.note(error.text), deadline, body)
         }
     }

@@ -171,6 +171,7 @@ struct DashboardBatch: Encodable, Sendable, Equatable {
     /// Jobs that have ended, with any result.
     let ended: Int
     let failed: Int
+    let cancelled: Int
     /// Jobs that end in a second, over the last minute; nil if it is not known yet.
     let jobsPerSecond: Double?
     /// Seconds until all submitted jobs have ended at this speed; nil if it is not known, or no more are open.
@@ -181,6 +182,7 @@ struct DashboardBatch: Encodable, Sendable, Equatable {
         batch = summary.name
         state = isDamaged ? "damaged" : report.state
         (submitted, failed, ended) = (report.submitted, report.failed, summary.counters.ended)
+        cancelled = summary.counters["cancelled"]
         let isOver = isDamaged || summary.counters.isFinished
         jobsPerSecond = isOver ? nil : speed
         let open = max(submitted - ended, 0)

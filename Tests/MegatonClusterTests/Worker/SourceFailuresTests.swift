@@ -25,7 +25,7 @@ import Testing
             handler.sourceFailures.note(Self.failure(.httpStatus, "http://h/a answered 500."), of: "http://h/a")
             var error = Self.failure(.unreachable, "Host h has failed for 60.0 s.")
             error.hostTurn = HostTurn(host: "h", wait: 60, interval: 1, isGivenUp: true)
-            let end = " Jobs of host h no longer wait for it; --retry-failed or dead requeue starts them again."
+            let end = " Jobs of host h no longer wait for it; the same command again or dead requeue starts them."
             #expect(
                 handler.message(of: error, for: "http://h/a")
                     == "Host h has failed for 60.0 s. This source failed with http_status: http://h/a answered 500."

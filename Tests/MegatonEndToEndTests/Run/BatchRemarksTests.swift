@@ -12,7 +12,8 @@ import Testing
         _ fields: [String: String],
         _ tally: BatchTally = BatchTally(),
         isReadWhole: Bool = true,
-        wasInterrupted: Bool = true
+        wasInterrupted: Bool = true,
+        leftOut: LeftOutInputs = LeftOutInputs()
     ) -> BatchRun.Result {
         let summary = RunSummary(
             batch: "b",
@@ -24,7 +25,7 @@ import Testing
         return BatchRun.Result(
             summary: summary,
             errors: "",
-            leftOut: LeftOutInputs(),
+            leftOut: leftOut,
             notRetried: RetryLedger.NotRetried(),
             hasOtherSamples: false,
             wasInterrupted: wasInterrupted,
@@ -86,6 +87,12 @@ import Testing
         #expect(ending.code == 2 && ending.summary.failedDuplicates == 1)
         #expect(ending.summary.line.contains("5 duplicates; 1 of a job that has failed;"), "\(ending.summary.line)")
         #expect(tally.table.contains("not_found"))
+    }
+
+    /// Fault: the exit code was 0 although the images of a directory were missing.
+    @Test func aDirectoryThatCannotBeReadIsNoSuccess() {
+        let left = LeftOutInputs(unreadable: 1)
+        #expect(result(["submitted": "2", "done": "2"], wasInterrupted: false, leftOut: left).code == 2)
     }
 
     /// Fault: the exit code was 0 although jobs had not ended.

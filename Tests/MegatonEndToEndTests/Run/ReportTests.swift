@@ -204,6 +204,23 @@ import Testing
         return try JSONDecoder().decode(Seen.self, from: Data(ending.output.utf8)).problems
     }
 
+    /// Fault: high images covered their captions and the tiles beside them.
+    @Test func imagesStayWithinTheirFrames() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.png(width: 40, height: 400) { _, _ in (0, 90, 0, 255) }, to: "a.png")
+        var report = LedgerReport(directory: home.directory.path)
+        report.add(try outcome(path: home.directory.path + "/a.png"))
+        let page = home.directory.path + "/report.html"
+        try ReportPage.data(report, ledger: "l.jsonl").write(to: URL(fileURLWithPath: page))
+        let frame = "i.closest('.frame').getBoundingClientRect().bottom + 1"
+        let isWithin = "i.naturalHeight === 400 && i.getBoundingClientRect().bottom <= \(frame)"
+        // The wait ends at changes of the document, and a loaded image is none.
+        let mark = "i.onload = () => i.setAttribute('data-loaded', '')"
+        let test = "(i => { if (!i) return false; \(mark); return \(isWithin); })"
+        let condition = "\(test)(document.querySelector('#sheet img'))"
+        #expect(try await problems(of: page, home, until: condition) == [])
+    }
+
     /// Fault: the sum of two numbers crashed the program, or was one that JSON does not have.
     @Test func aLedgerMayHaveAnyNumber() async throws {
         let home = try RunTests.Home()

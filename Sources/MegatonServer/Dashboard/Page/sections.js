@@ -127,6 +127,7 @@ function showBatches({ batches, batch_count: all, queue }) {
             write(cell.text, `${count(batch.ended)} of ${count(batch.submitted)} jobs`);
         }],
         ["Failed", "number", batch => count(batch.failed)],
+        ["Cancelled", "number", batch => count(batch.cancelled)],
         ["Speed", "", batch => batch.state === "finished" ? "" : speed(batch.jobs_per_second)],
         ["Time left", "", batch => leftOf(batch, queue)],
     ], batches ?? [], batch => batch.batch);
