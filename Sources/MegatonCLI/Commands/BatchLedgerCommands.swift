@@ -72,7 +72,8 @@ struct BatchResultsCommand: AsyncParsableCommand {
 
             Outcomes that are printed stay in Redis. With --ledger they are deleted from it once the file has them, \
             and a file that exists is continued behind its last line, also after a megaton submit --wait that was \
-            killed. Several readers of one batch disturb each other.
+            killed. With --from, the outcomes before that number are deleted too, unread. Several readers of one batch \
+            disturb each other.
             """
     )
 

@@ -394,7 +394,7 @@ package final class HostRateLimiter: FetchLimiting {
         failure: HostFailure? = nil
     ) -> (keys: [String], arguments: [RedisArgument]) {
         (
-            [keys.rate, keys.fetching(permit.host), keys.held, keys.wake],
+            [keys.rate, keys.fetching(permit.host), keys.held, keys.wake, keys.pace],
             [
                 .string(permit.host), .string(permit.token ?? ""), word, .int(pause.wholeMilliseconds),
                 .int(limits.failureThreshold), .int(limits.openInterval.wholeMilliseconds),

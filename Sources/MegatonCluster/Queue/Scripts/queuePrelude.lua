@@ -95,7 +95,7 @@ local function countPlaces(placesKey, workersKey, workerInfoKey, t, leaseTime)
   return total
 end
 
--- The part of the places that a shard may use for jobs of hosts that were given up: each shard counts all places.
+-- The part of the places that a shard may fill with jobs that it makes ready: each shard counts all places.
 local function placesOfShard(places, workersKey, workerInfoKey)
   local worker = redis.call('ZRANGE', workersKey, 0, 0)[1]
   local info = worker and redis.call('HGET', workerInfoKey, worker) or ''

@@ -209,10 +209,11 @@ local function freePlaces()
   for k = 1, 3 do ready = ready + redis.call('LLEN', readyKeys[k]) end
   -- A pack has its sources in the window, and takes places beyond its own.
   if ready > 0 and (tonumber(redis.call('HGET', heldBytesKey, 'packed')) or 0) > 0 then return 0 end
-  local all = allPlaces()
+  -- Of several shards each counts all places: together they would fill them several times, in front of fresh jobs.
+  local own = math.ceil(placesOfShard(allPlaces(), workersKey, workerInfoKey))
   -- Without a worker, a few: the claim of the first one takes the others.
-  if all == 0 then all = 16 end
-  return math.max(all - redis.call('ZCARD', leaseKey) - ready, 0)
+  if own == 0 then own = 16 end
+  return math.max(own - redis.call('ZCARD', leaseKey) - ready, 0)
 end
 local room = redis.call('EXISTS', delayKey, holdingKey) > 0 and freePlaces() or nil
 local made = tick(frontier, delayKey, metaKey, readyKeys, t, math.min(limit, 500), fleet, room)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- releasePermit: releases a permit and reports the outcome of its request to the host's circuit breaker and limits.
 --
--- KEYS 1 rate · 2 fetching:<host> · 3 held · 4 wake
+-- KEYS 1 rate · 2 fetching:<host> · 3 held · 4 wake · 5 pace
 -- ARGV 1 host · 2 token · 3 `answered`, `earlier` (answered a while ago), `throttled`, `failed` (a response that is a
 --      failure), `absent` (no response) or `none` (not known) · 4 ms to send no request, for `throttled` · 5 failures
 --      that open the circuit · 6 ms for which it is open at first · 7 maximum ms for which it is open · 8 µs that the
@@ -12,6 +12,7 @@
 -- time of a host that has never answered begins with its first failure, that of another one when its circuit opened.
 -- Jobs that wait for the host have their next turn at once if nothing but the slot was missing: the turn was only
 -- estimated. A token wakes a worker for it, which may be the caller's, as its last claim may have found nothing.
+-- While the host answers and fewer than half of its slots are taken, the time between two turns is halved.
 -- If jobs of other shards wait, those of this shard leave every other such turn to them, which come at their estimated
 -- time: their own turn is then later than that.
 -- After: a `throttled` counts for its path alone, unless one from another path came within its time, at least a minute.
@@ -21,7 +22,7 @@
 -- opens it for twice as long as before; failures of requests that were in progress when it opened do not count. An
 -- `earlier` ends a row of failures, but does not close the circuit, and restores nothing of the limits.
 
-local rateKey, fetchingKey, heldKey, wakeKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local rateKey, fetchingKey, heldKey, wakeKey, paceKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local host, token, outcome, pause = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local failureThreshold, openInterval = tonumber(ARGV[5]), tonumber(ARGV[6])
 local maximumOpenInterval, duration, requestedPath = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
@@ -74,6 +75,16 @@ end
 local isFailure = outcome == 'failed' or outcome == 'absent'
 if isFailure and reason ~= '' then state.last = reason end
 local isFree = known == 1 and state.open <= ms and state.blocked <= ms and state.tat <= us
+-- The pace is that of the last refusal, such as one during an outage. While the host answers and most of its slots are
+-- free, nobody is refused: so the pace doubles with each answer, until half of the slots are taken, or a refusal sets
+-- it anew.
+if isFree and (outcome == 'answered' or outcome == 'earlier') and state.failures == 0 then
+  local limit = math.max(1, math.floor(concurrency * state.factor))
+  local pace = tonumber(redis.call('HGET', paceKey, host) or '0') or 0
+  if pace > 1000 and 2 * (redis.call('ZCARD', fetchingKey) + 1) < limit then
+    redis.call('HSET', paceKey, host, math.max(1000, math.floor(pace / 2)))
+  end
+end
 local yields = isFree and state.others == 1
 if isFree then state.others = yields and 2 or math.max(state.others - 2, 0) end
 storeHost(rateKey, host, state)
