@@ -139,7 +139,7 @@ struct LedgerReading: Sendable {
 
     private func startOfOneShard(_ counters: BatchCounters) async throws -> Start {
         // A ledger that was begun with --from, or behind the outcomes of another reader, has fewer lines than the
-        // number of its last outcome. Without that number, the outcomes before its lines are missing, whoever has them.
+        // number of its last outcome. Without that number, the outcomes before its lines would count as missing.
         let mark = try await queue.first.batch(batch)["mark"] ?? ""
         let stored = try await ledger?.resume(at: mark) ?? OutcomeHistory()
         if stored.number > stored.lines {
