@@ -106,22 +106,21 @@ static inline int megaton_vips_thumbnail_in_profile(
 /// Converts an image with a profile to sRGB with 16 bits, without its profile. The alpha channel is scaled by itself:
 /// libvips before 8.17 only casts it, so that an opaque pixel would have 255 of 65535 (libvips#4302).
 static inline int megaton_vips_to_wide_srgb(VipsImage *_Nonnull in, VipsImage *_Nullable *_Nonnull out) {
-    VipsImage *steps[6] = {in};
+    VipsImage *steps[5] = {NULL};
     int result = 0, has_alpha = vips_image_hasalpha(in), bands = vips_image_get_bands(in);
-    g_object_ref(in);
-    if (has_alpha) result = vips_extract_band(in, &steps[1], 0, "n", bands - 1, NULL);
-    VipsImage *colors = has_alpha ? steps[1] : in;
-    result = result || vips_icc_transform(colors, &steps[2], "srgb", "embedded", TRUE, "depth", 16, NULL);
+    if (has_alpha) result = vips_extract_band(in, &steps[0], 0, "n", bands - 1, NULL);
+    VipsImage *colors = has_alpha ? steps[0] : in;
+    result = result || vips_icc_transform(colors, &steps[1], "srgb", "embedded", TRUE, "depth", 16, NULL);
     if (!result && has_alpha) {
         double scale = vips_image_get_format(in) == VIPS_FORMAT_UCHAR ? 257 : 1;
-        result = vips_extract_band(in, &steps[3], bands - 1, NULL)
-            || vips_linear1(steps[3], &steps[4], scale, 0, NULL)
-            || vips_cast_ushort(steps[4], &steps[5], NULL)
-            || vips_bandjoin2(steps[2], steps[5], out, NULL);
+        result = vips_extract_band(in, &steps[2], bands - 1, NULL)
+            || vips_linear1(steps[2], &steps[3], scale, 0, NULL)
+            || vips_cast_ushort(steps[3], &steps[4], NULL)
+            || vips_bandjoin2(steps[1], steps[4], out, NULL);
     } else if (!result) {
-        result = vips_copy(steps[2], out, NULL);
+        result = vips_copy(steps[1], out, NULL);
     }
-    for (int i = 0; i < 6; i++) if (steps[i]) g_object_unref(steps[i]);
+    for (int i = 0; i < 5; i++) if (steps[i]) g_object_unref(steps[i]);
     if (result) return -1;
     // Otherwise it would be converted again.
     vips_image_remove(*out, VIPS_META_ICC_NAME);

@@ -157,9 +157,7 @@ struct BatchCancelCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
-                if try await BatchReport.of(name, queue).state == "finished" {
-                    Terminal.note("megaton: the batch has ended before; nothing was changed.")
-                }
+                try await BatchReport.of(name, queue).noteEnd()
                 try await queue.cancel(batch: name)
                 let report = try await BatchReport.of(name, queue)
                 report.noteLoss()

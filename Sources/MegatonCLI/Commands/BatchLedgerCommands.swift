@@ -41,9 +41,7 @@ struct BatchCloseCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
-                if try await BatchReport.of(name, queue).state == "finished" {
-                    Terminal.note("megaton: the batch has ended before; nothing was changed.")
-                }
+                try await BatchReport.of(name, queue).noteEnd()
                 try await queue.close(batch: name, expected: jobs)
                 let waiting = try await queue.intakeCount()
                 if jobs == nil && waiting > 0 {

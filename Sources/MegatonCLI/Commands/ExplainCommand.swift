@@ -137,7 +137,7 @@ struct ExplainCommand: AsyncParsableCommand {
         }
         if let failure = item.failure {
             let kind = failure.isBinding ? ", by the origin's Retry-After" : ""
-            let message = WorkerOptions.naming(failure.message)
+            let message = JobRunner.naming(WorkerOptions.optionNames, in: failure.message)
             lines.append("  failure    \(message) (for another \(CacheEntryText.time(failure.left))\(kind))")
         }
         if let flight = item.flight {

@@ -33,9 +33,9 @@ struct RunCommand: AsyncParsableCommand {
             list and of standard input name sources; jobs come from a .jsonl list and from --jobs-from.
 
             Exit codes: 0 all jobs are done, 2 some failed, were cancelled or could not be repeated (the ledger says \
-            which, and why) or a directory could not be read, 64 wrong usage, 69 Redis or an input is not reachable, 70 workers cannot start or \
-            continue, 74 a file, the bucket of --output or standard output cannot be written, 75 the time of --timeout \
-            is over, 130 interrupted.
+            which, and why) or a directory could not be read, 64 wrong usage, 69 Redis or an input is not reachable, \
+            70 workers cannot start or continue, 74 a file, the bucket of --output or standard output cannot be \
+            written, 75 the time of --timeout is over, 130 interrupted.
             """
     )
 

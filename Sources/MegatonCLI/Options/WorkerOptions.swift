@@ -281,11 +281,6 @@ struct WorkerOptions: ParsableArguments {
     ].merging(SourceAccessOptions.optionNames) { option, _ in option }
         .merging(SourceLimitOptions.optionNames) { option, _ in option }
 
-    /// A message of a worker's pipeline with the options in the place of the library's settings.
-    static func naming(_ message: String) -> String {
-        optionNames.reduce(message) { $0.replacingOccurrences(of: $1.key, with: $1.value) }
-    }
-
     /// Applies the options to a worker's configuration. Image types are enabled for the whole process, and logged here.
     /// The worker's pipeline logs other settings that are less strict than the defaults.
     ///

@@ -33,6 +33,11 @@ extension BatchReport {
         )
     }
 
+    /// Reports that a batch has ended, to a caller that is about to end it.
+    func noteEnd() {
+        if state == "finished" { Terminal.note("megaton: the batch has ended before; nothing was changed.") }
+    }
+
     /// Reports that a batch cannot finish, to a caller that has just ended it.
     func noteLoss() {
         guard let shardsLost else { return }

@@ -75,9 +75,7 @@ struct RemoteInputs: Sendable {
     /// The error with the options in the place of the library's settings. Later the same command may succeed, unlike
     /// one with a wrong name.
     private static func failure(_ error: ImagePipeline.Error) -> CLIError {
-        let message = SourceAccessOptions.optionNames.reduce(error.message) { message, name in
-            message.replacingOccurrences(of: name.key, with: name.value)
-        }
+        let message = JobRunner.naming(SourceAccessOptions.optionNames, in: error.message)
         return error.isRetryable ? .unavailable(message) : .usage(message)
     }
 }

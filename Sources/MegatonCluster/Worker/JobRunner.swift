@@ -89,7 +89,7 @@ package struct JobRunner: JobRunning {
     }
 
     /// A message with the program's words for the library's settings that it names.
-    static func naming(_ optionNames: [String: String], in message: String) -> String {
+    package static func naming(_ optionNames: [String: String], in message: String) -> String {
         var message = message
         for (setting, option) in optionNames where message.contains(setting) {
             message = message.replacingOccurrences(of: setting, with: option)
