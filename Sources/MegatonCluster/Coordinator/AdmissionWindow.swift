@@ -8,7 +8,9 @@ internal import MegatonPipeline
 struct AdmissionWindow: Sendable {
     /// The largest size: an admitted job costs its JSON and about 200 bytes.
     let limit: Int
-    private var slots = 0
+    private var places = FleetPlaces()
+    /// Jobs that run.
+    private var running = 0
     /// Jobs that recently ended per second.
     private var rate: Double = 0
     /// Observations of the last `span`, and the one before, which the rate is measured from.
@@ -19,8 +21,10 @@ struct AdmissionWindow: Sendable {
     /// When there was some room for the first time, and not the least that is worth a round.
     private var waiting: ContinuousClock.Instant?
 
-    /// Size while no worker has signed on.
+    /// Smallest size, in all shards together.
     private static let smallest = 64
+    /// Smallest size in one of many shards.
+    private static let smallestOfShard = 8
     private static let seconds: Double = 2
     /// Observations that are closer together do not change the rate.
     private static let shortest: Duration = .milliseconds(200)
@@ -41,27 +45,48 @@ struct AdmissionWindow: Sendable {
 
     init(limit: Int) { self.limit = limit }
 
-    var size: Int { min(limit, max(Self.smallest, 2 * slots, Int(Self.seconds * rate))) }
+    /// A shard has two jobs for each place that is its part of the fleet: together the shards would otherwise have as
+    /// many for each place as there are shards, and a small batch would wait behind them. If other shards have no jobs,
+    /// more run: the ready ones are as many as that part even then.
+    var size: Int {
+        let least = max(Self.smallest / places.shardCount, Self.smallestOfShard)
+        return min(limit, max(least, max(slots, running) + slots, Int(Self.seconds * rate)))
+    }
 
-    /// Jobs that may become ready in addition to the present ones; a pack is as many as its sources, and one if it
-    /// runs: it has its place already, and leaves it to ready jobs.
+    private var slots: Int { places.ofShard }
+
+    /// Jobs that may become ready in addition to the present ones.
+    struct Room: Equatable {
+        var jobs: Int
+        /// Those of them that may be sources of packs.
+        var packed: Int
+
+        static func - (room: Room, count: Int) -> Room { Room(jobs: room.jobs - count, packed: room.packed - count) }
+    }
+
+    /// The room for further jobs. A pack is as many as its sources, and one if it runs: it has its place already, and
+    /// leaves it to ready jobs.
     ///
     /// A pack is in one worker, which uses all of its free places for it. So there may be two for each worker, even if
     /// few packs fill the window: otherwise they would be in some of the workers, and the others idle.
+    ///
+    /// Packs do not keep other jobs out: a batch of ten would wait in its intake until whole packs have ended, also if
+    /// its priority is `high`. For those, each pack is one job.
     ///
     /// - Parameters:
     ///   - jobs: number of jobs that are ready or running.
     ///   - running: number of those that run.
     ///   - sources: number of the sources of all. Packs that run are taken to be as large as the others.
-    func room(jobs: Int, running: Int, sources: Int, workers: Int) -> Int {
+    func room(jobs: Int, running: Int, sources: Int, workers: Int) -> Room {
         let average = sources / max(jobs, 1)
         let further = max(0, sources - jobs) * max(0, jobs - running) / max(jobs, 1)
-        return max(size, average > 1 ? min(limit, 2 * workers) * average : 0) - jobs - further
+        let packed = max(size, average > 1 ? min(limit, 2 * workers) * average : 0) - jobs - further
+        return Room(jobs: max(packed, size - jobs), packed: packed)
     }
 
     /// Free room at which a round is worth its cost. If the limit leaves little more than one job for each place, it is
     /// 1, so that no place waits for others to become free.
-    var leastRoom: Int { max(1, min(size / Self.step, (size - slots) / 2)) }
+    var leastRoom: Int { max(1, min(size / Self.step, (size - max(slots, running)) / 2)) }
 
     /// Whether a round is worth its cost: there is ``leastRoom``, or less of it for a while.
     mutating func admits(_ room: Int, at now: ContinuousClock.Instant) -> Bool {
@@ -76,8 +101,11 @@ struct AdmissionWindow: Sendable {
         return room > 0
     }
 
-    /// - Parameter ended: number of jobs that have ended since the queue was created.
-    mutating func observe(ended: Int, at now: ContinuousClock.Instant) {
+    /// - Parameters:
+    ///   - ended: number of jobs that have ended since the queue was created.
+    ///   - running: number of jobs that run.
+    mutating func observe(ended: Int, running: Int = 0, at now: ContinuousClock.Instant) {
+        self.running = running
         isMoving = seen.map { $0 < ended } ?? false
         seen = ended
         if let last = samples.last, last.at.duration(to: now) < Self.shortest { return }
@@ -88,6 +116,26 @@ struct AdmissionWindow: Sendable {
         rate = max(Double(max(0, ended - first.ended)) / elapsed.inSeconds, rate * Self.decay)
     }
 
-    /// - Parameter slots: places in all workers.
-    mutating func observe(slots: Int) { self.slots = slots }
+    mutating func observe(_ places: FleetPlaces) { self.places = places }
+}
+
+/// The places of a fleet as a leader sees them.
+struct FleetPlaces: Equatable {
+    /// Those in all workers that are for this shard: of a worker that has several shards, its part.
+    private(set) var ofShard = 0
+    /// The largest number of shards that a worker has.
+    private(set) var shardCount = 1
+
+    init() {}
+
+    /// - Parameter workers: the places of each worker, and the number of shards that they are for.
+    init(_ workers: [(places: Int, shards: Int)]) {
+        var sum = 0.0
+        for worker in workers where worker.places > 0 {
+            sum += Double(worker.places) / Double(max(worker.shards, 1))
+            shardCount = max(shardCount, worker.shards)
+        }
+        // A part of a place is none, and the sum of thirds may be a little less than a whole.
+        ofShard = Int((sum - 1e-6).rounded(.up))
+    }
 }

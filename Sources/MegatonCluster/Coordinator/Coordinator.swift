@@ -82,8 +82,8 @@ public final class Coordinator: Sendable {
     private let lastAnswer = Mutex<ContinuousClock.Instant?>(nil)
     /// The attempts to lead and the renewals.
     private let pulse = Pulse()
-    /// Number of places in all workers, while it leads.
-    private let places = Atomic(0)
+    /// The places in all workers, while it leads.
+    private let places = Mutex(FleetPlaces())
 
     /// First pause while jobs wait and the window is full; each further pause is twice as long.
     private static let fullWait: Duration = .milliseconds(5)
@@ -377,7 +377,7 @@ public final class Coordinator: Sendable {
             repeats: repeats
         )
         try await intake.replay(epoch: epoch)
-        places.store(try await intake.slots(), ordering: .relaxed)
+        try await countPlaces(intake)
         try await withThrowingTaskGroup(of: Void.self) { group in
             // Beside the rounds: if Redis has many clients, each of its answers takes as long as a part of a round.
             group.addTask { try await self.renewLead(epoch) }
@@ -411,8 +411,13 @@ public final class Coordinator: Sendable {
     private func watchPlaces(_ intake: Intake) async throws {
         while !Task.isCancelled {
             try await Task.sleep(for: Self.pollInterval)
-            places.store(try await intake.slots(), ordering: .relaxed)
+            try await countPlaces(intake)
         }
+    }
+
+    private func countPlaces(_ intake: Intake) async throws {
+        let counted = try await intake.places()
+        places.withLock { $0 = counted }
     }
 
     /// Sends outcomes to the lists of clients until the task is cancelled.
@@ -453,7 +458,7 @@ public final class Coordinator: Sendable {
         var staged = StagedJobs()
         var pause = Self.fullWait
         while !Task.isCancelled {
-            window.observe(slots: places.load(ordering: .relaxed))
+            window.observe(places.withLock { $0 })
             switch try await intake.admit(
                 epoch: epoch,
                 window: &window,

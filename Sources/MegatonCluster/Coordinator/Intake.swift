@@ -90,12 +90,14 @@ struct Intake: Sendable {
         let state: State
         if let known { state = known } else { state = try await self.state(window: &window) }
         if staged.isEmpty {
-            guard window.admits(state.room, at: .now) else { return .full }
+            guard window.admits(state.room.jobs, at: .now) else { return .full }
             if known == nil { staged.round = state.round }
             // Also while the queue drains: an earlier leader, or an earlier round, may have left jobs in the stage.
-            let call = stageCall(state, epoch: epoch, limit: min(state.room, chunk), staged)
+            let call = stageCall(state, epoch: epoch, state.room, chunk: chunk, staged)
             staged.add(try await queue.redis.run(QueueScripts.stage, keys: call.keys, arguments: call.arguments))
-            if staged.isEmpty { return state.isDraining ? .draining : state.leavesIntakes ? .full : .empty }
+            if staged.isEmpty {
+                return state.isDraining ? .draining : state.leavesIntakes || state.room.packed <= 0 ? .full : .empty
+            }
         }
         if staged.validated.isEmpty {
             // If there are many, one part is validated while Redis is busy with the other.
@@ -105,10 +107,10 @@ struct Intake: Sendable {
             staged.raw.removeFirst(first)
         }
         let room = state.room - staged.sourceCount
-        let more = state.isDraining || room < window.leastRoom ? 0 : min(room, chunk)
+        let more = state.isDraining || room.jobs < window.leastRoom ? nil : room
         let waiting = staged.raw
         async let validated = validate(waiting[...])
-        let counts = try await admit(&staged, epoch: epoch, state, more: more, window: &window)
+        let counts = try await admit(&staged, epoch: epoch, state, more: more, chunk: chunk, window: &window)
         staged.raw.removeFirst(waiting.count)
         staged.validated += await validated
         return .admitted(counts)
@@ -127,8 +129,7 @@ struct Intake: Sendable {
 
     /// State of the queue that decides how many jobs a round may take, and from which intakes.
     struct State {
-        /// Jobs that may be ready or running in addition to the present ones.
-        let room: Int
+        let room: AdmissionWindow.Room
         let workers: Int
         let round: Int
         let isDraining: Bool
@@ -163,7 +164,8 @@ struct Intake: Sendable {
             let workers = replies[2].int, let held = replies[7].int
         else { throw JobQueue.unexpected("HLEN") }
         let statistics = (replies[5].array ?? []).map { $0.int ?? 0 }
-        window.observe(ended: statistics.prefix(3).reduce(0, +), at: .now)
+        let running = replies[9].int ?? 0
+        window.observe(ended: statistics.prefix(3).reduce(0, +), running: running, at: .now)
         let waitingSizes = (replies[8].array ?? []).map { $0.int ?? 0 }
         // A pack counts as its sources. It has at most 256, also if the gauge is wrong.
         let packed = min(statistics.last ?? 0, alive * (Pack.maximumSources - 1)) - (waitingSizes.last ?? 0)
@@ -182,7 +184,7 @@ struct Intake: Sendable {
             // Jobs that wait do not fill the window: a slow host must not stop the others.
             room: window.room(
                 jobs: alive - waiting,
-                running: replies[9].int ?? 0,
+                running: running,
                 sources: alive - waiting + max(0, packed),
                 workers: workers
             ),
@@ -195,17 +197,19 @@ struct Intake: Sendable {
         )
     }
 
-    /// Places in all workers that have signed on.
-    func slots() async throws(RedisError) -> Int {
+    /// The places in all workers that have signed on.
+    func places() async throws(RedisError) -> FleetPlaces {
         let infos = try await queue.redis.send(["HVALS", .string(queue.keys.workerInfo)]).array ?? []
-        return infos.reduce(0) { $0 + (WorkerInfo(stored: $1.string ?? "")?.concurrency ?? 0) }
+        let workers = infos.compactMap { WorkerInfo(stored: $0.string ?? "") }
+        return FleetPlaces(workers.map { ($0.concurrency, $0.shards ?? 1) })
     }
 
     /// A call of the script `stage`, behind the jobs that are staged already.
     private func stageCall(
         _ state: State,
         epoch: Int,
-        limit: Int,
+        _ room: AdmissionWindow.Room,
+        chunk: Int,
         _ staged: StagedJobs
     ) -> Call {
         let (keys, weights) = (queue.keys, state.weights)
@@ -216,7 +220,10 @@ struct Intake: Sendable {
                 keys.control, keys.round,
             ]
                 + Job.Priority.allCases.map(keys.jobs) + batches.map(keys.jobs(batch:)),
-            [.string(name), .int(epoch), .int(limit), .int(staged.count), .int(staged.round)]
+            [
+                .string(name), .int(epoch), .int(min(room.jobs, chunk)), .int(staged.count), .int(staged.round),
+                .int(max(0, min(room.packed, chunk))),
+            ]
                 + Job.Priority.allCases.flatMap {
                     [.string(PublicIntake.name(of: $0)), .int(state.readsPublicLists ? 1 : 0)]
                 }
@@ -245,12 +252,13 @@ struct Intake: Sendable {
         for case .error(let text) in replies where !text.hasPrefix("WRONGTYPE ") { throw RedisError(reply: text) }
     }
 
-    /// Admits the validated jobs, and stages up to `more` behind the others.
+    /// Admits the validated jobs, and stages others behind those that are left: up to `chunk`, as there is room for.
     private func admit(
         _ staged: inout StagedJobs,
         epoch: Int,
         _ state: State,
-        more: Int,
+        more: AdmissionWindow.Room?,
+        chunk: Int,
         window: inout AdmissionWindow
     ) async throws(RedisError) -> Counts {
         let memories = try await memories(Set(staged.validated.map(\.batch).filter { !$0.isEmpty }).sorted())
@@ -261,11 +269,11 @@ struct Intake: Sendable {
             next.round += 1
             next.validated.removeFirst(part.entryCount)
         }
-        let stageCall = stageCall(state, epoch: epoch, limit: more, next)
+        let stageCall = more.map { self.stageCall(state, epoch: epoch, $0, chunk: chunk, next) }
         let replies = try await queue.redis.run(
             QueueScripts.stage,
             after: calls.map { QueueScripts.admit.call(keys: $0.keys, arguments: $0.arguments) } + stateCommands,
-            calls: more > 0 ? [stageCall] : []
+            calls: stageCall.map { [$0] } ?? []
         )
         var counts = Counts()
         for (part, (call, reply)) in zip(parts, zip(calls, replies.commands)) {
@@ -273,7 +281,7 @@ struct Intake: Sendable {
             note(part)
         }
         staged = next
-        if var reply = replies.calls.first {
+        if let stageCall, var reply = replies.calls.first {
             // Refused, as it came before `admit`: Redis did not know that script, or sent it to another node.
             if case .error(let text) = reply, text.hasPrefix("STALEROUND") {
                 reply = try await queue.redis.run(

@@ -7,8 +7,8 @@ internal import MegatonRedis
 /// process leads.
 ///
 /// At least once: entries leave the outbox after they were delivered, and a leader that dies in between leaves them to
-/// its successor. Outcomes for one list stay in order. A list that cannot take its outcomes loses them, so that it
-/// holds up no other.
+/// its successor. A list that cannot take its outcomes loses them, so that it holds up no other. The outcomes of one
+/// that cannot be reached, as its node of a Redis Cluster is away, move behind the others (`AwayLists`).
 struct ReplyDelivery: Sendable {
     let queue: JobQueue
     /// Name of the leader.
@@ -22,6 +22,8 @@ struct ReplyDelivery: Sendable {
     private static let entriesAtOnce = 64
     /// Pause while another process leads: the tasks beside this one notice it soon, and end it.
     private static let supersededPause: Duration = .seconds(1)
+    /// Pause if no list can be reached.
+    private static let stuckPause: Duration = .seconds(1)
     /// Interval between two warnings of the same kind.
     private static let warningInterval: Duration = .seconds(60)
 
@@ -31,13 +33,17 @@ struct ReplyDelivery: Sendable {
     func run(wait: () async -> Void) async {
         var failures = Backoff()
         var warnings: [Warning: ContinuousClock.Instant] = [:]
-        var page = Page()
+        var away = AwayLists()
         await repeating {
             do throws(RedisError) {
-                let count = try await step(&page, &warnings)
+                let step = try await step(&away, &warnings)
                 failures.reset()
-                guard let count else { return Self.supersededPause }
-                if count == 0 { await wait() }
+                switch step {
+                case .superseded: return Self.supersededPause
+                case .empty: await wait()
+                case .stuck: return Self.stuckPause
+                case .delivered: break
+                }
                 return .zero
             } catch {
                 if Task.isCancelled { return nil }
@@ -47,13 +53,13 @@ struct ReplyDelivery: Sendable {
         }
     }
 
-    /// The first entries of the outbox, while the list of one of them cannot be reached: the others are delivered once.
-    private struct Page {
-        var entries: [Data] = []
-        /// Those that have been delivered.
-        var delivered: Set<Int> = []
-        /// Outcomes that were lost meanwhile.
-        var lost = 0
+    private enum Step {
+        /// Another process leads.
+        case superseded
+        case empty
+        /// No list of the whole outbox can be reached.
+        case stuck
+        case delivered
     }
 
     /// Events that are logged once in an interval.
@@ -71,26 +77,21 @@ struct ReplyDelivery: Sendable {
     }
 
     /// Delivers the first entries.
-    ///
-    /// - Returns: their number; nil if another process leads.
     private func step(
-        _ page: inout Page,
+        _ away: inout AwayLists,
         _ warnings: inout [Warning: ContinuousClock.Instant]
-    ) async throws(RedisError) -> Int? {
-        guard
-            let (entries, listBytes) = try await queue.outbox(limit: Self.entriesAtOnce, name: name, epoch: epoch)
-        else { return nil }
-        if entries.isEmpty { return 0 }
-        // Entries come at the end, so that those of the last step are the first ones still.
-        if !entries.starts(with: page.entries) { page = Page() }
-        page.entries = entries
-        var webhooks: [Int: (job: String, host: String)] = [:]
+    ) async throws(RedisError) -> Step {
+        guard let page = try await queue.outbox(limit: Self.entriesAtOnce, name: name, epoch: epoch) else {
+            return .superseded
+        }
+        let entries = page.entries
+        if entries.isEmpty { return .empty }
+        var (webhooks, lost, moved): ([Int: (job: String, host: String)], Int, [Int]) = ([:], 0, [])
         // The time to live of a list is that of its last outcome.
         var (lists, outcomes, ttls): ([String], [String: [(index: Int, Data)]], [String: Int]) = ([], [:], [:])
-        for (index, data) in entries.enumerated() where !page.delivered.contains(index) {
+        for (index, data) in entries.enumerated() {
             guard let entry = OutboxEntry(data) else {
-                page.lost += 1
-                page.delivered.insert(index)
+                lost += 1
                 warn(.damaged, &warnings, "an entry of the outbox is damaged and was dropped", [:])
                 continue
             }
@@ -98,19 +99,22 @@ struct ReplyDelivery: Sendable {
                 // A URL without a host is no entry.
                 webhooks[index] = (entry.job, URL(string: webhook).map(OriginHost.name) ?? "")
             } else if let list = entry.reply.list {
+                if away.mustWait(list, with: data, outbox: page.length, at: .now) {
+                    moved.append(index)
+                    continue
+                }
                 let ttl = entry.reply.ttl ?? JobReply.defaultTTL
                 if ttls.updateValue(ttl, forKey: list) == nil { lists.append(list) }
                 outcomes[list, default: []].append((index, entry.outcome))
             }
         }
-        let deliveries = await deliver(lists.map { ($0, (outcomes[$0] ?? []).map(\.1), ttls[$0]) }, listBytes)
-        var failure: RedisError?
+        let deliveries = await deliver(lists.map { ($0, (outcomes[$0] ?? []).map(\.1), ttls[$0]) }, page.listBytes)
         for (list, delivered) in zip(lists, deliveries) {
             let indices = (outcomes[list] ?? []).map(\.index)
             switch delivered {
             case .success(let deleted):
-                page.lost += deleted
-                page.delivered.formUnion(indices)
+                away.reached(list)
+                lost += deleted
                 if deleted > 0 {
                     warn(
                         .full,
@@ -119,14 +123,9 @@ struct ReplyDelivery: Sendable {
                         [LogKey.list: "\(list)", LogKey.count: "\(deleted)"]
                     )
                 }
-            case .failure(let error):
-                guard isRefusal(error) else {
-                    failure = error
-                    continue
-                }
-                let count = indices.count
-                page.lost += count
-                page.delivered.formUnion(indices)
+            case .failure(let error) where isRefusal(error):
+                away.reached(list)
+                lost += indices.count
                 warn(
                     .refused,
                     &warnings,
@@ -134,17 +133,22 @@ struct ReplyDelivery: Sendable {
                     outcomes were dropped, as Redis refuses the list of a client: the key must be a list or free, and \
                     one that the Redis user of this process may write
                     """,
-                    [LogKey.list: "\(list)", LogKey.count: "\(count)", LogKey.error: "\(error)"]
+                    [LogKey.list: "\(list)", LogKey.count: "\(indices.count)", LogKey.error: "\(error)"]
+                )
+            case .failure(let error):
+                away.failed(list, first: indices.first.map { entries[$0] } ?? Data(), at: .now)
+                moved += indices
+                warn(
+                    .failure,
+                    &warnings,
+                    "outcomes cannot be sent to a client now; they wait behind those of others",
+                    [LogKey.list: "\(list)", LogKey.count: "\(indices.count)", LogKey.error: "\(error)"]
                 )
             }
         }
-        if let failure { throw failure }
-        let lost = page.lost
-        // If the reply is lost, they may have been removed: entries that follow may have the same bytes, and were not
-        // delivered.
-        page = Page()
         let dropped = try await queue.removeReplies(
             entries,
+            moved: moved.sorted(),
             lost: lost,
             webhooks: webhooks.sorted { $0.key < $1.key }.map { ($0.key, $0.value.host) },
             name: name,
@@ -161,7 +165,7 @@ struct ReplyDelivery: Sendable {
             )
         }
         if !webhooks.isEmpty { self.webhooks.signal() }
-        return entries.count
+        return away.isStuck(moved: moved.count, of: entries.count, outbox: page.length) ? .stuck : .delivered
     }
 
     /// Appends outcomes to the lists of clients, at most one for each entry of a step, all at once: a client may have a

@@ -36,14 +36,32 @@ struct PackSettlement: Sendable {
         let stalls: Int
         /// Number of its attempts that do not count.
         let free: Int
-        /// Zero if it is ready at once.
-        let delay: Duration
+        let start: Start
 
-        init(job: Job, stalls: Int = 0, free: Int, delay: Duration = .zero) {
+        /// The time at which it may run.
+        enum Start: Sendable {
+            /// It is ready at once.
+            case ready
+            /// It is due at once, and shares the places with fresh jobs.
+            case due
+            /// It waits for this time first. Zero makes it ready at once.
+            case after(Duration)
+
+            /// As an argument of the script `settlePack`, milliseconds.
+            var milliseconds: Int {
+                switch self {
+                case .ready: 0
+                case .due: -1
+                case .after(let delay): delay > .zero ? max(1, delay.wholeMilliseconds) : 0
+                }
+            }
+        }
+
+        init(job: Job, stalls: Int = 0, free: Int, start: Start = .ready) {
             self.job = job
             self.stalls = stalls
             self.free = free
-            self.delay = delay
+            self.start = start
             json = job.json()
         }
 
@@ -106,11 +124,11 @@ extension JobQueue {
             ]
         }
         for split in settlement.splits {
-            let delay = split.delay > .zero ? max(1, split.delay.wholeMilliseconds) : 0
             arguments += [
                 .string(JobKey(batch: scope, id: split.job.id ?? "").text),
                 .buffer(ByteBuffer(bytes: split.json)), .string(split.job.sourceDigest),
-                .string(split.job.host ?? ""), .int(split.stalls), .int(split.free), .int(delay),
+                .string(split.job.host ?? ""), .int(split.stalls), .int(split.free),
+                .int(split.start.milliseconds),
             ]
         }
         let reply = try await redis.run(

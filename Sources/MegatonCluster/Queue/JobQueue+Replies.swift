@@ -15,18 +15,32 @@ extension JobQueue {
     /// Limit on outcomes before a leader has published one; the scripts have the same number.
     private static let defaultOutcomeLimit = 1024 * 1024 * 1024
 
-    /// The first entries of the outbox, as they are there, and the number of bytes that a list may have; nil if another
-    /// process leads.
-    func outbox(limit: Int, name: String, epoch: Int) async throws(RedisError) -> (entries: [Data], listBytes: Int)? {
+    /// The beginning of the outbox.
+    struct Outbox {
+        /// The first entries, as they are there.
+        let entries: [Data]
+        /// Number of all entries.
+        let length: Int
+        /// Number of bytes that a list may have.
+        let listBytes: Int
+    }
+
+    /// The first entries of the outbox; nil if another process leads.
+    func outbox(limit: Int, name: String, epoch: Int) async throws(RedisError) -> Outbox? {
         let replies = try await redis.pipeline([
             ["LRANGE", .string(keys.replies), "0", .int(limit - 1)],
             ["HGET", .string(keys.stat), "outcome_limit"], ["GET", .string(keys.leader)], ["GET", .string(keys.epoch)],
+            ["LLEN", .string(keys.replies)],
         ])
         for case .error(let text) in replies { throw RedisError(reply: text) }
-        guard replies.count == 4, let entries = replies[0].array else { throw Self.unexpected("LRANGE") }
+        guard replies.count == 5, let entries = replies[0].array else { throw Self.unexpected("LRANGE") }
         if replies[2].string != name || replies[3].int != epoch { return nil }
         let bytes = (replies[1].int ?? Self.defaultOutcomeLimit) / Self.replyShare
-        return (entries.map { $0.buffer.map { Data($0.readableBytesView) } ?? Data() }, bytes)
+        return Outbox(
+            entries: entries.map { $0.buffer.map { Data($0.readableBytesView) } ?? Data() },
+            length: replies[4].int ?? 0,
+            listBytes: bytes
+        )
     }
 
     /// Appends outcomes to a list of a client; see the script `deliverReplies`.
@@ -49,6 +63,7 @@ extension JobQueue {
     /// Deletes delivered entries, and moves those for webhooks to their queue; see the script `removeReplies`.
     ///
     /// - Parameters:
+    ///   - moved: indices of those that were not delivered, in order.
     ///   - lost: number of outcomes that are in no list.
     ///   - webhooks: index of each entry that is for a webhook, and the webhook's host.
     ///   - name: name of the leader.
@@ -56,6 +71,7 @@ extension JobQueue {
     @discardableResult
     func removeReplies(
         _ entries: [Data],
+        moved: [Int] = [],
         lost: Int,
         webhooks: [(index: Int, host: String)] = [],
         name: String,
@@ -70,6 +86,7 @@ extension JobQueue {
             ],
             arguments: [
                 .string(name), .int(epoch), .int(entries.count), .buffer(ByteBuffer(bytes: last)), .int(lost),
+                .string(moved.map { "\($0 + 1)" }.joined(separator: " ")),
             ] + webhooks.flatMap { [.int($0.index + 1), .string($0.host)] }
         )
         // Lua counts from 1.

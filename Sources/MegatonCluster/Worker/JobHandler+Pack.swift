@@ -23,6 +23,8 @@ extension JobHandler {
 
     private enum Event: Sendable {
         case ended(SourceEnd)
+        /// Sources that have ended are to be settled although others still run.
+        case settlementDue
         case stopped
     }
 
@@ -39,7 +41,7 @@ extension JobHandler {
                 // Its worker has died: a source that kills again must be alone with its job. Further stalls of the pack
                 // came from no source, as none of them has run since.
                 for source in pack.sources {
-                    run.split(.init(job: pack.job(source), stalls: 1, free: active.free + 1))
+                    run.split(.init(job: pack.job(source), stalls: 1, free: active.free + 1, start: .due))
                 }
             } else if active.reason == nil {
                 let jobs = pack.sources.map(pack.job)
@@ -77,7 +79,7 @@ extension JobHandler {
                 await stop.wait()
                 return .stopped
             }
-            var started = 0
+            var (started, hasTimer) = (0, false)
             // The first source uses the place of the pack.
             defer { for _ in 0..<max(0, started - 1) { running.takeBack() } }
             while true {
@@ -94,12 +96,30 @@ extension JobHandler {
                 guard started > 0, let event = await group.next() else { break }
                 switch event {
                 case .stopped: group.cancelAll()
+                case .settlementDue:
+                    hasTimer = false
+                    if active.reason != nil || !current.hasDecisions { continue }
+                    do throws(RedisError) {
+                        if try await !settle(&current, isLast: false) { active.stop(.leaseLost) }
+                    } catch {
+                        active.stop(.leaseLost)
+                        group.cancelAll()
+                        return error
+                    }
                 case .ended(let end):
                     started -= 1
                     if started > 0 { running.takeBack() }
                     if active.reason != nil { continue }
                     do throws(RedisError) {
                         try await decide(end, &current)
+                        if !hasTimer, current.hasDecisions, started > 0 {
+                            hasTimer = true
+                            // Cancelled with the group.
+                            group.addTask {
+                                try? await Task.sleep(for: self.packInterval)
+                                return .settlementDue
+                            }
+                        }
                         if !current.wantsSettlement(at: .now) || current.undecided.isEmpty { continue }
                         if try await !settle(&current, isLast: false) { active.stop(.leaseLost) }
                         // Other jobs must not wait for a whole pack, if it has the last place of this worker.
@@ -171,7 +191,7 @@ extension JobHandler {
                     run.refuse(turn, at: .now)
                 } else {
                     // A redirect: the other sources need not wait for that host.
-                    run.split(.init(job: end.job, free: active.free + 1, delay: .seconds(turn.wait)))
+                    run.split(.init(job: end.job, free: active.free + 1, start: .after(.seconds(turn.wait))))
                 }
                 return
             }
@@ -182,7 +202,7 @@ extension JobHandler {
             }
             if !isGivenUp, let delay = retry.delay(after: active.counted, of: end.job.attempts, error: error) {
                 let free = active.free + (RetryPolicy.isFree(error) ? 1 : 0)
-                run.split(.init(job: end.job, free: free, delay: delay))
+                run.split(.init(job: end.job, free: free, start: .after(delay)))
                 if !RetryPolicy.isFree(error) { sourceFailures.note(error, of: end.job.source) }
                 metrics.countRetry(after: error.code.rawValue)
                 log.retry(active, source: end.job.source, after: error, in: delay)

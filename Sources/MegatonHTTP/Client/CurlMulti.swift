@@ -13,6 +13,7 @@ final class CurlMulti: @unchecked Sendable {
     private let lock = NSLock()
     private let multi: UnsafeMutableRawPointer?
     private var transfers: [UnsafeMutableRawPointer: CurlTransfer] = [:]
+    private let activity = ConnectionActivity()
 
     private static let globalInit: CURLcode = curl_global_init(Int(CURL_GLOBAL_DEFAULT))
 
@@ -91,7 +92,7 @@ final class CurlMulti: @unchecked Sendable {
     private func add(_ transfer: CurlTransfer, to multi: UnsafeMutableRawPointer) {
         guard !transfer.isCancelled else { return transfer.finish(nil) }
         do throws(ImageError) {
-            let easy = try transfer.begin()
+            let easy = try transfer.begin(activity)
             curl_multi_add_handle(multi, easy)
             transfers[easy] = transfer
         } catch {
@@ -112,6 +113,18 @@ final class CurlMulti: @unchecked Sendable {
         transfers[easy] = nil
     }
 
+    /// If the connection of a request that has timed out is silent, closes it after its last request, and lets those that
+    /// wait for a connection open others.
+    private func noteTimeout(_ request: CurlRequest) {
+        guard let connection = request.connection, let sent = request.sent,
+            activity.timedOut(connection, sent: sent, now: .now)
+        else { return }
+        for other in transfers.values.compactMap(\.curlRequest) where other.origin == request.origin {
+            if other.connection === connection { other.setReuse(false) }
+            if other.connection == nil { other.avoidOpenConnections() }
+        }
+    }
+
     private func collect(_ multi: UnsafeMutableRawPointer) {
         var left: Int32 = 0
         while let message = curl_multi_info_read(multi, &left) {
@@ -119,6 +132,7 @@ final class CurlMulti: @unchecked Sendable {
             let result = message.pointee.data.result
             guard let transfer = transfers[easy] else { continue }
             remove(easy, from: multi)
+            if result == CURLE_OPERATION_TIMEDOUT, let request = transfer.curlRequest { noteTimeout(request) }
             switch transfer.ended(result) {
             case .next: add(transfer, to: multi)
             case .finished(let error): transfer.finish(error)

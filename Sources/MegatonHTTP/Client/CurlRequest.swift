@@ -9,6 +9,11 @@ final class CurlRequest {
     private let configuration: DataLoader.Configuration
     /// Called with each piece of the body; returns whether to go on. Not called after the request has ended.
     private let receive: (UnsafeRawBufferPointer) -> Bool
+    private let activity: ConnectionActivity
+    /// The connection over which the request was sent; nil before that, and without TLS.
+    private(set) var connection: ConnectionActivity.Connection?
+    /// The time at which it was sent.
+    private(set) var sent: ContinuousClock.Instant?
 
     private(set) var status = 0
     /// Header fields of the response, names in lower case.
@@ -38,6 +43,7 @@ final class CurlRequest {
         _ prepared: PreparedRequest,
         _ configuration: DataLoader.Configuration,
         time: Duration,
+        activity: ConnectionActivity,
         receive: @escaping (UnsafeRawBufferPointer) -> Bool
     ) throws(ImageError) {
         guard let easy = curl_easy_init() else {
@@ -47,6 +53,7 @@ final class CurlRequest {
         self.prepared = prepared
         self.configuration = configuration
         self.receive = receive
+        self.activity = activity
         setRules(time)
         setRequest()
         setCallbacks()
@@ -59,6 +66,7 @@ final class CurlRequest {
     }
 
     deinit {
+        if let connection { activity.leave(connection) }
         curl_easy_cleanup(easy)
         curl_slist_free_all(headerList)
         curl_slist_free_all(resolveList)
@@ -83,10 +91,11 @@ final class CurlRequest {
                 return request.openSocket(address)
             },
             // A reused connection opens no socket, and another rule may have allowed it: its address is checked here.
-            megaton_curl_setopt_prereq(easy) { context, address, _, port, _ in
+            megaton_curl_setopt_prereq(easy) { context, address, _, port, localPort in
                 guard let address, let request = CurlRequest.from(context),
                     request.mayUse(String(cString: address), port: Int(port))
                 else { return CURL_PREREQFUNC_ABORT }
+                request.willBeSent(localPort: Int(localPort))
                 return CURL_PREREQFUNC_OK
             },
         ]
@@ -98,8 +107,9 @@ final class CurlRequest {
         megaton_curl_setopt_long(easy, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
         // Over TLS the handshake shows whether a connection can be multiplexed (HTTP/2), which is worth waiting for.
         // Over plain HTTP only a whole response would show it, and requests to an origin would run one after the other.
-        let isTLS = prepared.request.url?.scheme?.lowercased() == "https"
         megaton_curl_setopt_long(easy, CURLOPT_PIPEWAIT, isTLS ? 1 : 0)
+        if isTLS { setReuse(false) }
+        if let origin, activity.isSilent(origin) { avoidOpenConnections() }
         megaton_curl_setopt_long(easy, CURLOPT_CONNECTTIMEOUT_MS, configuration.connectTimeout.wholeMilliseconds)
         megaton_curl_setopt_long(easy, CURLOPT_TIMEOUT_MS, max(0, time.wholeMilliseconds) + 1)
         megaton_curl_setopt_long(easy, CURLOPT_LOW_SPEED_LIMIT, configuration.lowSpeedLimit)
@@ -117,6 +127,18 @@ final class CurlRequest {
             if let resolveList { megaton_curl_setopt_pointer(easy, CURLOPT_RESOLVE, resolveList) }
         }
     }
+
+    private var isTLS: Bool { prepared.request.url?.scheme?.lowercased() == "https" }
+
+    /// Host and port of a request over TLS, which may share a connection with others.
+    var origin: String? { isTLS ? prepared.parts.map { "\($0.host):\($0.port)" } : nil }
+
+    /// Whether the connection may be used again once its last request has ended. It may not before a response has
+    /// begun: libcurl keeps a connection of HTTP/2 also if its last request has timed out.
+    func setReuse(_ isAllowed: Bool) { megaton_curl_setopt_long(easy, CURLOPT_FORBID_REUSE, isAllowed ? 0 : 1) }
+
+    /// Opens a connection for this request, unless it has one already.
+    func avoidOpenConnections() { megaton_curl_setopt_long(easy, CURLOPT_FRESH_CONNECT, 1) }
 
     private func setRequest() {
         megaton_curl_setopt_string(easy, CURLOPT_URL, prepared.request.url?.absoluteString)
@@ -160,6 +182,7 @@ final class CurlRequest {
         megaton_curl_setopt_data_callback(easy, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
             guard let bytes, let request = CurlRequest.from(context) else { return 0 }
             let piece = UnsafeRawBufferPointer(start: bytes, count: size * count)
+            request.connection?.lastByte = .now
             return request.receive(piece) ? size * count : 0
         }
         megaton_curl_setopt_pointer(easy, CURLOPT_HEADERDATA, context)
@@ -240,6 +263,12 @@ final class CurlRequest {
         return refusal == nil
     }
 
+    private func willBeSent(localPort: Int) {
+        if let connection { activity.leave(connection) }
+        connection = origin.map { activity.use($0, localPort: localPort) }
+        sent = .now
+    }
+
     private static func endpoint(_ address: UnsafeMutablePointer<curl_sockaddr>) -> (IPAddress, Int)? {
         let family = address.pointee.family
         return withUnsafePointer(to: &address.pointee.addr) { generic in
@@ -260,6 +289,10 @@ final class CurlRequest {
     }
 
     private func receiveHeader(_ line: UnsafeRawBufferPointer) -> Bool {
+        if let connection {
+            connection.lastByte = .now
+            if headerBytes == 0 && !connection.isSilent { setReuse(true) }
+        }
         headerBytes += line.count
         guard headerBytes <= Self.headerLimit else {
             let url = prepared.request.url?.redacted ?? ""

@@ -36,7 +36,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
 
     private var hop: URLRequest
     private var redirects: Redirects
-    private var curlRequest: CurlRequest?
+    /// The request in progress.
+    private(set) var curlRequest: CurlRequest?
     private var started: ContinuousClock.Instant?
     private var timings = LoadTimings()
     /// Whether the listener has timings from before the end.
@@ -131,7 +132,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     /// Prepares the next request.
     ///
     /// - Returns: its handle, valid until the next call of `begin`, `ended` or `finish`.
-    func begin() throws(ImageError) -> UnsafeMutableRawPointer {
+    func begin(_ activity: ConnectionActivity) throws(ImageError) -> UnsafeMutableRawPointer {
         let now = ContinuousClock.now
         let started = started ?? now
         if self.started == nil, let name = request.credentialName, let url = request.url {
@@ -154,7 +155,9 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         discardedBytes = 0
         errorBody = Data()
         // Unowned: the transfer owns the request and outlives it.
-        let next = try CurlRequest(prepared, configuration, time: left) { [unowned self] in receive($0) }
+        let next = try CurlRequest(prepared, configuration, time: left, activity: activity) { [unowned self] in
+            receive($0)
+        }
         curlRequest = next
         return next.easy
     }

@@ -6,7 +6,7 @@ struct AdmissionWindowTests {
     @Test func isTwoSecondsOfWorkWithinItsLimits() {
         var window = AdmissionWindow(limit: 1000)
         #expect(window.size == 64)
-        window.observe(slots: 100)
+        window.observe(.places(100))
         #expect(window.size == 200, "two for each place")
         let start = ContinuousClock.now
         window.observe(ended: 5000, at: start)
@@ -23,7 +23,7 @@ struct AdmissionWindowTests {
     /// and it closed until they were done.
     @Test func jobsThatEndTogetherDoNotWidenIt() {
         var window = AdmissionWindow(limit: 10_000)
-        window.observe(slots: 85)
+        window.observe(.places(85))
         let start = ContinuousClock.now
         var sizes: [Int] = []
         // 85 jobs end every 600 ms: 142 a second.
@@ -37,14 +37,39 @@ struct AdmissionWindowTests {
 
     @Test func packsLeaveRoomForTwoInEachWorker() {
         var window = AdmissionWindow(limit: 1000)
-        window.observe(slots: 100)
-        #expect(window.room(jobs: 150, running: 0, sources: 150, workers: 50) == 50)
-        #expect(window.room(jobs: 0, running: 0, sources: 0, workers: 50) == 200)
-        #expect(window.room(jobs: 4, running: 0, sources: 256, workers: 1) == -56, "more than two in a worker")
+        window.observe(.places(100))
+        #expect(window.room(jobs: 150, running: 0, sources: 150, workers: 50).packed == 50)
+        #expect(window.room(jobs: 0, running: 0, sources: 0, workers: 50).packed == 200)
+        #expect(window.room(jobs: 4, running: 0, sources: 256, workers: 1).packed == -56, "more than two in a worker")
         // Fault: packs of a dead host in all places closed the intakes until they had failed.
-        #expect(window.room(jobs: 4, running: 3, sources: 256, workers: 1) == 200 - 4 - 63, "those that run count once")
-        #expect(window.room(jobs: 4, running: 0, sources: 256, workers: 50) == 96 * 64)
-        #expect(window.room(jobs: 190, running: 0, sources: 190 + 63, workers: 50) == -53, "one pack among many jobs")
+        #expect(window.room(jobs: 4, running: 3, sources: 256, workers: 1).packed == 133, "those that run count once")
+        #expect(window.room(jobs: 4, running: 0, sources: 256, workers: 50).packed == 96 * 64)
+        #expect(window.room(jobs: 190, running: 0, sources: 190 + 63, workers: 50).packed == -53, "one pack")
+    }
+
+    /// Fault: ten jobs beside packs of slow images waited in their intake for minutes, also with the priority `high`.
+    @Test func packsLeaveRoomForOtherJobs() {
+        var window = AdmissionWindow(limit: 1000)
+        window.observe(.places(100))
+        #expect(window.room(jobs: 4, running: 0, sources: 256, workers: 1) == .init(jobs: 196, packed: -56))
+        #expect(window.room(jobs: 4, running: 0, sources: 256, workers: 50) == .init(jobs: 96 * 64, packed: 96 * 64))
+        #expect(window.room(jobs: 200, running: 9, sources: 200, workers: 1) == .init(jobs: 0, packed: 0))
+    }
+
+    /// Fault: each of eight shards had two jobs for each place of the fleet, so that a small batch waited for sixteen.
+    @Test func shardsShareThePlaces() {
+        var window = AdmissionWindow(limit: 1000)
+        window.observe(FleetPlaces([(100, 8), (60, 8), (3, 1)]))
+        #expect(window.size == 46, "two for each of 20 and 3 places")
+        let start = ContinuousClock.now
+        window.observe(ended: 0, running: 163, at: start)
+        #expect(window.size == 186, "it may use the places of shards without jobs")
+        #expect(window.leastRoom == 11)
+        window.observe(FleetPlaces([(4, 8)]))
+        window.observe(ended: 0, running: 0, at: start)
+        #expect(window.size == 8)
+        #expect(FleetPlaces([(1, 3), (1, 3), (1, 3)]).ofShard == 1)
+        #expect(FleetPlaces([(0, 9), (5, 0)]) == .places(5), "a worker of suspects has no place")
     }
 
     @Test func knowsWhetherJobsEnd() {
@@ -62,9 +87,9 @@ struct AdmissionWindowTests {
         #expect(AdmissionWindow(limit: 1000).leastRoom == 8)
         #expect(AdmissionWindow(limit: 3).leastRoom == 1)
         var window = AdmissionWindow(limit: 64)
-        window.observe(slots: 64)
+        window.observe(.places(64))
         #expect(window.leastRoom == 1, "a place that is free is not kept waiting")
-        window.observe(slots: 60)
+        window.observe(.places(60))
         #expect(window.leastRoom == 2)
     }
 

@@ -71,7 +71,7 @@ import Testing
                     fixture.keys.intakes, fixture.keys.credit, fixture.keys.control, fixture.keys.round,
                     fixture.keys.jobs,
                 ],
-                arguments: ["leader", "1", "10", "0", "0", "", "1"]
+                arguments: ["leader", "1", "10", "0", "0", "10", "", "1"]
             )
             #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: 1)) == 2)
             try await fixture.redis.send(["DEL", .string(fixture.keys.leader)])

@@ -117,7 +117,7 @@ import Testing
             let (active, pack) = try await claimed(4, fixture)
             let part = PackSettlement(
                 ends: [end(pack.sources[0])],
-                splits: [.init(job: pack.job(pack.sources[1]), free: 0, delay: .seconds(60))],
+                splits: [.init(job: pack.job(pack.sources[1]), free: 0, start: .after(.seconds(60)))],
                 rest: .keep(pack.with(Array(pack.sources[2...])))
             )
             for _ in 0..<2 { #expect(try await settle(part, of: active, known: 4, fixture) == .ok) }
@@ -235,12 +235,58 @@ import Testing
                 )
             }
             var (window, staged) = (AdmissionWindow(limit: 200), StagedJobs())
-            window.observe(slots: 100)
+            window.observe(.places(100))
             for _ in 0..<20 where try await fixture.count("HLEN", fixture.keys.body) < 90 {
                 _ = try await fixture.intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 200)
             }
             let (first, second) = (try await fixture.batch("packs"), try await fixture.batch("singles"))
             #expect((80...120).contains(first["total"]) && (80...120).contains(second["total"]), "\(first) \(second)")
+        }
+    }
+
+    /// Fault: a small batch waited in its intake until whole packs had ended.
+    @Test func packsThatFillTheWindowDoNotKeepOtherJobsOut() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let packs = (0..<8).map { number in
+                let sources = (0..<64).map { "\"http://a.example/\(number).\($0)\"" }.joined(separator: ",")
+                return PushedJob(json: Data(#"{"id":"p\#(number)","sources":[\#(sources)]}"#.utf8), sources: 64)
+            }
+            func push(_ jobs: [PushedJob], to name: String) async throws {
+                _ = try await fixture.queue.push(
+                    jobs,
+                    to: name,
+                    first: 0,
+                    isLast: true,
+                    policy: BatchPolicy(),
+                    idsAreUnique: true,
+                    submitter: "me"
+                )
+            }
+            try await push(packs, to: "packs")
+            var (window, staged) = (AdmissionWindow(limit: 1000), StagedJobs())
+            window.observe(.places(50))
+            func rounds() async throws -> [Intake.Round] {
+                var rounds: [Intake.Round] = []
+                for _ in 0..<4 {
+                    let round = try await fixture.intake.admit(
+                        epoch: fixture.epoch,
+                        window: &window,
+                        staged: &staged,
+                        chunk: 200
+                    )
+                    rounds.append(round)
+                }
+                return rounds
+            }
+            #expect(try await rounds().last == .full, "it is not over, although no job was taken")
+            #expect(try await fixture.batch("packs")["total"] == 128)
+            try await push((0..<10).map { PushedJob(json: QueueFixture.job("s\($0)")) }, to: "small")
+            try await fixture.push(QueueFixture.job("public"))
+            _ = try await rounds()
+            #expect(try await fixture.batch("small")["total"] == 10)
+            #expect(try await fixture.batch("packs")["total"] == 128)
+            #expect(try await fixture.count("HLEN", fixture.keys.body) == 2 + 10 + 1)
+            #expect(try await fixture.count("LLEN", fixture.keys.jobs(batch: "packs")) == 6, "none was lost")
         }
     }
 
@@ -358,7 +404,7 @@ import Testing
         try await QueueFixture.run { (fixture) async throws in
             for number in 0..<8 { try await fixture.push(pack("p\(number)", 256).json()) }
             var (window, staged) = (AdmissionWindow(limit: 10_000), StagedJobs())
-            window.observe(slots: 5000)
+            window.observe(.places(5000))
             var rounds = 0
             while rounds < 20, try await fixture.count("HLEN", fixture.keys.body) < 8 * 256 {
                 _ = try await fixture.intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 100)

@@ -102,7 +102,7 @@ import Testing
             }
             for job in jobs { try await fixture.push(job.json()) }
             var (window, staged) = (AdmissionWindow(limit: 100), StagedJobs())
-            window.observe(slots: 100)
+            window.observe(.places(100))
             while try await fixture.count("HLEN", fixture.keys.body) < 2 {
                 _ = try await intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 100)
             }

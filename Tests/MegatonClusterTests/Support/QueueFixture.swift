@@ -62,7 +62,7 @@ struct QueueFixture: Sendable {
     func admitAll(_ count: Int, window limit: Int = 1000) async throws {
         let before = try await self.count("HLEN", keys.body)
         var (window, staged) = (AdmissionWindow(limit: limit), StagedJobs())
-        window.observe(slots: limit)
+        window.observe(.places(limit))
         while try await self.count("HLEN", keys.body) < before + count {
             _ = try await intake.admit(epoch: epoch, window: &window, staged: &staged, chunk: 100)
         }
@@ -71,7 +71,7 @@ struct QueueFixture: Sendable {
     /// A round of a leader with a chunk of 40, and with a window that has room for all jobs.
     func round(_ staged: inout StagedJobs) async throws -> Intake.Round {
         var window = AdmissionWindow(limit: 1000)
-        window.observe(slots: 1000)
+        window.observe(.places(1000))
         return try await intake.admit(epoch: epoch, window: &window, staged: &staged, chunk: 40)
     }
 
@@ -225,3 +225,8 @@ struct QueueFixture: Sendable {
     // As `Synchronization.Mutex`, for sanitizers; exported so that all files of this module see its members.
     typealias Mutex = MegatonCore.Mutex
 #endif
+
+extension FleetPlaces {
+    /// The places of a worker that has one shard.
+    static func places(_ count: Int) -> FleetPlaces { FleetPlaces([(count, 1)]) }
+}

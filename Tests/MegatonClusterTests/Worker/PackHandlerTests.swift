@@ -336,6 +336,30 @@ import Testing
         }
     }
 
+    /// Fault: a source that had ended was settled only once another one ended, which may take minutes.
+    @Test func aSourceIsSettledWhileAnotherRuns() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let active = try await claimed(2, fixture, running)
+            let wasSettled = Mutex(false)
+            let runner = Runner { job in
+                if job.id == "p.1" { return .done([]) }
+                for _ in 0..<1000 {
+                    if let batch = try? await fixture.batch("b"), batch["done"] == 1 {
+                        wasSettled.withLock { $0 = true }
+                        break
+                    }
+                    // Redis sends no event about a counter.
+                    try? await Task.sleep(for: .milliseconds(10))
+                }
+                return .done([])
+            }
+            await fixture.handler(runner, running: running, places: 2, interval: .milliseconds(50)).handle(active)
+            #expect(wasSettled.withLock { $0 })
+            #expect(try await fixture.batch("b")["done"] == 2)
+        }
+    }
+
     @Test func aPackWhoseWorkerDiedIsSplitWithoutARun() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let running = RunningJobs()

@@ -26,6 +26,7 @@ final class FaultConnection {
     private let toUpstream = FaultPipe()
     private let toClient = FaultPipe()
     private var phase = Phase.waiting
+    private var isSilent = false
     private var upstream: (any Channel)?
     private var id: Int?
     /// The client's address. Stored, because a channel that has ended no longer knows it, while its data may still be
@@ -46,7 +47,7 @@ final class FaultConnection {
 
     /// Continues after new bytes, free room, changed settings, or a timer.
     func refresh() {
-        if registry.settings.holds(address) { return }
+        if isSilent || registry.settings.holds(address) { return }
         switch phase {
         case .waiting: connect()
         case .connected:
@@ -82,6 +83,8 @@ final class FaultConnection {
     func tear(after count: Int) {
         if count > 0 { toClient.tear(after: count) } else { end() }
     }
+
+    func silence() { isSilent = true }
 
     /// Ends both sides.
     ///

@@ -92,6 +92,10 @@ public final class FaultProxy: Sendable {
     /// Once switched off, held bytes pass, even those of clients that have disconnected since.
     public func blackHole(_ isOn: Bool) { registry.change { $0.isBlackHole = isOn } }
 
+    /// Holds all bytes of the current connections for ever, and even their ends; later connections are served. It is as
+    /// if a load balancer had lost one of its hosts.
+    public func silence() { registry.forEach { $0.silence() } }
+
     /// A black hole for clients that connect from this address, while all others are served: a split network. Nil ends
     /// it.
     public func split(from address: String?) { registry.change { $0.splitFrom = address } }

@@ -10,7 +10,7 @@
 --      12 number of splits · 13 where the outcomes are sent (`addReply`), otherwise ``; four for each end: key of the
 --      source · `done`, `failed` or `cancelled` · outcome as JSON · dead letter as JSON, if it failed · seven for each
 --      split: key · JSON · digest · host · stalls · number of free attempts · ms after which it is due, 0 if it is
---      ready · pairs of counter and number, added to the batch
+--      ready, -1 if it is due now among the delayed jobs · pairs of counter and number, added to the batch
 -- Returns the same as `settle` for one job.
 -- After `ok`: each of the ended sources is counted once, and is in `dead` if it failed; each split source is a job of
 -- its own, with the attempt of the pack; its meta has a digest that counts its deaths. The rest is still leased
@@ -19,6 +19,8 @@
 -- A repeated call changes nothing: the number of sources has changed since, or the lease is no longer the worker's. It
 -- returns `ok` if the rest was kept.
 -- A split job whose key is alive is another job's: it fails as `id_conflict`.
+-- The sources of packs whose worker has died may be thousands. As ready jobs they would fill the window, so that no
+-- intake is read until they have ended; the delayed jobs that are due fill half of the places (`claim`).
 -- Bounded by the caller: at most 256 sources, and 512 KiB of those that end or are split off, or one, beside the rest.
 -- A pack that its worker cannot read ends in one call, of at most 2 MiB.
 
@@ -98,9 +100,9 @@ for at = firstSplit, firstPair - 1, 7 do
     if isReady then
       makeReady(key)
     else
-      redis.call('ZADD', delayKey, string.format('%.0f', t + pause), key)
+      redis.call('ZADD', delayKey, string.format('%.0f', t + math.max(pause, 0)), key)
       countHeldBytes(frontier, {key}, 1, 0)
-      redis.call('HINCRBY', statKey, 'retried', 1)
+      if pause > 0 then redis.call('HINCRBY', statKey, 'retried', 1) else tokens = tokens + 1 end
     end
   end
 end

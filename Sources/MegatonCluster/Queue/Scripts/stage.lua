@@ -4,8 +4,9 @@
 -- KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 stages · 5 intakes · 6 credit · 7 control · 8 round · 9… intakes, the
 --      three public ones first
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of jobs · 4 number of jobs at the front of the stage that the
---      caller has already · 5 the round that the caller knows; then two for each intake: its batch, or ``, `!high` or
---      `!bulk` for the public ones · its weight among those of its priority, 0 if it is not to be read
+--      caller has already · 5 the round that the caller knows · 6 maximum number of sources in packs; then two for
+--      each intake: its batch, or ``, `!high` or `!bulk` for the public ones · its weight among those of its priority,
+--      0 if it is not to be read
 -- Returns the jobs that are then in the stage behind those, oldest first, each `<batch>\0<json>`; or the error
 --      NOTLEADER or STALEROUND.
 --
@@ -24,8 +25,9 @@
 -- Otherwise the ready `high` jobs would run out while lower ones fill the window. Remaining credit is kept in `credit`,
 -- with that priority, so that the shares hold even if there is room for only one job at a time. A batch's own intake is
 -- forgotten once it is empty.
--- A pack counts as its sources, in the shares and in the maximum number, of which the last one may be beyond it. They
--- are counted by a text that each of them contains, so that no JSON has to be read. In the shares, a job of many bytes
+-- A pack counts as its sources, in the shares and in the maximum numbers, of which the last one may be beyond them. An
+-- intake whose next job is a pack for which there is no room keeps it and has had its turn. The sources of a pack
+-- are counted by a text that each contains, so that no JSON has to be read. In the shares, a job of many bytes
 -- counts as several, one for each 8 KiB: an intake of large jobs must not take most of the time of Redis (as in deficit
 -- round robin, Shreedhar and Varghese, SIGCOMM 1995).
 -- Nothing is moved from the intakes while the queue drains.
@@ -33,6 +35,7 @@
 local leaderKey, epochKey, stageKey, stagesKey, intakesKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local creditKey, controlKey, roundKey, publicIntake = KEYS[6], KEYS[7], KEYS[8], 9
 local caller, epoch, limit, alreadyHeld, round = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local packRoom = tonumber(ARGV[6])
 
 if redis.call('GET', leaderKey) ~= caller or redis.call('GET', epochKey) ~= epoch then
   return redis.error_reply('NOTLEADER another process leads')
@@ -56,7 +59,7 @@ local want = limit - #staged
 if stagedBefore - alreadyHeld > #staged or redis.call('HGET', controlKey, 'drain') == '1' then want = 0 end
 -- The position of an intake in ARGV.
 local function position(k)
-  return 6 + 2 * (k - publicIntake)
+  return 7 + 2 * (k - publicIntake)
 end
 -- The number of occurrences of a text behind a position, at most 256.
 local function occurrences(text, part, at)
@@ -109,7 +112,7 @@ end
 for _, intake in ipairs(open) do intake.credit = math.max(math.min(intake.credit, 256 * total), -256 * total) end
 -- Pages are small, so that a call reads little beyond the limit: large jobs one by one, and those of a public intake,
 -- whose size nothing limits.
-local last, page, taken = 0, 1, {}
+local last, page, taken, left = 0, 1, {}, {}
 while want > 0 and #open > 0 and bytes + last <= maximumBytes do
   local best = 1
   for i = 1, #open do
@@ -123,9 +126,15 @@ while want > 0 and #open > 0 and bytes + last <= maximumBytes do
     intake.credit = intake.credit - total
     local before, sources, cost = bytes, 0, 0
     local priority
-    for _, job in ipairs(jobs) do
+    for i, job in ipairs(jobs) do
       local number = size(job)
       bytes, last = bytes + #job, #job
+      if number > 1 and packRoom <= 0 then
+        for back = #jobs, i, -1 do redis.call('RPUSH', intake.key, jobs[back]) end
+        intake.isOver = true
+        break
+      end
+      if number > 1 then packRoom = packRoom - number end
       sources, cost = sources + number, cost + math.max(number, math.min(math.ceil(#job / 8192), 128))
       priority = priorityOf(job)
       if #job > maximumBytes then job = '\1' .. string.sub(job, 1, 1024) .. '\n' .. #job end
@@ -143,12 +152,17 @@ while want > 0 and #open > 0 and bytes + last <= maximumBytes do
       total = total + intake.weight
     end
     page = (bytes - before) / #jobs < 8192 and math.min(page * 2, 8) or 1
+    if intake.isOver then
+      total = total - intake.weight
+      left[#left + 1] = table.remove(open, best)
+    end
   else
     total = total - intake.weight
     table.remove(open, best)
   end
 end
 callForAll('RPUSH', stageKey, taken)
+for _, intake in ipairs(left) do open[#open + 1] = intake end
 for _, intake in ipairs(open) do
   redis.call('HSET', creditKey, intake.batch, string.format('%.0f %s', intake.credit, intake.priority))
 end

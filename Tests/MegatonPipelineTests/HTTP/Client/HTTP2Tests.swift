@@ -78,6 +78,52 @@ import Testing
         }
     }
 
+    /// A load balancer has lost the host of a connection, say: nothing arrives over it any more, and it stays open.
+    @Test(arguments: [1, 8]) func aSilentConnectionIsNotUsedAgain(count: Int) async throws {
+        try await withNginx(["a.png": Data(count: 1000)]) { (nginx) async throws in
+            try await FaultProxy.run(to: .tcp(host: "127.0.0.1", port: nginx.port)) { proxy in
+                let loader = loader(nginx) { $0.lowSpeedTime = .seconds(2) }
+                let url = try #require(URL(string: "https://pictures.test:\(proxy.port)/a.png"))
+                func load(_ count: Int) async -> [LoadProbe] {
+                    let probes = (0..<count).map { _ in LoadProbe() }
+                    for probe in probes { probe.start(URLRequest(url: url), with: loader) }
+                    for probe in probes { await probe.ended() }
+                    return probes
+                }
+                let first = await load(count)
+                #expect(first.allSatisfy { $0.error == nil && $0.timings?.httpVersion == "2" })
+                proxy.silence()
+                #expect(await load(count).allSatisfy { $0.failure?.code == .tooSlow })
+                #expect(await load(count).allSatisfy { $0.error == nil })
+                let last = await load(count)
+                #expect(last.allSatisfy { $0.error == nil })
+                #expect(last.reduce(0) { $0 + ($1.timings?.connects ?? 0) } == 0, "the fresh one is used again")
+            }
+        }
+    }
+
+    /// Requests that come while others still wait for the silent connection have one of their own.
+    @Test func requestsBesideThoseOfASilentConnectionHaveOthers() async throws {
+        try await withNginx(["a.png": Data(count: 1000)]) { (nginx) async throws in
+            try await FaultProxy.run(to: .tcp(host: "127.0.0.1", port: nginx.port)) { proxy in
+                let url = try #require(URL(string: "https://pictures.test:\(proxy.port)/a.png"))
+                let (impatient, patient) = (LoadProbe(), LoadProbe())
+                let loader = loader(nginx) { $0.lowSpeedTime = .seconds(4) }
+                #expect(await LoadProbe.load(url, with: loader).error == nil)
+                proxy.silence()
+                impatient.start(URLRequest(url: url), with: loader)
+                try await Task.sleep(for: .milliseconds(1500))
+                patient.start(URLRequest(url: url), with: loader)
+                await impatient.ended()
+                #expect(impatient.failure?.code == .tooSlow)
+                #expect(await LoadProbe.load(url, with: loader).error == nil)
+                await patient.ended()
+                #expect(patient.failure?.code == .tooSlow)
+                #expect(await LoadProbe.load(url, with: loader).error == nil)
+            }
+        }
+    }
+
     /// Only the stream is reset: the next request uses the same connection.
     @Test func aDownloadThatEndsEarlyLeavesTheConnection() async throws {
         let image = try TestImage.progressiveNoise(width: 640, height: 480)
