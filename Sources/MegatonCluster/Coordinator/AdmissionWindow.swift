@@ -58,10 +58,15 @@ struct AdmissionWindow: Sendable {
     /// Jobs that may become ready in addition to the present ones.
     struct Room: Equatable {
         var jobs: Int
-        /// Those of them that may be sources of packs.
-        var packed: Int
+        /// Sources of packs, which have room of their own as soon as there are packs; nil if they are among `jobs`.
+        var packed: Int?
 
-        static func - (room: Room, count: Int) -> Room { Room(jobs: room.jobs - count, packed: room.packed - count) }
+        var largest: Int { max(jobs, packed ?? jobs) }
+
+        static func - (room: Room, count: (jobs: Int, packed: Int)) -> Room {
+            guard let packed = room.packed else { return Room(jobs: room.jobs - count.jobs - count.packed) }
+            return Room(jobs: room.jobs - count.jobs, packed: packed - count.packed)
+        }
     }
 
     /// The room for further jobs. A pack is as many as its sources, and one if it runs: it has its place already, and
@@ -70,8 +75,9 @@ struct AdmissionWindow: Sendable {
     /// A pack is in one worker, which uses all of its free places for it. So there may be two for each worker, even if
     /// few packs fill the window: otherwise they would be in some of the workers, and the others idle.
     ///
-    /// Packs do not keep other jobs out: a batch of ten would wait in its intake until whole packs have ended, also if
-    /// its priority is `high`. For those, each pack is one job.
+    /// Packs do not keep other jobs out, or a batch of ten would wait in its intake until whole packs have ended, also if
+    /// its priority is `high`: for those, each pack is one job. Neither do other jobs keep packs out: at most half of
+    /// the window counts against them.
     ///
     /// - Parameters:
     ///   - jobs: number of jobs that are ready or running.
@@ -79,9 +85,11 @@ struct AdmissionWindow: Sendable {
     ///   - sources: number of the sources of all. Packs that run are taken to be as large as the others.
     func room(jobs: Int, running: Int, sources: Int, workers: Int) -> Room {
         let average = sources / max(jobs, 1)
+        guard sources > jobs else { return Room(jobs: size - jobs) }
+        let packs = (2 * workers + places.shardCount - 1) / places.shardCount
+        let all = max(size, average > 1 ? min(limit, packs) * average : 0)
         let further = max(0, sources - jobs) * max(0, jobs - running) / max(jobs, 1)
-        let packed = max(size, average > 1 ? min(limit, 2 * workers) * average : 0) - jobs - further
-        return Room(jobs: max(packed, size - jobs), packed: packed)
+        return Room(jobs: size - jobs, packed: all - min(jobs, size / 2) - further)
     }
 
     /// Free room at which a round is worth its cost. If the limit leaves little more than one job for each place, it is
@@ -135,7 +143,7 @@ struct FleetPlaces: Equatable {
             sum += Double(worker.places) / Double(max(worker.shards, 1))
             shardCount = max(shardCount, worker.shards)
         }
-        // A part of a place is none, and the sum of thirds may be a little less than a whole.
+        // A part of a place is one, but not the rest by which a sum of thirds may be too large.
         ofShard = Int((sum - 1e-6).rounded(.up))
     }
 }

@@ -1,66 +1,51 @@
-internal import Foundation
+internal import MegatonRedis
+import Synchronization
 
-/// The lists of clients that could not be reached, and whose outcomes go round in the outbox until they can.
-///
-/// Outcomes for one list stay in order: the first of them that was moved to the end of the outbox is kept in mind, and
-/// delivery goes on with it. A new leader does not know it and may begin with a later one.
-struct AwayLists {
-    private struct List {
-        /// The entry of the outbox that is to be delivered first.
-        var first: Data
-        var nextAttempt: ContinuousClock.Instant
-        /// Other entries that have moved since that time.
-        var passed = 0
+/// The lists of clients that could not be reached, as a leader knows them. Redis has their names (`away`), and the
+/// outcomes of each in a list of its own, so that they stay in order: later ones come behind them.
+final class AwayLists: Sendable {
+    private struct State {
+        /// Each list with the number of times that outcomes were moved to it.
+        var lists: [String: Int] = [:]
+        /// Slots in which an attempt has failed, with the time until which others there are not tried.
+        var slots: [Int: ContinuousClock.Instant] = [:]
     }
 
-    private var lists: [String: List] = [:]
-    /// Entries moved since the last one was delivered.
-    private var movedCount = 0
+    private let state = Mutex(State())
+    /// Fired when a list is added.
+    let added = AsyncSignal()
 
-    /// Pause of the attempts for one list.
+    /// Time for which no further list of a slot is tried after a failure: each attempt holds up the outbox.
     static let pause: Duration = .seconds(2)
-    /// Maximum number of lists. Others are tried each time that one of their outcomes is read.
-    private static let limit = 10_000
 
-    /// Whether this outcome must not be delivered now.
-    ///
-    /// - Parameter length: number of entries in the outbox.
-    mutating func mustWait(
-        _ list: String,
-        with entry: Data,
-        outbox length: Int,
-        at now: ContinuousClock.Instant
-    ) -> Bool {
-        guard var away = lists[list] else { return false }
-        if now < away.nextAttempt { return true }
-        // After a whole round the first one is not there any more: an operator has deleted it, or Redis has returned to
-        // an earlier state.
-        if entry != away.first, away.passed < length {
-            away.passed += 1
-            lists[list] = away
-            return true
+    var isEmpty: Bool { state.withLock { $0.lists.isEmpty } }
+
+    /// Whether outcomes for this list must not be delivered directly.
+    func mustWait(_ list: String, at now: ContinuousClock.Instant) -> Bool {
+        state.withLock { state in
+            state.lists[list] != nil || state.slots[HashSlot.of(list)].map { now < $0 } ?? false
         }
-        // Those behind it follow in the same step.
-        lists[list] = nil
-        return false
     }
 
-    mutating func reached(_ list: String) { lists[list] = nil }
-
-    /// - Parameter first: the first entry for this list that was tried.
-    mutating func failed(_ list: String, first: Data, at now: ContinuousClock.Instant) {
-        if lists.count >= Self.limit { return }
-        lists[list] = List(first: first, nextAttempt: now + Self.pause)
+    /// Notes that an attempt has failed.
+    func failed(_ list: String, at now: ContinuousClock.Instant) {
+        state.withLock { $0.slots[HashSlot.of(list)] = now + Self.pause }
     }
 
-    /// Notes how many of the entries that were read have moved to the end of the outbox.
+    func add(_ lists: some Sequence<String>) {
+        state.withLock { state in
+            for list in lists { state.lists[list, default: 0] += 1 }
+        }
+        added.signal()
+    }
+
+    /// How often outcomes were moved to a list.
+    func additions(to list: String) -> Int { state.withLock { $0.lists[list] ?? 0 } }
+
+    /// Forgets a list that has no outcomes any more, unless others were moved to it since.
     ///
-    /// - Parameter length: number of entries in the outbox.
-    /// - Returns: whether all of its entries have moved and none was delivered.
-    mutating func isStuck(moved: Int, of count: Int, outbox length: Int) -> Bool {
-        movedCount = moved == count ? movedCount + moved : 0
-        if movedCount < length { return false }
-        movedCount = 0
-        return true
+    /// - Parameter additions: their number before its outcomes were read.
+    func remove(_ list: String, after additions: Int) {
+        state.withLock { if $0.lists[list] == additions { $0.lists[list] = nil } }
     }
 }

@@ -22,7 +22,7 @@ public final class Coordinator: Sendable {
         /// The window is usually two seconds of work. At least 1. Each shard of a queue has a window of its own.
         public var window = 16_384
         /// Maximum number of jobs that one round stages.
-        package var chunk = 2048
+        package var chunk = 3072
         /// Lease of the leader: how long a silent leader stays the leader.
         package var leaderLease: Duration = .seconds(10)
         /// Interval at which the leader renews its lease.

@@ -90,13 +90,13 @@ struct Intake: Sendable {
         let state: State
         if let known { state = known } else { state = try await self.state(window: &window) }
         if staged.isEmpty {
-            guard window.admits(state.room.jobs, at: .now) else { return .full }
+            guard window.admits(state.room.largest, at: .now) else { return .full }
             if known == nil { staged.round = state.round }
             // Also while the queue drains: an earlier leader, or an earlier round, may have left jobs in the stage.
             let call = stageCall(state, epoch: epoch, state.room, chunk: chunk, staged)
             staged.add(try await queue.redis.run(QueueScripts.stage, keys: call.keys, arguments: call.arguments))
             if staged.isEmpty {
-                return state.isDraining ? .draining : state.leavesIntakes || state.room.packed <= 0 ? .full : .empty
+                return state.isDraining ? .draining : state.leavesIntakes || state.room.packed != nil ? .full : .empty
             }
         }
         if staged.validated.isEmpty {
@@ -107,7 +107,7 @@ struct Intake: Sendable {
             staged.raw.removeFirst(first)
         }
         let room = state.room - staged.sourceCount
-        let more = state.isDraining || room.jobs < window.leastRoom ? nil : room
+        let more = state.isDraining || room.largest < window.leastRoom ? nil : room
         let waiting = staged.raw
         async let validated = validate(waiting[...])
         let counts = try await admit(&staged, epoch: epoch, state, more: more, chunk: chunk, window: &window)
@@ -221,8 +221,8 @@ struct Intake: Sendable {
             ]
                 + Job.Priority.allCases.map(keys.jobs) + batches.map(keys.jobs(batch:)),
             [
-                .string(name), .int(epoch), .int(min(room.jobs, chunk)), .int(staged.count), .int(staged.round),
-                .int(max(0, min(room.packed, chunk))),
+                .string(name), .int(epoch), .int(max(0, min(room.jobs, chunk))), .int(staged.count), .int(staged.round),
+                room.packed.map { .int(max(0, min($0, chunk))) } ?? "",
             ]
                 + Job.Priority.allCases.flatMap {
                     [.string(PublicIntake.name(of: $0)), .int(state.readsPublicLists ? 1 : 0)]
@@ -340,8 +340,11 @@ struct StagedJobs: Sendable {
     var state: Intake.State?
 
     var count: Int { validated.count + raw.count }
-    /// Number of the sources of the validated jobs, and of the others.
-    var sourceCount: Int { validated.reduce(raw.count) { $0 + $1.sourceCount } }
+    /// Number of the jobs, and of the sources of packs among the validated ones.
+    var sourceCount: (jobs: Int, packed: Int) {
+        let packs = validated.filter { $0.sourceCount > 1 }
+        return (count - packs.count, packs.reduce(0) { $0 + $1.sourceCount })
+    }
     var isEmpty: Bool { count == 0 }
 
     /// Adds the reply of the script `stage`.

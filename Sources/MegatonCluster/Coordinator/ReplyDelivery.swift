@@ -2,13 +2,14 @@ internal import Foundation
 internal import Logging
 internal import MegatonPipeline
 internal import MegatonRedis
+import Synchronization
 
 /// Sends outcomes from the outbox to the lists of clients, and moves those for webhooks to their queue, while this
 /// process leads.
 ///
 /// At least once: entries leave the outbox after they were delivered, and a leader that dies in between leaves them to
 /// its successor. A list that cannot take its outcomes loses them, so that it holds up no other. The outcomes of one
-/// that cannot be reached, as its node of a Redis Cluster is away, move behind the others (`AwayLists`).
+/// that cannot be reached, as its node of a Redis Cluster is away, wait beside those of the others (`AwayLists`).
 struct ReplyDelivery: Sendable {
     let queue: JobQueue
     /// Name of the leader.
@@ -22,85 +23,121 @@ struct ReplyDelivery: Sendable {
     private static let entriesAtOnce = 64
     /// Pause while another process leads: the tasks beside this one notice it soon, and end it.
     private static let supersededPause: Duration = .seconds(1)
-    /// Pause if no list can be reached.
-    private static let stuckPause: Duration = .seconds(1)
-    /// Interval between two warnings of the same kind.
-    private static let warningInterval: Duration = .seconds(60)
+    /// Maximum number of lists that are tried again at a time.
+    private static let listsAtOnce = 64
+    /// Time limit of an attempt that holds up the outbox. Others follow beside it.
+    private static let attemptTime: Duration = .seconds(1)
 
     /// Delivers until the task is cancelled.
     ///
     /// - Parameter wait: returns when there may be further entries.
     func run(wait: () async -> Void) async {
-        var failures = Backoff()
-        var warnings: [Warning: ContinuousClock.Instant] = [:]
-        var away = AwayLists()
-        await repeating {
-            do throws(RedisError) {
-                let step = try await step(&away, &warnings)
-                failures.reset()
-                switch step {
-                case .superseded: return Self.supersededPause
-                case .empty: await wait()
-                case .stuck: return Self.stuckPause
-                case .delivered: break
+        let (away, warnings) = (AwayLists(), Warnings(logger: logger))
+        await withDiscardingTaskGroup { group in
+            group.addTask { await deliverAway(away, warnings) }
+            var (failures, hasRead) = (Backoff(), false)
+            await repeating {
+                do throws(RedisError) {
+                    if !hasRead { away.add(try await queue.awayLists()) }
+                    hasRead = true
+                    let count = try await step(away, warnings)
+                    failures.reset()
+                    guard let count else { return Self.supersededPause }
+                    if count == 0 { await wait() }
+                    return .zero
+                } catch {
+                    if Task.isCancelled { return nil }
+                    warnings.log(
+                        .failure,
+                        "outcomes cannot be sent to clients; retrying",
+                        [LogKey.error: "\(error)"]
+                    )
+                    return failures.next(after: error)
                 }
-                return .zero
+            }
+            group.cancelAll()
+        }
+    }
+
+    /// Delivers the outcomes of lists that could not be reached, until the task is cancelled. It is beside the steps, as
+    /// an attempt takes as long as a command may.
+    private func deliverAway(_ away: AwayLists, _ warnings: Warnings) async {
+        var failures = Backoff()
+        await repeating {
+            if away.isEmpty {
+                await away.added.wait()
+                return Task.isCancelled ? nil : .zero
+            }
+            do throws(RedisError) {
+                // Delivered ones are removed, so that at random the others have their turn.
+                let lists = try await queue.awayLists(limit: Self.listsAtOnce)
+                let wasReached = await withTaskGroup(of: Bool.self) { group in
+                    for list in lists { group.addTask { await deliverAway(list, away, warnings) } }
+                    return await group.reduce(false) { $0 || $1 }
+                }
+                failures.reset()
+                return wasReached ? .zero : AwayLists.pause
             } catch {
-                if Task.isCancelled { return nil }
-                warn(.failure, &warnings, "outcomes cannot be sent to clients; retrying", [LogKey.error: "\(error)"])
-                return failures.next(after: error)
+                return Task.isCancelled ? nil : failures.next(after: error)
             }
         }
     }
 
-    private enum Step {
-        /// Another process leads.
-        case superseded
-        case empty
-        /// No list of the whole outbox can be reached.
-        case stuck
-        case delivered
-    }
-
-    /// Events that are logged once in an interval.
-    private enum Warning { case failure, refused, full, damaged }
-
-    private func warn(
-        _ kind: Warning,
-        _ warnings: inout [Warning: ContinuousClock.Instant],
-        _ message: Logger.Message,
-        _ metadata: Logger.Metadata
-    ) {
-        if let last = warnings[kind], .now - last < Self.warningInterval { return }
-        warnings[kind] = .now
-        logger.warning(message, metadata: metadata)
+    /// Delivers the first outcomes of one of these lists.
+    ///
+    /// - Returns: whether it was reached.
+    private func deliverAway(_ list: String, _ away: AwayLists, _ warnings: Warnings) async -> Bool {
+        do throws(RedisError) {
+            let additions = away.additions(to: list)
+            let entries = try await queue.awayOutcomes(of: list, limit: Self.entriesAtOnce)
+            let read = entries.compactMap { OutboxEntry($0) }
+            var lost = entries.count - read.count
+            if let last = read.last {
+                let limit = try await queue.outbox(limit: 1, name: name, epoch: epoch)
+                guard let limit else { return false }
+                do throws(RedisError) {
+                    lost += try await queue.deliver(
+                        read.map(\.outcome),
+                        to: list,
+                        ttl: last.reply.ttl ?? JobReply.defaultTTL,
+                        listBytes: limit.listBytes
+                    )
+                } catch  where isRefusal(error) {
+                    lost += read.count
+                    warnings.refused(list, read.count, error)
+                }
+            }
+            let left = try await queue.removeAway(entries, of: list, lost: lost, name: name, epoch: epoch)
+            if left == 0 { away.remove(list, after: additions) }
+            return true
+        } catch {
+            return false
+        }
     }
 
     /// Delivers the first entries.
-    private func step(
-        _ away: inout AwayLists,
-        _ warnings: inout [Warning: ContinuousClock.Instant]
-    ) async throws(RedisError) -> Step {
-        guard let page = try await queue.outbox(limit: Self.entriesAtOnce, name: name, epoch: epoch) else {
-            return .superseded
-        }
+    ///
+    /// - Returns: their number; nil if another process leads.
+    private func step(_ away: AwayLists, _ warnings: Warnings) async throws(RedisError) -> Int? {
+        guard let page = try await queue.outbox(limit: Self.entriesAtOnce, name: name, epoch: epoch) else { return nil }
         let entries = page.entries
-        if entries.isEmpty { return .empty }
-        var (webhooks, lost, moved): ([Int: (job: String, host: String)], Int, [Int]) = ([:], 0, [])
+        if entries.isEmpty { return 0 }
+        var (webhooks, lost): ([Int: (job: String, host: String)], Int) = ([:], 0)
+        var moved: [(index: Int, list: String)] = []
         // The time to live of a list is that of its last outcome.
         var (lists, outcomes, ttls): ([String], [String: [(index: Int, Data)]], [String: Int]) = ([], [:], [:])
         for (index, data) in entries.enumerated() {
             guard let entry = OutboxEntry(data) else {
                 lost += 1
-                warn(.damaged, &warnings, "an entry of the outbox is damaged and was dropped", [:])
+                warnings.log(.damaged, "an entry of the outbox is damaged and was dropped", [:])
                 continue
             }
             if let webhook = entry.reply.webhook {
                 // A URL without a host is no entry.
                 webhooks[index] = (entry.job, URL(string: webhook).map(OriginHost.name) ?? "")
             } else if let list = entry.reply.list {
-                if away.mustWait(list, with: data, outbox: page.length, at: .now) {
-                    moved.append(index)
+                if away.mustWait(list, at: .now) {
+                    moved.append((index, list))
                     continue
                 }
                 let ttl = entry.reply.ttl ?? JobReply.defaultTTL
@@ -113,42 +150,32 @@ struct ReplyDelivery: Sendable {
             let indices = (outcomes[list] ?? []).map(\.index)
             switch delivered {
             case .success(let deleted):
-                away.reached(list)
                 lost += deleted
                 if deleted > 0 {
-                    warn(
+                    warnings.log(
                         .full,
-                        &warnings,
                         "a client does not read its outcomes; the oldest of its list were deleted",
                         [LogKey.list: "\(list)", LogKey.count: "\(deleted)"]
                     )
                 }
             case .failure(let error) where isRefusal(error):
-                away.reached(list)
                 lost += indices.count
-                warn(
-                    .refused,
-                    &warnings,
-                    """
-                    outcomes were dropped, as Redis refuses the list of a client: the key must be a list or free, and \
-                    one that the Redis user of this process may write
-                    """,
-                    [LogKey.list: "\(list)", LogKey.count: "\(indices.count)", LogKey.error: "\(error)"]
-                )
+                warnings.refused(list, indices.count, error)
             case .failure(let error):
-                away.failed(list, first: indices.first.map { entries[$0] } ?? Data(), at: .now)
-                moved += indices
-                warn(
+                away.failed(list, at: .now)
+                moved += indices.map { ($0, list) }
+                warnings.log(
                     .failure,
-                    &warnings,
-                    "outcomes cannot be sent to a client now; they wait behind those of others",
+                    "outcomes cannot be sent to a client now; those of others do not wait for them",
                     [LogKey.list: "\(list)", LogKey.count: "\(indices.count)", LogKey.error: "\(error)"]
                 )
             }
         }
+        // Before they are moved: an outcome of one of these lists must not be sent directly from now on.
+        away.add(Set(moved.map(\.list)))
         let dropped = try await queue.removeReplies(
             entries,
-            moved: moved.sorted(),
+            moved: moved.sorted { $0.index < $1.index },
             lost: lost,
             webhooks: webhooks.sorted { $0.key < $1.key }.map { ($0.key, $0.value.host) },
             name: name,
@@ -165,7 +192,7 @@ struct ReplyDelivery: Sendable {
             )
         }
         if !webhooks.isEmpty { self.webhooks.signal() }
-        return away.isStuck(moved: moved.count, of: entries.count, outbox: page.length) ? .stuck : .delivered
+        return entries.count
     }
 
     /// Appends outcomes to the lists of clients, at most one for each entry of a step, all at once: a client may have a
@@ -184,7 +211,8 @@ struct ReplyDelivery: Sendable {
                             item.outcomes,
                             to: item.list,
                             ttl: item.ttl ?? JobReply.defaultTTL,
-                            listBytes: listBytes
+                            listBytes: listBytes,
+                            timeout: Self.attemptTime
                         )
                         return (index, .success(deleted))
                     } catch {
@@ -201,5 +229,37 @@ struct ReplyDelivery: Sendable {
     /// Whether a repetition would have the same error: the key has another type, or may not be written.
     private func isRefusal(_ error: RedisError) -> Bool {
         [.server, .authentication].contains(error.code)
+    }
+}
+
+/// Warnings of a `ReplyDelivery`, each kind at most once in an interval.
+private final class Warnings: Sendable {
+    enum Kind { case failure, refused, full, damaged }
+
+    private let times = Mutex<[Kind: ContinuousClock.Instant]>([:])
+    private let logger: Logger
+
+    private static let interval: Duration = .seconds(60)
+
+    init(logger: Logger) { self.logger = logger }
+
+    func log(_ kind: Kind, _ message: Logger.Message, _ metadata: Logger.Metadata) {
+        let isDue = times.withLock { times in
+            if let last = times[kind], .now - last < Self.interval { return false }
+            times[kind] = .now
+            return true
+        }
+        if isDue { logger.warning(message, metadata: metadata) }
+    }
+
+    func refused(_ list: String, _ count: Int, _ error: RedisError) {
+        log(
+            .refused,
+            """
+            outcomes were dropped, as Redis refuses the list of a client: the key must be a list or free, and one that \
+            the Redis user of this process may write
+            """,
+            [LogKey.list: "\(list)", LogKey.count: "\(count)", LogKey.error: "\(error)"]
+        )
     }
 }

@@ -77,7 +77,7 @@ package struct KeyTypes: Sendable {
         let intakes = Job.Priority.allCases.map(keys.jobs)
         let groups: [(type: String, keys: [String])] = [
             ("list", intakes + keys.ready + [keys.suspects, keys.wake, keys.intakeWake, keys.replies]),
-            ("set", [keys.stages, keys.cancelled]),
+            ("set", [keys.stages, keys.cancelled, keys.away]),
             (
                 "zset",
                 [

@@ -23,49 +23,61 @@ extension JobQueue {
         var left = 0
         /// Whether the queue has only running jobs now, so that the next one is announced by a token.
         var isQueueEmpty = false
-        /// Whether all jobs that wait are ready, and announced by tokens.
+        /// Whether few jobs wait, and all of them are ready and announced by tokens.
         var isAnnounced = false
         /// Whether the caller is to start a process for suspects.
         var wantsIsolation = false
+        /// The time at which the caller sent it.
+        let sent: ContinuousClock.Instant
     }
 
-    /// Claims jobs; see the script `claim`.
-    ///
-    /// - Parameters:
-    ///   - running: jobs of the worker whose work is not done.
-    ///   - places: jobs that it can hold.
-    ///   - ignoresShare: whether to take also the jobs that it left to other workers and that none of them took.
-    ///   - validUntil: time until which the worker holds the leases.
-    func claim(
-        _ limit: Int,
-        running: Int,
-        places: Int,
-        ignoresShare: Bool,
-        suspects: SuspectHandling,
-        worker: String,
-        lease: Duration,
-        validUntil: ContinuousClock.Instant
-    ) async throws(RedisError) -> Claim {
-        let reply = try await redis.run(
-            QueueScripts.claim,
-            keys: claimKeys,
-            arguments: [
+    /// A call of the script `claim`.
+    struct ClaimRequest: Sendable {
+        /// Maximum number of jobs.
+        let limit: Int
+        /// Jobs of the worker whose work is not done.
+        let running: Int
+        /// Jobs that it can hold.
+        let places: Int
+        /// Whether to take also the jobs that it left to other workers and that none of them took.
+        let ignoresShare: Bool
+        let suspects: SuspectHandling
+        let worker: String
+        let lease: Duration
+        let sent: ContinuousClock.Instant
+        /// Time until which the worker holds the leases.
+        let validUntil: ContinuousClock.Instant
+
+        var arguments: [RedisArgument] {
+            [
                 .string(worker), .int(lease.wholeMilliseconds), .int(limit), .int(running), .int(places),
                 ignoresShare ? "1" : "0", .string(suspects.rawValue),
             ]
-        )
-        guard let parts = reply.array, parts.count >= 3, let left = parts[0].int else { throw Self.unexpected("claim") }
-        var claim = Claim(
-            left: left,
-            isQueueEmpty: parts[2].int == 1,
-            isAnnounced: parts[2].int == 2,
-            wantsIsolation: parts[1].int == 1
-        )
-        for entry in parts.dropFirst(3) {
-            guard let job = ActiveJob(entry, validUntil: validUntil) else { throw Self.unexpected("claim") }
-            claim.jobs.append(job)
         }
-        return claim
+
+        /// Reads the reply.
+        func claim(_ reply: RedisValue) throws(RedisError) -> Claim {
+            guard let parts = reply.array, parts.count >= 3, let left = parts[0].int else {
+                throw JobQueue.unexpected("claim")
+            }
+            var claim = Claim(
+                left: left,
+                isQueueEmpty: parts[2].int == 1,
+                isAnnounced: parts[2].int == 2,
+                wantsIsolation: parts[1].int == 1,
+                sent: sent
+            )
+            for entry in parts.dropFirst(3) {
+                guard let job = ActiveJob(entry, validUntil: validUntil) else { throw JobQueue.unexpected("claim") }
+                claim.jobs.append(job)
+            }
+            return claim
+        }
+    }
+
+    /// Claims jobs; see the script `claim`.
+    func claim(_ request: ClaimRequest) async throws(RedisError) -> Claim {
+        try request.claim(try await redis.run(QueueScripts.claim, keys: claimKeys, arguments: request.arguments))
     }
 
     /// The keys of the script `claim`.
@@ -91,14 +103,17 @@ extension JobQueue {
     /// Claims jobs for a worker that has `limit` places and holds no jobs.
     package func claim(_ limit: Int, worker: String, lease: Duration) async throws(RedisError) -> [ActiveJob] {
         try await claim(
-            limit,
-            running: 0,
-            places: limit,
-            ignoresShare: false,
-            suspects: .one,
-            worker: worker,
-            lease: lease,
-            validUntil: .now + lease
+            ClaimRequest(
+                limit: limit,
+                running: 0,
+                places: limit,
+                ignoresShare: false,
+                suspects: .one,
+                worker: worker,
+                lease: lease,
+                sent: .now,
+                validUntil: .now + lease
+            )
         ).jobs
     }
 }

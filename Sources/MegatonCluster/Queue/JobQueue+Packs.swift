@@ -144,9 +144,19 @@ extension JobQueue {
         return try Self.result(reply)
     }
 
-    /// Whether jobs wait for a place in a worker.
+    /// Whether jobs wait for a place in a worker: ready ones, or delayed ones that are due.
     func hasReadyJobs() async throws(RedisError) -> Bool {
-        try await redis.send(RedisCommand(["EXISTS"] + keys.ready.map { .string($0) })).int ?? 0 > 0
+        let replies = try await redis.pipeline([
+            RedisCommand(["EXISTS"] + keys.ready.map { .string($0) }), ["TIME"],
+            ["ZRANGE", .string(keys.delay), "0", "0", "WITHSCORES"],
+        ])
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        guard replies.count == 3 else { throw Self.unexpected("EXISTS") }
+        if replies[0].int ?? 0 > 0 { return true }
+        guard let time = replies[1].array, time.count == 2, let seconds = time[0].int, let microseconds = time[1].int,
+            let due = replies[2].array?.last?.string.flatMap(Double.init)
+        else { return false }
+        return due <= Double(seconds) * 1000 + Double(microseconds) / 1000
     }
 
     /// The jobs whose source is suspected of a process death. A pack runs none of them: its death would say nothing

@@ -5,7 +5,8 @@ internal import NIOCore
 /// The outbox of outcomes that clients receive in lists of their own.
 ///
 /// A script that ends a job puts its outcome into the outbox in the same step, exactly once. The leader takes it from
-/// there to the list, whose key may be in another slot of a Redis Cluster: at least once, in order.
+/// there to the list, whose key may be in another slot of a Redis Cluster: at least once, in order. If the list cannot
+/// be reached, its outcomes wait in a list of their own in the slot of the queue (`QueueKeys.away`).
 extension JobQueue {
     /// Maximum number of entries in a list of a client.
     static let replyLimit = 100_000
@@ -19,8 +20,6 @@ extension JobQueue {
     struct Outbox {
         /// The first entries, as they are there.
         let entries: [Data]
-        /// Number of all entries.
-        let length: Int
         /// Number of bytes that a list may have.
         let listBytes: Int
     }
@@ -30,40 +29,41 @@ extension JobQueue {
         let replies = try await redis.pipeline([
             ["LRANGE", .string(keys.replies), "0", .int(limit - 1)],
             ["HGET", .string(keys.stat), "outcome_limit"], ["GET", .string(keys.leader)], ["GET", .string(keys.epoch)],
-            ["LLEN", .string(keys.replies)],
         ])
         for case .error(let text) in replies { throw RedisError(reply: text) }
-        guard replies.count == 5, let entries = replies[0].array else { throw Self.unexpected("LRANGE") }
+        guard replies.count == 4, let entries = replies[0].array else { throw Self.unexpected("LRANGE") }
         if replies[2].string != name || replies[3].int != epoch { return nil }
         let bytes = (replies[1].int ?? Self.defaultOutcomeLimit) / Self.replyShare
         return Outbox(
             entries: entries.map { $0.buffer.map { Data($0.readableBytesView) } ?? Data() },
-            length: replies[4].int ?? 0,
             listBytes: bytes
         )
     }
 
     /// Appends outcomes to a list of a client; see the script `deliverReplies`.
     ///
+    /// - Parameter timeout: that of a command if nil.
     /// - Returns: number of entries that were deleted from the list, as it is full.
     func deliver(
         _ outcomes: [Data],
         to list: String,
         ttl: Int,
-        listBytes: Int
+        listBytes: Int,
+        timeout: Duration? = nil
     ) async throws(RedisError) -> Int {
         try await redis.run(
             QueueScripts.deliverReplies,
             keys: [list],
             arguments: [.int(ttl), .int(Self.replyLimit), .int(listBytes)]
-                + outcomes.map { .buffer(ByteBuffer(bytes: $0)) }
+                + outcomes.map { .buffer(ByteBuffer(bytes: $0)) },
+            timeout: timeout
         ).int ?? 0
     }
 
     /// Deletes delivered entries, and moves those for webhooks to their queue; see the script `removeReplies`.
     ///
     /// - Parameters:
-    ///   - moved: indices of those that were not delivered, in order.
+    ///   - moved: index of each that was not delivered, and its list, in order.
     ///   - lost: number of outcomes that are in no list.
     ///   - webhooks: index of each entry that is for a webhook, and the webhook's host.
     ///   - name: name of the leader.
@@ -71,25 +71,73 @@ extension JobQueue {
     @discardableResult
     func removeReplies(
         _ entries: [Data],
-        moved: [Int] = [],
+        moved: [(index: Int, list: String)] = [],
         lost: Int,
         webhooks: [(index: Int, host: String)] = [],
         name: String,
         epoch: Int
     ) async throws(RedisError) -> [Int] {
         guard let last = entries.last else { return [] }
+        let lists = Array(Set(moved.map(\.list))).sorted()
+        let number = Dictionary(uniqueKeysWithValues: lists.enumerated().map { ($1, $0 + 1) })
         let reply = try await redis.run(
             QueueScripts.removeReplies,
             keys: [
                 keys.leader, keys.epoch, keys.replies, keys.stat, keys.webhooks, keys.webhookQueue, keys.webhookHosts,
-                keys.webhookState, keys.webhookGood,
-            ],
+                keys.webhookState, keys.webhookGood, keys.away,
+            ] + lists.map(keys.away),
             arguments: [
                 .string(name), .int(epoch), .int(entries.count), .buffer(ByteBuffer(bytes: last)), .int(lost),
-                .string(moved.map { "\($0 + 1)" }.joined(separator: " ")),
+                .string(moved.map { "\($0.index + 1):\(number[$0.list] ?? 0)" }.joined(separator: " ")),
             ] + webhooks.flatMap { [.int($0.index + 1), .string($0.host)] }
         )
         // Lua counts from 1.
         return (reply.array ?? []).compactMap(\.int).map { $0 - 1 }
+    }
+
+    /// The lists that could not be reached and have outcomes.
+    ///
+    /// - Parameter limit: maximum number, chosen at random; nil for all.
+    func awayLists(limit: Int? = nil) async throws(RedisError) -> [String] {
+        if let limit {
+            let reply = try await redis.send(["SRANDMEMBER", .string(keys.away), .int(limit)])
+            return (reply.array ?? []).compactMap(\.string)
+        }
+        var (names, cursor): (Set<String>, String) = ([], "0")
+        repeat {
+            let reply = try await redis.send(["SSCAN", .string(keys.away), .string(cursor), "COUNT", "1000"])
+            guard let parts = reply.array, parts.count == 2, let next = parts[0].string else {
+                throw Self.unexpected("SSCAN")
+            }
+            names.formUnion((parts[1].array ?? []).compactMap(\.string))
+            cursor = next
+        } while cursor != "0"
+        return Array(names)
+    }
+
+    /// The first outcomes of a list that could not be reached, as they were in the outbox.
+    func awayOutcomes(of list: String, limit: Int) async throws(RedisError) -> [Data] {
+        let reply = try await redis.send(["LRANGE", .string(keys.away(list)), "0", .int(limit - 1)])
+        return (reply.array ?? []).map { $0.buffer.map { Data($0.readableBytesView) } ?? Data() }
+    }
+
+    /// Deletes outcomes of such a list that were delivered now; see the script `removeAway`.
+    ///
+    /// - Returns: number of those that are left.
+    func removeAway(
+        _ entries: [Data],
+        of list: String,
+        lost: Int,
+        name: String,
+        epoch: Int
+    ) async throws(RedisError) -> Int {
+        try await redis.run(
+            QueueScripts.removeAway,
+            keys: [keys.leader, keys.epoch, keys.away, keys.away(list), keys.stat],
+            arguments: [
+                .string(name), .int(epoch), .string(list), .int(entries.count),
+                .buffer(ByteBuffer(bytes: entries.last ?? Data())), .int(lost),
+            ]
+        ).int ?? 0
     }
 }

@@ -29,27 +29,81 @@ package struct JobQueue: Sendable {
     /// - Returns: the reply of Redis to each, in order.
     package func settle(_ completions: [JobCompletion], worker: String) async throws(RedisError) -> [SettleResult] {
         if completions.isEmpty { return [] }
+        let call = settleCall(completions, worker: worker)
+        let reply = try await redis.run(QueueScripts.settle, keys: call.keys, arguments: call.arguments)
+        return try Self.results(reply, of: completions)
+    }
+
+    /// Settles jobs and claims others, in one round trip.
+    ///
+    /// - Returns: as of ``settle(_:worker:)``, and the claim. One may fail without the other.
+    func settle(
+        _ completions: [JobCompletion],
+        worker: String,
+        claiming request: ClaimRequest
+    ) async -> (settled: Result<[SettleResult], RedisError>, claim: Result<Claim, RedisError>) {
+        let call = settleCall(completions, worker: worker)
+        do throws(RedisError) {
+            let replies = try await redis.run(
+                QueueScripts.claim,
+                after: [QueueScripts.settle.call(keys: call.keys, arguments: call.arguments)],
+                calls: [(claimKeys, request.arguments)]
+            )
+            let (settled, claimed) = (replies.commands[0], replies.calls[0])
+            let claim = Result { () throws(RedisError) in
+                if case .error(let text) = claimed { throw RedisError(reply: text) }
+                return try request.claim(claimed)
+            }
+            guard case .error(let text) = settled else {
+                return (Result { () throws(RedisError) in try Self.results(settled, of: completions) }, claim)
+            }
+            // Only the other script was loaded: this one was not executed.
+            guard text.hasPrefix("NOSCRIPT") else { return (.failure(RedisError(reply: text)), claim) }
+            return (await settlement(of: completions, worker: worker), claim)
+        } catch {
+            return (.failure(error), .failure(error))
+        }
+    }
+
+    /// As ``settle(_:worker:)``.
+    func settlement(of completions: [JobCompletion], worker: String) async -> Result<[SettleResult], RedisError> {
+        do throws(RedisError) {
+            return .success(try await settle(completions, worker: worker))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private static func results(
+        _ reply: RedisValue,
+        of completions: [JobCompletion]
+    ) throws(RedisError) -> [SettleResult] {
+        guard let results = reply.array, results.count == completions.count else { throw unexpected("settle") }
+        return try results.map { result throws(RedisError) in try Self.result(result) }
+    }
+
+    /// A call of the script `settle`.
+    private func settleCall(
+        _ completions: [JobCompletion],
+        worker: String
+    ) -> (keys: [String], arguments: [RedisArgument]) {
         precondition(completions.count <= Self.maximumBatchSize, "Lua's stack has room for a few thousand values")
         let batches = Array(Set(completions.map(\.job.batch).filter { !$0.isEmpty })).sorted()
         let number = Dictionary(uniqueKeysWithValues: batches.enumerated().map { ($1, $0 + 1) })
         let entries = Array(Set(completions.compactMap { $0.entry?.digest })).sorted()
         let entryNumber = Dictionary(uniqueKeysWithValues: entries.enumerated().map { ($1, $0 + 1) })
-        let reply = try await redis.run(
-            QueueScripts.settle,
-            keys: settleKeys
-                + batches.flatMap { [keys.batch($0), keys.results($0), keys.known($0)] }
-                + entries.map(keys.once),
-            arguments: completions.reduce(
-                into: [.string(worker), .int(completions.count), .int(entries.count)]
-            ) { arguments, completion in
-                arguments += completion.arguments(
-                    batch: number[completion.job.batch] ?? 0,
-                    entry: completion.entry.flatMap { entryNumber[$0.digest] } ?? 0
-                )
-            }
-        )
-        guard let results = reply.array, results.count == completions.count else { throw Self.unexpected("settle") }
-        return try results.map { result throws(RedisError) in try Self.result(result) }
+        let keys =
+            settleKeys
+            + batches.flatMap { [self.keys.batch($0), self.keys.results($0), self.keys.known($0)] }
+            + entries.map(self.keys.once)
+        var arguments: [RedisArgument] = [.string(worker), .int(completions.count), .int(entries.count)]
+        for completion in completions {
+            arguments += completion.arguments(
+                batch: number[completion.job.batch] ?? 0,
+                entry: completion.entry.flatMap { entryNumber[$0.digest] } ?? 0
+            )
+        }
+        return (keys, arguments)
     }
 
     /// Maximum number of completions in one call.

@@ -120,6 +120,10 @@ package struct QueueKeys: Sendable, Hashable {
     /// LIST, the outbox of outcomes that the leader sends to the lists of clients, and moves to the queue of webhooks:
     /// see `OutboxEntry`.
     var replies: String { prefix + "replies" }
+    /// SET of the lists of clients that could not be reached and have outcomes.
+    var away: String { prefix + "away" }
+    /// LIST: the outcomes of such a list, as they were in the outbox.
+    func away(_ list: String) -> String { prefix + "away:" + list }
     /// HASH, number of a webhook to `<url>\0<key of the job>\0<outcome>`.
     var webhooks: String { prefix + "webhooks" }
     /// ZSET of the webhooks that wait or are being sent, all with the score 0, by host and due time: see

@@ -17,6 +17,7 @@ enum QueueScripts {
     static let forgetBatch = script("forgetBatch", PackageResources.forgetBatch_lua)
     static let deliverReplies = script("deliverReplies", PackageResources.deliverReplies_lua)
     static let removeReplies = script("removeReplies", PackageResources.removeReplies_lua)
+    static let removeAway = script("removeAway", PackageResources.removeAway_lua)
     static let claimWebhooks = script("claimWebhooks", PackageResources.claimWebhooks_lua)
     static let settleWebhook = script("settleWebhook", PackageResources.settleWebhook_lua)
     static let expireWebhooks = script("expireWebhooks", PackageResources.expireWebhooks_lua)
@@ -55,7 +56,8 @@ enum QueueScripts {
 
     static let all = [
         submit, pushJob, cancelBatch, closeBatch, results, dropOutcomes, promoteDelayed, forgetBatch, deliverReplies,
-        removeReplies, claimWebhooks, settleWebhook, expireWebhooks, stage, replay, admit, lead, publish, resign,
+        removeReplies, removeAway, claimWebhooks, settleWebhook, expireWebhooks, stage, replay, admit, lead, publish,
+        resign,
         joinProtocol, claim, renew, release, settle, settlePack, retry, hold, giveUp, sweep, changeLayout, control,
         requeue, drop, expireDead, findJob, audit, auditBodies, auditStage, auditIntake,
     ]

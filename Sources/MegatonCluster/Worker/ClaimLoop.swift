@@ -6,18 +6,22 @@ import Synchronization
 final class ClaimLoop: Sendable {
     private let queue: JobQueue
     private let wake: RedisClient
-    private let handler: JobHandler
-    private let running: RunningJobs
+    let handler: JobHandler
+    let running: RunningJobs
     private let concurrency: Int
-    private let places: WorkerPlaces
+    let places: WorkerPlaces
     private let pace: IdlePace
     /// The number of the shard in `places`.
-    private let member: Int
-    private let takesOnlySuspects: Bool
+    let member: Int
+    let takesOnlySuspects: Bool
     private let isolated: SuspectIsolation?
     private let lease: Duration
     private let drainTimeout: Duration
-    private let logger: Logger
+    let logger: Logger
+    let throttle: Mutex<ClaimThrottle>
+    let piggyback = Mutex(PiggybackState())
+    /// Fired when a claim of `piggyback` has brought jobs.
+    let arrived = AsyncSignal()
     /// Fired when the worker is idle, so that `listen()` waits for a wake token.
     private let listening = AsyncSignal()
     /// Time since which the worker waits for a token; nil if it does not.
@@ -60,6 +64,7 @@ final class ClaimLoop: Sendable {
         let member = places.add(running) { (try? await queue.hasReadyJobs()) ?? false }
         (self.places, self.member, concurrency) = (places, member, places.count)
         self.pace = pace
+        throttle = Mutex(ClaimThrottle(concurrency: places.count))
         takesOnlySuspects = configuration.takesOnlySuspects
         self.isolated = isolated
         lease = configuration.lease
@@ -89,11 +94,13 @@ final class ClaimLoop: Sendable {
             watch.addTask { await self.listen() }
             watch.addTask { await self.endLongSleeps() }
             await withDiscardingTaskGroup { jobs in
+                jobs.addTask { await self.runPiggybackJobs() }
+                openPiggyback()
                 var failures = Backoff()
-                var throttle = ClaimThrottle(concurrency: concurrency)
                 var (isFailing, needsToken) = (false, false)
                 await repeating {
                     if signal.level > .none { return nil }
+                    needsToken = takePiggybackNews() ?? needsToken
                     if needsToken && free > 0 {
                         needsToken = false
                         // It waits for a token now, not for a place: its turn is another shard's.
@@ -104,15 +111,20 @@ final class ClaimLoop: Sendable {
                     do {
                         if isFailing && places.isShared { try await waitForAnswer() }
                         isFailing = false
-                        let wasNotified = await pause(throttle)
+                        let wasNotified = await pause()
                         if signal.level > .none { return nil }
-                        let claim = try await claimFree(&throttle, wasNotified)
+                        let claim = try await claimFree(wasNotified)
                         if let claim {
                             failures.reset()
-                            needsToken = claim.isQueueEmpty || claim.isAnnounced && prefersTokens(throttle)
+                            needsToken = note(claim, wasNotified: wasNotified)
+                            piggyback.withLock { $0.needsToken = needsToken }
+                            places.end(for: member)
+                            end(.loop)
                         } else {
-                            // The jobs that were left to others may have no token any more.
-                            let hasLeftJobs = throttle.forgetLeftJobs()
+                            // The jobs that were left to others may have no token any more. The claim that is under way
+                            // with a settlement finds them otherwise.
+                            let isUnderway = piggyback.withLock { $0.underway } != nil
+                            let hasLeftJobs = isUnderway ? false : throttle.withLock { $0.forgetLeftJobs() }
                             try await passTokenOn(wasNotified || hasLeftJobs)
                         }
                         let claimed = claim?.jobs ?? []
@@ -120,7 +132,7 @@ final class ClaimLoop: Sendable {
                         if claim != nil && claimed.isEmpty && free > 0 {
                             if takesOnlySuspects { return nil }
                             // Jobs that were left to other workers are asked for again soon.
-                            if !throttle.hasLeftJobs && !needsToken { await idle(signal) }
+                            if !throttle.withLock({ $0.hasLeftJobs }) && !needsToken { await idle(signal) }
                         } else if claimed.isEmpty {
                             await idle(signal)
                         }
@@ -137,8 +149,10 @@ final class ClaimLoop: Sendable {
                         return failures.next(after: error)
                     }
                 }
+                await closePiggyback()
                 places.leave(member)
                 await drain(signal)
+                endPiggyback()
             }
             watch.cancelAll()
         }
@@ -150,17 +164,18 @@ final class ClaimLoop: Sendable {
         try await queue.redis.send(["EXISTS", .string(queue.keys.control)])
     }
 
-    /// Places for which jobs may be claimed.
-    private var free: Int { places.free(for: member) }
+    /// Places for which jobs may be claimed; none while a claim is under way with a settlement.
+    var free: Int { piggyback.withLock({ $0.underway }) == .settlement ? 0 : places.free(for: member) }
 
     /// - Returns: whether a wake token has arrived.
-    private func pause(_ throttle: ClaimThrottle) async -> Bool {
+    private func pause() async -> Bool {
         var wasNotified = false
         while free > 0, !Task.isCancelled {
             wasNotified = hasWakeToken.exchange(false, ordering: .acquiringAndReleasing) || wasNotified
             let now = ContinuousClock.now
-            guard let next = throttle.next(activeCount: places.activeCount, wasNotified: wasNotified), next > now
-            else { return wasNotified }
+            let activeCount = places.activeCount
+            let due = throttle.withLock { $0.next(activeCount: activeCount, wasNotified: wasNotified) }
+            guard let next = due, next > now else { return wasNotified }
             // In steps, as jobs whose results are cached end sooner. Cancelled: the loop's condition ends it.
             try? await Task.sleep(until: min(next, now + ClaimThrottle.step), clock: .continuous)
         }
@@ -176,34 +191,60 @@ final class ClaimLoop: Sendable {
 
     /// Claims jobs for the free places.
     ///
-    /// - Returns: nil if no place is free, or another shard is first.
-    private func claimFree(
-        _ throttle: inout ClaimThrottle,
-        _ wasNotified: Bool
-    ) async throws(RedisError) -> JobQueue.Claim? {
+    /// - Returns: nil if no place is free, or another shard is first. Otherwise the caller ends the claim, after it has
+    ///   noted its jobs.
+    private func claimFree(_ wasNotified: Bool) async throws(RedisError) -> JobQueue.Claim? {
+        guard begin(.loop) else { return nil }
         let free = places.reserve(for: member)
-        guard free > 0 else { return nil }
-        defer { places.end(for: member) }
-        let now = ContinuousClock.now
-        let validUntil = now + LeaseHeartbeat.validity(of: lease)
-        let claim = try await queue.claim(
-            free,
+        guard free > 0 else {
+            end(.loop)
+            return nil
+        }
+        do throws(RedisError) {
+            return try await queue.claim(request(free, at: .now))
+        } catch {
+            places.end(for: member)
+            end(.loop)
+            throw error
+        }
+    }
+
+    /// A claim for the places that were reserved.
+    func request(_ free: Int, at now: ContinuousClock.Instant) -> JobQueue.ClaimRequest {
+        JobQueue.ClaimRequest(
+            limit: free,
             running: running.activeCount,
             places: concurrency,
-            ignoresShare: throttle.ignoresShare(at: now),
+            ignoresShare: throttle.withLock { $0.ignoresShare(at: now) },
             suspects: suspectHandling,
             worker: handler.worker,
             lease: lease,
-            validUntil: validUntil
+            sent: now,
+            validUntil: now + LeaseHeartbeat.validity(of: lease)
         )
-        throttle.claimed(claim.jobs.count, left: claim.left, wasNotified: wasNotified, at: now)
-        if claim.wantsIsolation { isolated?.requestProcess() }
-        for job in claim.jobs { running.insert(job) }
-        return claim
     }
 
-    /// In a large fleet only: in a small one, the look of another worker would come late if a token is lost.
-    private func prefersTokens(_ throttle: ClaimThrottle) -> Bool { pace.isLargeFleet && throttle.prefersTokens }
+    /// Notes the jobs of a claim, before its places are given back.
+    ///
+    /// - Returns: whether to wait for a token before the next claim.
+    func note(_ claim: JobQueue.Claim, wasNotified: Bool) -> Bool {
+        let prefersTokens = throttle.withLock { throttle in
+            throttle.claimed(claim.jobs.count, left: claim.left, wasNotified: wasNotified, at: claim.sent)
+            return throttle.prefersTokens
+        }
+        if claim.wantsIsolation { isolated?.requestProcess() }
+        for job in claim.jobs { running.insert(job) }
+        // In a large fleet only: in a small one, the look of another worker would come late if a token is lost.
+        return claim.isQueueEmpty || claim.isAnnounced && pace.isLargeFleet && prefersTokens
+    }
+
+    /// - Returns: whether to wait for a token, if a claim with a settlement has decided that since.
+    private func takePiggybackNews() -> Bool? {
+        piggyback.withLock { state in
+            defer { state.isNews = false }
+            return state.isNews ? state.needsToken : nil
+        }
+    }
 
     private var suspectHandling: JobQueue.SuspectHandling {
         if takesOnlySuspects { return .only }
@@ -218,7 +259,7 @@ final class ClaimLoop: Sendable {
     ///   then do not wake it while it waits for a token: in a large fleet with short jobs, most claims would be in
     ///   vain.
     private func idle(_ signal: ShutdownSignal, needsToken: Bool = false) async {
-        let waitsForToken = places.hasPlace(member)
+        let waitsForToken = piggyback.withLock { $0.underway } == nil && places.hasPlace(member)
         if waitsForToken {
             listeningSince.withLock { $0 = .now }
             isListening.store(true, ordering: .releasing)

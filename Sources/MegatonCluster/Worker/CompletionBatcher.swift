@@ -7,6 +7,9 @@ import Synchronization
 /// with the next one: at a low rate each is sent at once, at a high rate one script and one round trip serve many. Each
 /// caller suspends until Redis has acknowledged its own completion. The number of waiting callers is bounded by the
 /// jobs that the worker holds.
+///
+/// A call may also claim jobs for the places that its jobs have left (`PiggybackClaiming`): a worker with short jobs
+/// then has one round trip for each instead of two or three.
 final class CompletionBatcher: Sendable {
     private let queue: JobQueue
     private let worker: String
@@ -26,6 +29,7 @@ final class CompletionBatcher: Sendable {
         var isCalling = false
         /// When the last call was made.
         var last: ContinuousClock.Instant?
+        var claims: (any PiggybackClaiming)?
     }
 
     /// Resumes a waiting caller.
@@ -45,20 +49,33 @@ final class CompletionBatcher: Sendable {
     /// Whether a completion that arrives now goes with the next call.
     var isCalling: Bool { state.withLock { $0.isCalling } }
 
+    /// A worker with one place has no two completions at a time, but may claim its next job with each.
+    convenience init(_ queue: JobQueue, worker: String, places: Int) {
+        self.init(queue, worker: worker, batchingWindow: places > 1 ? .milliseconds(20) : .zero)
+    }
+
     /// - Parameter batchingWindow: the shortest time between two calls.
-    init(_ queue: JobQueue, worker: String, batchingWindow: Duration = .milliseconds(20)) {
+    init(_ queue: JobQueue, worker: String, batchingWindow: Duration) {
         self.queue = queue
         self.worker = worker
         self.batchingWindow = batchingWindow
     }
 
+    /// Sets who claims jobs together with settlements; nil for nobody.
+    func use(_ claims: (any PiggybackClaiming)?) { state.withLock { $0.claims = claims } }
+
     /// Reports a completion and waits until Redis has acknowledged it.
     ///
+    /// - Parameter free: called if the place of the job is free for another one, at once; not if this call claims one.
     /// - Returns: the reply of Redis to this completion.
     /// - Throws: if it is unknown whether Redis has applied the completion. It may be reported again.
-    func report(_ completion: JobCompletion) async throws(RedisError) -> SettleResult {
+    func report(
+        _ completion: JobCompletion,
+        free: () -> Void = {}
+    ) async throws(RedisError) -> SettleResult {
+        var isFirst = true
         let turn = await withCheckedContinuation { (continuation: CheckedContinuation<Turn, Never>) in
-            let isFirst = state.withLock { state in
+            isFirst = state.withLock { state in
                 if state.isSending {
                     state.waiting.append(Waiting(completion: completion, turn: continuation))
                     return false
@@ -66,24 +83,32 @@ final class CompletionBatcher: Sendable {
                 state.isSending = true
                 return true
             }
-            if isFirst { continuation.resume(returning: .send) }
+            if isFirst { continuation.resume(returning: .send) } else { free() }
         }
         switch turn {
-        case .send: return try await sendAll(with: completion).get()
+        case .send: return try await sendAll(with: completion, free: isFirst ? free : {}).get()
         case .reported(let result): return try result.get()
         }
     }
 
-    private func sendAll(with completion: JobCompletion) async -> Result<SettleResult, RedisError> {
+    private func sendAll(
+        with completion: JobCompletion,
+        free: () -> Void
+    ) async -> Result<SettleResult, RedisError> {
         if let next = state.withLock({ $0.last })?.advanced(by: batchingWindow), next > .now {
+            free()
             try? await Task.sleep(until: next, clock: .continuous)  // Cancelled: it is sent at once.
         }
         let others = takeWaiting(with: completion)
+        let completions = [completion] + others.map(\.completion)
         let result: Result<[SettleResult], RedisError>
-        do throws(RedisError) {
-            result = .success(try await queue.settle([completion] + others.map(\.completion), worker: worker))
-        } catch {
-            result = .failure(error)
+        if let claims = state.withLock({ $0.claims }), let request = claims.beginClaim() {
+            let replies = await queue.settle(completions, worker: worker, claiming: request)
+            claims.endClaim(replies.claim)
+            result = replies.settled
+        } else {
+            free()
+            result = await queue.settlement(of: completions, worker: worker)
         }
         promoteNext()
         // A failure goes to all of them: each caller knows for how long it may retry.

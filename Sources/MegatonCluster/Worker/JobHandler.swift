@@ -116,7 +116,10 @@ final class JobHandler: Sendable {
         let result = await run(attempt)
         let seconds = attempt.seconds
         metrics.count(attempt.metrics, seconds: seconds)
-        running.markSettling(job)
+        // The settlement of a job that is done may claim the next one for its place (`PiggybackClaiming`).
+        var isDone = false
+        if case .done = result { isDone = true }
+        running.markSettling(job, notifies: !isDone)
         do {
             let settlement = try await untilAcknowledged(job) { () throws(RedisError) in
                 try await settle(attempt, result: result, seconds: seconds)
@@ -307,7 +310,7 @@ final class JobHandler: Sendable {
             of: try? attempt.parsed.get(),
             replyingTo: reply(of: attempt)
         )
-        let reply = try await completions.report(completion)
+        let reply = try await completions.report(completion) { running.placeFreed() }
         if reply.wasApplied {
             metrics.count(outcome)
             statistics.add(thumbnailOf: outcome, batch: job.batch)

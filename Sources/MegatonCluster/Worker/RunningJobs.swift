@@ -36,6 +36,8 @@ final class RunningJobs: Sendable {
         let lend: @Sendable () -> Bool?
         /// Jobs of all shards whose work is not done.
         let activeCount: @Sendable () -> Int
+        /// Whether a place is free only when its job has ended in Redis too.
+        let waitsForSettlements: Bool
         /// Asks the shards that wait for a place whether jobs are ready there.
         let haveReadyJobs: @Sendable () async -> Bool
     }
@@ -90,20 +92,36 @@ final class RunningJobs: Sendable {
     func takeBack() { state.withLock { $0.lent -= 1 } }
 
     /// Marks the job as being settled: its work is done.
-    func markSettling(_ job: ActiveJob) {
+    ///
+    /// - Parameter notifies: false if the caller calls ``placeFreed()`` soon, once the settlement has claimed a job for
+    ///   the place or has not.
+    func markSettling(_ job: ActiveJob, notifies: Bool = true) {
         state.withLock { state in
             if job.isSettling { return }
             job.markSettling()
             if state.jobs[job.key.text] === job { state.settling += 1 }
         }
-        notify()
+        if notifies { notify() }
     }
 
+    /// Notifies the claim loop of a place that became free without a notice.
+    func placeFreed() { notify() }
+
     func remove(_ job: ActiveJob) {
-        // A later attempt at the same job stays.
-        state.withLock { if $0.jobs[job.key.text] === job { $0.remove(job) } }
-        notify()
+        let waitsForSettlements = siblings.withLock { $0?.waitsForSettlements } ?? true
+        let isNews = state.withLock { state in
+            // The place of a job that was being settled has been free since.
+            let isNews = !job.isSettling || state.isDraining || state.settling >= Self.manySettling
+            // A later attempt at the same job stays.
+            if state.jobs[job.key.text] === job { state.remove(job) }
+            return isNews
+        }
+        if isNews || waitsForSettlements { notify() }
     }
+
+    /// Number of jobs that are being settled from which on they may keep the worker from claiming others
+    /// (`WorkerPlaces`).
+    private static let manySettling = JobQueue.maximumBatchSize / 2
 
     /// Sets the calls to the other shards of the worker.
     func join(_ calls: Siblings) { siblings.withLock { $0 = calls } }

@@ -65,6 +65,7 @@ final class WorkerPlaces: Sendable {
                 didFree: { [weak self] in self?.wakeNext(after: member) },
                 lend: { [weak self] in self?.lend(to: member) },
                 activeCount: { [weak self] in self?.activeCount ?? 0 },
+                waitsForSettlements: waitsForSettlements,
                 haveReadyJobs: { [weak self] in await self?.othersHaveReadyJobs(than: member) ?? false }
             )
         )

@@ -63,7 +63,7 @@ struct WorkerShard: Sendable {
         )
         let handler = JobHandler(
             queue: queue,
-            completions: CompletionBatcher(queue, worker: parts.name),
+            completions: CompletionBatcher(queue, worker: parts.name, places: configuration.concurrency),
             runner: parts.runner,
             running: running,
             statistics: parts.statistics,

@@ -113,8 +113,8 @@ final class CurlMulti: @unchecked Sendable {
         transfers[easy] = nil
     }
 
-    /// If the connection of a request that has timed out is silent, closes it after its last request, and lets those that
-    /// wait for a connection open others.
+    /// If the connection of a request that has timed out is silent, closes it after its last request, and lets requests
+    /// without a connection open others.
     private func noteTimeout(_ request: CurlRequest) {
         guard let connection = request.connection, let sent = request.sent,
             activity.timedOut(connection, sent: sent, now: .now)

@@ -5,10 +5,10 @@ import NIOCore
 /// Only the part between the first `{` and the next `}` counts if there is one and it is not empty, so that keys with
 /// the same such tag share a slot.
 /// https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#key-distribution-model
-enum HashSlot {
+package enum HashSlot {
     static let count = 16_384
 
-    static func of(_ key: String) -> Int {
+    package static func of(_ key: String) -> Int {
         var key = key
         return key.withUTF8 { of(UnsafeRawBufferPointer($0)) }
     }

@@ -133,19 +133,22 @@ import Testing
         }
     }
 
+    private let atOnce = Intake.admittedAtOnce
+
     /// A round admits by several calls of a script, one behind the other. Redis may have forgotten the script.
     @Test func allCallsOfARoundAreRepeatedIfRedisDoesNotKnowTheScript() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            try await submit(small("b", 1500), to: "b", fixture)
+            let count = 3 * atOnce - 36
+            try await submit(small("b", count), to: "b", fixture)
             var staged = StagedJobs()
             let first = try await largeRound(&staged, fixture)
-            #expect(first == .admitted(Intake.Counts(admitted: 512)), "others are validated meanwhile")
+            #expect(first == .admitted(Intake.Counts(admitted: atOnce)), "others are validated meanwhile")
             try await fixture.redis.send(["SCRIPT", "FLUSH"])
-            #expect(try await largeRound(&staged, fixture) == .admitted(Intake.Counts(admitted: 988)))
+            #expect(try await largeRound(&staged, fixture) == .admitted(Intake.Counts(admitted: count - atOnce)))
             #expect(staged.isEmpty)
-            #expect(try await fixture.count("LLEN", fixture.keys.ready(.normal)) == 1500)
+            #expect(try await fixture.count("LLEN", fixture.keys.ready(.normal)) == count)
             #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: fixture.epoch)) == 0)
-            #expect(try await admitted("b", fixture) == 1500)
+            #expect(try await admitted("b", fixture) == count)
         }
     }
 
@@ -153,19 +156,20 @@ import Testing
     /// stage: those jobs were lost.
     @Test func aCallThatFailsLosesNoJobOfItsRound() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            try await submit(small("b", 1100), to: "b", fixture)
+            let rest = atOnce + 76
+            try await submit(small("b", atOnce + rest), to: "b", fixture)
             var staged = StagedJobs()
             _ = try await largeRound(&staged, fixture)
             // An invalid job is counted as failed, which the damaged counter refuses.
             let stage = RedisArgument.string(fixture.keys.stage(epoch: fixture.epoch))
-            #expect(staged.validated.count == 588)
+            #expect(staged.validated.count == rest)
             staged.validated[0] = fixture.intake.validator.validate(Data("{".utf8), batch: "b")
             try await fixture.redis.send(["HSET", .string(fixture.keys.stat), "failed", "12x"])
             await #expect(throws: RedisError.self) { _ = try await largeRound(&staged, fixture) }
-            #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: fixture.epoch)) == 588)
-            #expect(try await fixture.count("LLEN", fixture.keys.ready(.normal)) == 512)
+            #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: fixture.epoch)) == rest)
+            #expect(try await fixture.count("LLEN", fixture.keys.ready(.normal)) == atOnce)
             let first = try await fixture.redis.send(["LINDEX", stage, "0"]).string
-            #expect(first?.contains("b512") == true, "nor has another call taken them")
+            #expect(first?.contains("b\(atOnce)") == true, "nor has another call taken them")
         }
     }
 }

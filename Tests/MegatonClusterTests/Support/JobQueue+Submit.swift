@@ -25,3 +25,31 @@ extension JobQueue {
         )
     }
 }
+
+extension JobQueue {
+    /// Claims jobs as one call of the script `claim`.
+    func claim(
+        _ limit: Int,
+        running: Int,
+        places: Int,
+        ignoresShare: Bool,
+        suspects: SuspectHandling,
+        worker: String,
+        lease: Duration,
+        validUntil: ContinuousClock.Instant
+    ) async throws(RedisError) -> Claim {
+        try await claim(
+            ClaimRequest(
+                limit: limit,
+                running: running,
+                places: places,
+                ignoresShare: ignoresShare,
+                suspects: suspects,
+                worker: worker,
+                lease: lease,
+                sent: .now,
+                validUntil: validUntil
+            )
+        )
+    }
+}

@@ -109,7 +109,7 @@ struct QueueFixture: Sendable {
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         return JobHandler(
             queue: queue,
-            completions: CompletionBatcher(queue, worker: "w1"),
+            completions: CompletionBatcher(queue, worker: "w1", places: places),
             runner: runner,
             running: running,
             statistics: StatisticsRecorder(),

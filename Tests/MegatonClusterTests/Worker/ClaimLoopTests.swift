@@ -91,6 +91,45 @@ import Testing
         }
     }
 
+    /// A worker with short jobs has one round trip for each: its claim goes with the settlement of the job before.
+    @Test func theNextJobIsClaimedWithTheSettlement() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let names = (0..<20).map { "j\($0)" }
+            for name in names { try await fixture.push(QueueFixture.job(name)) }
+            try await fixture.admitAll(names.count)
+            try await run(fixture) { jobs, end in
+                var started: [String?] = [await jobs.next()]
+                // Redis has forgotten the scripts: neither of the two calls was executed.
+                try await fixture.redis.send(["SCRIPT", "FLUSH"])
+                for _ in names.dropFirst() {
+                    end.signal()
+                    started.append(await jobs.next())
+                }
+                #expect(started == names)
+                #expect(try await fixture.redis.calls("blpop") == 0, "it waits for no token")
+                #expect(try await fixture.statistic("done") == names.count - 1)
+                end.signal()
+                while try await fixture.statistic("done") < names.count { await Task.yield() }
+            }
+            #expect(try await fixture.count("ZCARD", fixture.keys.lease) == 0)
+        }
+    }
+
+    /// A job that was claimed with a settlement is released if the worker has to stop.
+    @Test func nothingStaysClaimedByAWorkerThatStops() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for number in 0..<3 { try await fixture.push(QueueFixture.job("j\(number)")) }
+            try await fixture.admitAll(3)
+            try await run(fixture) { jobs, end in
+                _ = await jobs.next()
+                end.signal()
+                #expect(await jobs.next() == "j1")
+            }
+            #expect(try await fixture.count("ZCARD", fixture.keys.lease) == 0)
+            #expect(try await fixture.claim(3).map(\.id) == ["j1", "j2"])
+        }
+    }
+
     /// Fault: a token that arrived while the worker claimed was lost, and its job waited for an idle interval.
     @Test func theTokenOfAFullWorkerIsPassedOn() async throws {
         try await QueueFixture.run { (fixture) async throws in

@@ -369,6 +369,8 @@ import Testing
             let runner = Runner { _ in .done([]) }
             await fixture.handler(runner, running: running).handle(again)
             #expect(runner.state.withLock { $0.ids }.isEmpty)
+            #expect(try await fixture.count("ZCARD", fixture.keys.delay) == 3, "they do not fill the window")
+            #expect(try await fixture.queue.hasReadyJobs(), "packs yield to them")
             let singles = try await fixture.claim(5)
             #expect(singles.map(\.id).sorted() == ["p.1", "p.2", "p.3"])
             #expect(singles.allSatisfy { $0.stalls == 1 && $0.packSize == 0 })

@@ -10,10 +10,10 @@
 --      `only`
 -- Returns a list: number of jobs that were left to other workers · `1` if the caller is to start a process for
 --      suspects · `1` if the queue has only running jobs now, so that further claims find nothing until a token
---      announces a job; `2` if it has only ready jobs beside them, and a token for the next claim · then for each job
---      {id, attempt, stalls, json, batch, `1` if the batch was cancelled, number of free attempts, deaths its source is
---      suspected of, 0 or the bytes of a JSON that is too large to be handed out and is left out, 0 or the number of
---      sources of a pack, ms for which it was ready or -1 if that is not known}.
+--      announces a job; `2` if it has only few ready jobs beside them, and a token for the next claim · then for
+--      each job {id, attempt, stalls, json, batch, `1` if the batch was cancelled, number of free attempts, deaths
+--      its source is suspected of, 0 or the bytes of a JSON that is too large to be handed out and is left out, 0 or
+--      the number of sources of a pack, ms for which it was ready or -1 if that is not known}.
 -- After: each of the jobs is in `lease` and in none of the ready lists, and its attempt number is one higher. Every
 -- later write about the job must carry that number: it is the fencing token. Jobs whose time has come (`tick`) go
 -- first, but of each kind only up to half of the requested number, so that fresh jobs get their turn.
@@ -165,7 +165,8 @@ local function endReply(ready, isPlain, mayHaveMore)
     if ready > 0 then redis.call('DEL', wakeKey) end
   elseif #reply > 3 and (want == 0 or isFull) then
     if mayHaveMore or redis.call('EXISTS', unpack(readyKeys)) > 0 then announce() end
-    if isPlain then reply[3] = 2 end
+    -- If more jobs are ready than run, the next claim finds one without a token: to wait for one is another call.
+    if isPlain and ready - #reply + 3 <= redis.call('ZCARD', leaseKey) then reply[3] = 2 end
   end
 end
 if isSimple then

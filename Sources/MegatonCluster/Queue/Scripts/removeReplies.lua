@@ -1,19 +1,21 @@
 #!lua flags=allow-oom
 -- removeReplies: deletes the first entries of the outbox, which the leader has delivered, moves those for webhooks to
--- the queue of webhooks, and those for lists that cannot be reached to the end of the outbox.
+-- the queue of webhooks, and those for lists that cannot be reached to lists of their own.
 --
 -- KEYS 1 leader · 2 epoch · 3 replies · 4 stat · 5 webhooks · 6 webhookqueue · 7 webhookhosts · 8 webhookstate ·
---      9 webhookgood
+--      9 webhookgood · 10 away, then away:<list> for each list that cannot be reached
 -- ARGV 1 caller's name · 2 epoch · 3 number of entries · 4 the last of them · 5 number of outcomes that are lost, as
---      their list was full or is no list · 6 numbers of the entries that move to the end, in order, with spaces
---      between; then two for each entry for a webhook: its number among the entries · host
+--      their list was full or is no list · 6 for each entry that moves to such a list, in order: its number, `:` and
+--      the number of the list, with spaces between; then two for each entry for a webhook: its number among the
+--      entries · host
 -- Returns the numbers of the entries for webhooks that were dropped, as there is no room for them; nothing if no entry
 --      was deleted, as the entries are not those that the caller has read: Redis has returned to an earlier state; or
---      the error NOTLEADER. The bytes of entries that were moved count as those of webhooks, the others no longer.
+--      the error NOTLEADER. The bytes of entries that were moved still count in `outcome_bytes`, the others no longer.
 -- One host has at most an eighth of the limit on outcomes, and all together a half: a dead host must not keep the
 -- outcomes of others out.
 
 local leaderKey, epochKey, repliesKey, statKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local awayKey, awayLists = KEYS[10], 10
 local webhooksKey, queueKey, hostsKey, stateKey, goodKey = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local caller, epoch, number, last, lost = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local firstWebhook = 7
@@ -26,16 +28,17 @@ local entries, bytes = redis.call('LRANGE', repliesKey, 0, number - 1), 0
 if #entries < number or entries[number] ~= last then return false end
 for _, entry in ipairs(entries) do bytes = bytes + #entry end
 redis.call('LTRIM', repliesKey, number, -1)
-local moved = {}
-for place in string.gmatch(ARGV[6], '%d+') do
-  moved[#moved + 1] = entries[tonumber(place)]
-  bytes = bytes - #moved[#moved]
+local movedBytes = 0
+for place, list in string.gmatch(ARGV[6], '(%d+):(%d+)') do
+  local entry = entries[tonumber(place)]
+  redis.call('RPUSH', KEYS[awayLists + tonumber(list)], entry)
+  redis.call('SADD', awayKey, string.match(entry, '^[^%z]*%z([^%z]*)%z'))
+  movedBytes = movedBytes + #entry
 end
-callForAll('RPUSH', repliesKey, moved)
 -- An empty outbox has no bytes, whatever was counted: an operator may have deleted entries.
 if redis.call('EXISTS', repliesKey) == 0 then bytes = tonumber(redis.call('HGET', statKey, 'reply_bytes')) or bytes end
 addToGauge(statKey, 'reply_bytes', -bytes)
-addToGauge(statKey, 'outcome_bytes', -bytes)
+addToGauge(statKey, 'outcome_bytes', movedBytes - bytes)
 if lost > 0 then redis.call('HINCRBY', statKey, 'replies_dropped', lost) end
 
 local dropped, t = {}, now()

@@ -4,9 +4,9 @@
 -- KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 stages · 5 intakes · 6 credit · 7 control · 8 round · 9… intakes, the
 --      three public ones first
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of jobs · 4 number of jobs at the front of the stage that the
---      caller has already · 5 the round that the caller knows · 6 maximum number of sources in packs; then two for
---      each intake: its batch, or ``, `!high` or `!bulk` for the public ones · its weight among those of its priority,
---      0 if it is not to be read
+--      caller has already · 5 the round that the caller knows · 6 maximum number of sources in packs, or `` if
+--      they count in 3; then two for each intake: its batch, or ``, `!high` or `!bulk` for the public ones · its weight
+--      among those of its priority, 0 if it is not to be read
 -- Returns the jobs that are then in the stage behind those, oldest first, each `<batch>\0<json>`; or the error
 --      NOTLEADER or STALEROUND.
 --
@@ -26,7 +26,7 @@
 -- with that priority, so that the shares hold even if there is room for only one job at a time. A batch's own intake is
 -- forgotten once it is empty.
 -- A pack counts as its sources, in the shares and in the maximum numbers, of which the last one may be beyond them. An
--- intake whose next job is a pack for which there is no room keeps it and has had its turn. The sources of a pack
+-- intake whose next job is one for which there is no room keeps it and has had its turn. The sources of a pack
 -- are counted by a text that each contains, so that no JSON has to be read. In the shares, a job of many bytes
 -- counts as several, one for each 8 KiB: an intake of large jobs must not take most of the time of Redis (as in deficit
 -- round robin, Shreedhar and Varghese, SIGCOMM 1995).
@@ -56,7 +56,9 @@ for i = alreadyHeld, math.min(stagedBefore, alreadyHeld + limit) - 1 do
   staged[#staged + 1] = job
 end
 local want = limit - #staged
-if stagedBefore - alreadyHeld > #staged or redis.call('HGET', controlKey, 'drain') == '1' then want = 0 end
+if stagedBefore - alreadyHeld > #staged or redis.call('HGET', controlKey, 'drain') == '1' then
+  want, packRoom = 0, packRoom and 0
+end
 -- The position of an intake in ARGV.
 local function position(k)
   return 7 + 2 * (k - publicIntake)
@@ -112,8 +114,12 @@ end
 for _, intake in ipairs(open) do intake.credit = math.max(math.min(intake.credit, 256 * total), -256 * total) end
 -- Pages are small, so that a call reads little beyond the limit: large jobs one by one, and those of a public intake,
 -- whose size nothing limits.
-local last, page, taken, left = 0, 1, {}, {}
-while want > 0 and #open > 0 and bytes + last <= maximumBytes do
+local last, page, taken, left, looked = 0, 1, {}, {}, 0
+local function hasRoom(number)
+  if number > 1 and packRoom then return packRoom > 0 end
+  return want > 0
+end
+while (want > 0 or packRoom and packRoom > 0) and #open > 0 and bytes + last <= maximumBytes do
   local best = 1
   for i = 1, #open do
     open[i].credit = open[i].credit + open[i].weight
@@ -121,26 +127,38 @@ while want > 0 and #open > 0 and bytes + last <= maximumBytes do
   end
   local intake = open[best]
   -- The only intake left needs no turns: each job would cost as much credit as it has just gained.
-  local jobs = redis.call('RPOP', intake.key, #open == 1 and not intake.isPublic and math.min(want, page) or 1)
-  if jobs then
+  local number = #open == 1 and not intake.isPublic and math.min(want, page) or 1
+  local isPassed = false
+  if packRoom and (want <= 0 or packRoom <= 0) then
+    -- Only a look: jobs without room usually wait behind each other.
+    number = 1
+    local job = looked < maximumBytes and redis.call('LINDEX', intake.key, -1)
+    looked = looked + (job and #job or 0)
+    isPassed = job and not hasRoom(size(job)) or looked >= maximumBytes
+  end
+  local jobs = not isPassed and redis.call('RPOP', intake.key, number)
+  if isPassed then
+    intake.credit = intake.credit - total
+    total = total - intake.weight
+    left[#left + 1] = table.remove(open, best)
+  elseif jobs then
     intake.credit = intake.credit - total
     local before, sources, cost = bytes, 0, 0
     local priority
     for i, job in ipairs(jobs) do
-      local number = size(job)
-      bytes, last = bytes + #job, #job
-      if number > 1 and packRoom <= 0 then
+      local count = size(job)
+      if not hasRoom(count) then
+        -- Of a page that began with room for both kinds.
         for back = #jobs, i, -1 do redis.call('RPUSH', intake.key, jobs[back]) end
-        intake.isOver = true
         break
       end
-      if number > 1 then packRoom = packRoom - number end
-      sources, cost = sources + number, cost + math.max(number, math.min(math.ceil(#job / 8192), 128))
+      bytes, last = bytes + #job, #job
+      if packRoom and count > 1 then packRoom = packRoom - count else want = want - count end
+      sources, cost = sources + count, cost + math.max(count, math.min(math.ceil(#job / 8192), 128))
       priority = priorityOf(job)
       if #job > maximumBytes then job = '\1' .. string.sub(job, 1, 1024) .. '\n' .. #job end
       taken[#taken + 1] = intake.batch .. '\0' .. job
     end
-    want = want - sources
     if #open > 1 and cost > 1 then
       -- As if each source, or each 8 KiB, had been a job of its own.
       for _, other in ipairs(open) do other.credit = other.credit + (cost - 1) * other.weight end
@@ -152,10 +170,6 @@ while want > 0 and #open > 0 and bytes + last <= maximumBytes do
       total = total + intake.weight
     end
     page = (bytes - before) / #jobs < 8192 and math.min(page * 2, 8) or 1
-    if intake.isOver then
-      total = total - intake.weight
-      left[#left + 1] = table.remove(open, best)
-    end
   else
     total = total - intake.weight
     table.remove(open, best)
