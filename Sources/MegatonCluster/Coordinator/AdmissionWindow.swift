@@ -75,9 +75,9 @@ struct AdmissionWindow: Sendable {
     /// A pack is in one worker, which uses all of its free places for it. So there may be two for each worker, even if
     /// few packs fill the window: otherwise they would be in some of the workers, and the others idle.
     ///
-    /// Packs do not keep other jobs out, or a batch of ten would wait in its intake until whole packs have ended, also if
-    /// its priority is `high`: for those, each pack is one job. Neither do other jobs keep packs out: at most half of
-    /// the window counts against them.
+    /// Packs do not keep other jobs out, or a batch of ten would wait in its intake until whole packs have ended, also
+    /// if its priority is `high`: for those, each pack is one job. Neither do other jobs keep packs out: at most half
+    /// of the window counts against them.
     ///
     /// - Parameters:
     ///   - jobs: number of jobs that are ready or running.

@@ -20,6 +20,10 @@ final class AwayLists: Sendable {
 
     var isEmpty: Bool { state.withLock { $0.lists.isEmpty } }
 
+    /// Some of the lists, by chance: those whose outcomes were delivered are removed, so that the others have their
+    /// turn.
+    func some(_ limit: Int) -> [String] { state.withLock { Array($0.lists.keys.shuffled().prefix(limit)) } }
+
     /// Whether outcomes for this list must not be delivered directly.
     func mustWait(_ list: String, at now: ContinuousClock.Instant) -> Bool {
         state.withLock { state in

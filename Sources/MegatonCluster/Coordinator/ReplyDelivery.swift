@@ -59,27 +59,21 @@ struct ReplyDelivery: Sendable {
         }
     }
 
-    /// Delivers the outcomes of lists that could not be reached, until the task is cancelled. It is beside the steps, as
-    /// an attempt takes as long as a command may.
+    /// Delivers the outcomes of lists that could not be reached, until the task is cancelled. It is beside the steps,
+    /// as an attempt takes as long as a command may.
     private func deliverAway(_ away: AwayLists, _ warnings: Warnings) async {
-        var failures = Backoff()
         await repeating {
             if away.isEmpty {
                 await away.added.wait()
                 return Task.isCancelled ? nil : .zero
             }
-            do throws(RedisError) {
-                // Delivered ones are removed, so that at random the others have their turn.
-                let lists = try await queue.awayLists(limit: Self.listsAtOnce)
-                let wasReached = await withTaskGroup(of: Bool.self) { group in
-                    for list in lists { group.addTask { await deliverAway(list, away, warnings) } }
-                    return await group.reduce(false) { $0 || $1 }
+            let wasReached = await withTaskGroup(of: Bool.self) { group in
+                for list in away.some(Self.listsAtOnce) {
+                    group.addTask { await deliverAway(list, away, warnings) }
                 }
-                failures.reset()
-                return wasReached ? .zero : AwayLists.pause
-            } catch {
-                return Task.isCancelled ? nil : failures.next(after: error)
+                return await group.reduce(false) { $0 || $1 }
             }
+            return wasReached ? .zero : AwayLists.pause
         }
     }
 

@@ -95,24 +95,10 @@ extension JobQueue {
         return (reply.array ?? []).compactMap(\.int).map { $0 - 1 }
     }
 
-    /// The lists that could not be reached and have outcomes.
-    ///
-    /// - Parameter limit: maximum number, chosen at random; nil for all.
-    func awayLists(limit: Int? = nil) async throws(RedisError) -> [String] {
-        if let limit {
-            let reply = try await redis.send(["SRANDMEMBER", .string(keys.away), .int(limit)])
-            return (reply.array ?? []).compactMap(\.string)
-        }
-        var (names, cursor): (Set<String>, String) = ([], "0")
-        repeat {
-            let reply = try await redis.send(["SSCAN", .string(keys.away), .string(cursor), "COUNT", "1000"])
-            guard let parts = reply.array, parts.count == 2, let next = parts[0].string else {
-                throw Self.unexpected("SSCAN")
-            }
-            names.formUnion((parts[1].array ?? []).compactMap(\.string))
-            cursor = next
-        } while cursor != "0"
-        return Array(names)
+    /// The lists that could not be reached and have outcomes. Their number is bounded by the bytes of these
+    /// (`--outcome-limit`).
+    func awayLists() async throws(RedisError) -> [String] {
+        (try await redis.send(["SMEMBERS", .string(keys.away)]).array ?? []).compactMap(\.string)
     }
 
     /// The first outcomes of a list that could not be reached, as they were in the outbox.

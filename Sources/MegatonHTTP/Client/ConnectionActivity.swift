@@ -3,7 +3,8 @@
 ///
 /// A request that times out ends its connection in HTTP/1.1. In HTTP/2, libcurl ends its stream alone and sends each
 /// retry over the same connection. Therefore a connection over which nothing has arrived for half of the time of a
-/// request that times out is given up: until its last request has ended and it is closed, others to its origin use fresh ones.
+/// request that times out is given up: until its last request has ended and it is closed, others to its origin use
+/// fresh ones.
 final class ConnectionActivity {
     /// A connection with at least one request.
     final class Connection {

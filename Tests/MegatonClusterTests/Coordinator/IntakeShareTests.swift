@@ -36,9 +36,9 @@ import Testing
 
     /// A round of a leader that stages up to 2,000 jobs, with room for all.
     private func largeRound(_ staged: inout StagedJobs, _ fixture: QueueFixture) async throws -> Intake.Round {
-        var window = AdmissionWindow(limit: 4000)
-        window.observe(.places(2000))
-        return try await fixture.intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 2000)
+        var window = AdmissionWindow(limit: 16_000)
+        window.observe(.places(8000))
+        return try await fixture.intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 6000)
     }
 
     private func admitted(_ batch: String, _ fixture: QueueFixture) async throws -> Int {

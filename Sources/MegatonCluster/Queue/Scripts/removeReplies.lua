@@ -18,7 +18,7 @@ local leaderKey, epochKey, repliesKey, statKey = KEYS[1], KEYS[2], KEYS[3], KEYS
 local awayKey, awayLists = KEYS[10], 10
 local webhooksKey, queueKey, hostsKey, stateKey, goodKey = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local caller, epoch, number, last, lost = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
-local firstWebhook = 7
+local moves, firstWebhook = ARGV[6], 7
 local mark = 'webhook\0'
 
 if redis.call('GET', leaderKey) ~= caller or redis.call('GET', epochKey) ~= epoch then
@@ -29,7 +29,7 @@ if #entries < number or entries[number] ~= last then return false end
 for _, entry in ipairs(entries) do bytes = bytes + #entry end
 redis.call('LTRIM', repliesKey, number, -1)
 local movedBytes = 0
-for place, list in string.gmatch(ARGV[6], '(%d+):(%d+)') do
+for place, list in string.gmatch(moves, '(%d+):(%d+)') do
   local entry = entries[tonumber(place)]
   redis.call('RPUSH', KEYS[awayLists + tonumber(list)], entry)
   redis.call('SADD', awayKey, string.match(entry, '^[^%z]*%z([^%z]*)%z'))

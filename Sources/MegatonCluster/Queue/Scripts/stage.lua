@@ -132,7 +132,7 @@ while (want > 0 or packRoom and packRoom > 0) and #open > 0 and bytes + last <= 
   if packRoom and (want <= 0 or packRoom <= 0) then
     -- Only a look: jobs without room usually wait behind each other.
     number = 1
-    local job = looked < maximumBytes and redis.call('LINDEX', intake.key, -1)
+    local job = looked < maximumBytes and redis.call('LRANGE', intake.key, -1, -1)[1]
     looked = looked + (job and #job or 0)
     isPassed = job and not hasRoom(size(job)) or looked >= maximumBytes
   end
