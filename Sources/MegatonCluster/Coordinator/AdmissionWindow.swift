@@ -96,6 +96,21 @@ struct AdmissionWindow: Sendable {
     /// 1, so that no place waits for others to become free.
     var leastRoom: Int { max(1, min(size / Self.step, (size - max(slots, running)) / 2)) }
 
+    /// The room that is worth a round: for jobs as of ``admits(_:at:)``, for packs ``leastRoom``. Nil if there is none.
+    mutating func admits(_ room: Room, at now: ContinuousClock.Instant) -> Room? {
+        let jobs = admits(room.jobs, at: now) ? room.jobs : 0
+        guard let packed = room.packed else { return jobs > 0 ? room : nil }
+        let admitted = Room(jobs: jobs, packed: packed >= leastRoom ? packed : 0)
+        return admitted.largest > 0 ? admitted : nil
+    }
+
+    /// The part of a room that is worth a round which takes place anyway; nil if there is none.
+    func further(_ room: Room) -> Room? {
+        func worth(_ count: Int) -> Int { count < leastRoom ? 0 : count }
+        let further = Room(jobs: worth(room.jobs), packed: room.packed.map(worth))
+        return further.largest > 0 ? further : nil
+    }
+
     /// Whether a round is worth its cost: there is ``leastRoom``, or less of it for a while.
     mutating func admits(_ room: Int, at now: ContinuousClock.Instant) -> Bool {
         if room > 0 && room < leastRoom {

@@ -90,13 +90,14 @@ struct Intake: Sendable {
         let state: State
         if let known { state = known } else { state = try await self.state(window: &window) }
         if staged.isEmpty {
-            guard window.admits(state.room.largest, at: .now) else { return .full }
+            guard let room = window.admits(state.room, at: .now) else { return .full }
             if known == nil { staged.round = state.round }
             // Also while the queue drains: an earlier leader, or an earlier round, may have left jobs in the stage.
-            let call = stageCall(state, epoch: epoch, state.room, chunk: chunk, staged)
+            let call = stageCall(state, epoch: epoch, room, chunk: chunk, staged)
             staged.add(try await queue.redis.run(QueueScripts.stage, keys: call.keys, arguments: call.arguments))
             if staged.isEmpty {
-                return state.isDraining ? .draining : state.leavesIntakes || state.room.packed != nil ? .full : .empty
+                let isFull = state.leavesIntakes || room.jobs <= 0 || (room.packed ?? 1) <= 0
+                return state.isDraining ? .draining : isFull ? .full : .empty
             }
         }
         if staged.validated.isEmpty {
@@ -106,8 +107,7 @@ struct Intake: Sendable {
             staged.validated = await validate(staged.raw.prefix(first))
             staged.raw.removeFirst(first)
         }
-        let room = state.room - staged.sourceCount
-        let more = state.isDraining || room.largest < window.leastRoom ? nil : room
+        let more = state.isDraining ? nil : window.further(state.room - staged.sourceCount)
         let waiting = staged.raw
         async let validated = validate(waiting[...])
         let counts = try await admit(&staged, epoch: epoch, state, more: more, chunk: chunk, window: &window)

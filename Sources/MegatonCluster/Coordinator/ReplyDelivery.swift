@@ -25,8 +25,14 @@ struct ReplyDelivery: Sendable {
     private static let supersededPause: Duration = .seconds(1)
     /// Maximum number of lists that are tried again at a time.
     private static let listsAtOnce = 64
-    /// Time limit of an attempt that holds up the outbox. Others follow beside it.
-    private static let attemptTime: Duration = .seconds(1)
+    /// Interval at which the names of the lists that could not be reached are read.
+    private static let readInterval: Duration = .seconds(60)
+    /// Time limit of an attempt that holds up the outbox; nil for that of a command, after which the connection is
+    /// closed: without a Redis Cluster it is that of all other commands of the leader.
+    private var attemptTime: Duration? {
+        if case .cluster = queue.redis.configuration.address { return .seconds(1) }
+        return nil
+    }
 
     /// Delivers until the task is cancelled.
     ///
@@ -35,11 +41,14 @@ struct ReplyDelivery: Sendable {
         let (away, warnings) = (AwayLists(), Warnings(logger: logger))
         await withDiscardingTaskGroup { group in
             group.addTask { await deliverAway(away, warnings) }
-            var (failures, hasRead) = (Backoff(), false)
+            var (failures, lastRead) = (Backoff(), ContinuousClock.Instant?.none)
             await repeating {
                 do throws(RedisError) {
-                    if !hasRead { away.add(try await queue.awayLists()) }
-                    hasRead = true
+                    // Again from time to time, and after a failure: Redis may have returned to an earlier state.
+                    if lastRead.map({ .now - $0 > Self.readInterval }) ?? true {
+                        away.add(try await queue.awayLists())
+                        lastRead = .now
+                    }
                     let count = try await step(away, warnings)
                     failures.reset()
                     guard let count else { return Self.supersededPause }
@@ -47,6 +56,7 @@ struct ReplyDelivery: Sendable {
                     return .zero
                 } catch {
                     if Task.isCancelled { return nil }
+                    lastRead = nil
                     warnings.log(
                         .failure,
                         "outcomes cannot be sent to clients; retrying",
@@ -166,7 +176,8 @@ struct ReplyDelivery: Sendable {
             }
         }
         // Before they are moved: an outcome of one of these lists must not be sent directly from now on.
-        away.add(Set(moved.map(\.list)))
+        let movedLists = Set(moved.map(\.list))
+        away.add(movedLists)
         let dropped = try await queue.removeReplies(
             entries,
             moved: moved.sorted { $0.index < $1.index },
@@ -175,6 +186,8 @@ struct ReplyDelivery: Sendable {
             name: name,
             epoch: epoch
         )
+        // Once more: a list may have been found empty in between, and forgotten.
+        if !movedLists.isEmpty { away.add(movedLists) }
         for index in dropped {
             guard let (job, host) = webhooks[index] else { continue }
             WebhookDelivery.logDropped(
@@ -206,7 +219,7 @@ struct ReplyDelivery: Sendable {
                             to: item.list,
                             ttl: item.ttl ?? JobReply.defaultTTL,
                             listBytes: listBytes,
-                            timeout: Self.attemptTime
+                            timeout: attemptTime
                         )
                         return (index, .success(deleted))
                     } catch {

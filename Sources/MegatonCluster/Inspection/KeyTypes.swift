@@ -77,13 +77,13 @@ package struct KeyTypes: Sendable {
         let intakes = Job.Priority.allCases.map(keys.jobs)
         let groups: [(type: String, keys: [String])] = [
             ("list", intakes + keys.ready + [keys.suspects, keys.wake, keys.intakeWake, keys.replies]),
-            ("set", [keys.stages, keys.cancelled, keys.away]),
+            ("set", [keys.stages, keys.cancelled]),
             (
                 "zset",
                 [
                     keys.intakes, keys.lease, keys.delay, keys.holding, keys.held, keys.dead, keys.crashes,
                     keys.isolating, keys.batches, keys.ended, keys.workers, keys.coordinators, keys.webhookQueue,
-                    keys.webhookHosts, keys.webhookGood,
+                    keys.webhookHosts, keys.webhookGood, keys.away,
                 ]
             ),
             (

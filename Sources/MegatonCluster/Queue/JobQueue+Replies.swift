@@ -98,8 +98,16 @@ extension JobQueue {
     /// The lists that could not be reached and have outcomes. Their number is bounded by the bytes of these
     /// (`--outcome-limit`).
     func awayLists() async throws(RedisError) -> [String] {
-        (try await redis.send(["SMEMBERS", .string(keys.away)]).array ?? []).compactMap(\.string)
+        var names: [String] = []
+        while true {
+            let (first, last) = (RedisArgument.int(names.count), RedisArgument.int(names.count + Self.namesAtOnce - 1))
+            let page = try await redis.send(["ZRANGE", .string(keys.away), first, last]).array ?? []
+            names += page.compactMap(\.string)
+            if page.count < Self.namesAtOnce { return names }
+        }
     }
+
+    private static let namesAtOnce = 1000
 
     /// The first outcomes of a list that could not be reached, as they were in the outbox.
     func awayOutcomes(of list: String, limit: Int) async throws(RedisError) -> [Data] {

@@ -120,7 +120,7 @@ package struct QueueKeys: Sendable, Hashable {
     /// LIST, the outbox of outcomes that the leader sends to the lists of clients, and moves to the queue of webhooks:
     /// see `OutboxEntry`.
     var replies: String { prefix + "replies" }
-    /// SET of the lists of clients that could not be reached and have outcomes.
+    /// ZSET of the lists of clients that could not be reached and have outcomes, all with the score 0.
     var away: String { prefix + "away" }
     /// LIST: the outcomes of such a list, as they were in the outbox.
     func away(_ list: String) -> String { prefix + "away:" + list }

@@ -13,6 +13,8 @@ extension ClaimLoop: PiggybackClaiming {
         let free = places.reserve(for: member)
         if free > 0 { return request(free, at: now) }
         end(.settlement)
+        // It may have looked meanwhile, and found this claim under way.
+        look()
         return nil
     }
 
@@ -61,7 +63,8 @@ extension ClaimLoop: PiggybackClaiming {
                 }
                 for job in jobs { group.addTask { await self.handler.handle(job) } }
                 if jobs.isEmpty {
-                    if isOver { return }
+                    // Only a test cancels it: a wait would return at once.
+                    if isOver || Task.isCancelled { return }
                     await arrived.wait()
                 }
             }
@@ -78,7 +81,7 @@ extension ClaimLoop: PiggybackClaiming {
     func closePiggyback() async {
         piggyback.withLock { $0.isOpen = false }
         handler.completions.use(nil)
-        while piggyback.withLock({ $0.underway }) != nil { await running.changed.wait() }
+        while piggyback.withLock({ $0.underway }) != nil && !Task.isCancelled { await running.changed.wait() }
     }
 
     /// Lets `runPiggybackJobs` end with its last job.

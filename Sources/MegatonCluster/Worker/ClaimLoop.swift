@@ -88,6 +88,7 @@ final class ClaimLoop: Sendable {
             watch.addTask {
                 // The claim loop may be asleep. It needs no wake tokens after this.
                 await signal.wait(for: .drain)
+                self.piggyback.withLock { $0.isOpen = false }
                 self.wake.close()
                 self.running.changed.signal()
             }

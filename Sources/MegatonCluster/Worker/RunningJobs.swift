@@ -36,8 +36,8 @@ final class RunningJobs: Sendable {
         let lend: @Sendable () -> Bool?
         /// Jobs of all shards whose work is not done.
         let activeCount: @Sendable () -> Int
-        /// Whether a place is free only when its job has ended in Redis too.
-        let waitsForSettlements: Bool
+        /// Whether the end of a job in Redis may free a place: other shards count it, or a place is free only then.
+        let countsSettlements: @Sendable () -> Bool
         /// Asks the shards that wait for a place whether jobs are ready there.
         let haveReadyJobs: @Sendable () async -> Bool
     }
@@ -108,15 +108,16 @@ final class RunningJobs: Sendable {
     func placeFreed() { notify() }
 
     func remove(_ job: ActiveJob) {
-        let waitsForSettlements = siblings.withLock { $0?.waitsForSettlements } ?? true
+        let countsSettlements = siblings.withLock { $0 }?.countsSettlements() ?? true
         let isNews = state.withLock { state in
-            // The place of a job that was being settled has been free since.
-            let isNews = !job.isSettling || state.isDraining || state.settling >= Self.manySettling
+            // The place of a job that was being settled has been free since, but a suspect keeps others from running.
+            let isNews =
+                !job.isSettling || job.isSuspect || state.isDraining || state.settling >= Self.manySettling
             // A later attempt at the same job stays.
             if state.jobs[job.key.text] === job { state.remove(job) }
             return isNews
         }
-        if isNews || waitsForSettlements { notify() }
+        if isNews || countsSettlements { notify() }
     }
 
     /// Number of jobs that are being settled from which on they may keep the worker from claiming others

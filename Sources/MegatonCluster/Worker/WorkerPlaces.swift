@@ -65,7 +65,10 @@ final class WorkerPlaces: Sendable {
                 didFree: { [weak self] in self?.wakeNext(after: member) },
                 lend: { [weak self] in self?.lend(to: member) },
                 activeCount: { [weak self] in self?.activeCount ?? 0 },
-                waitsForSettlements: waitsForSettlements,
+                countsSettlements: { [weak self] in
+                    guard let self else { return true }
+                    return waitsForSettlements || isShared
+                },
                 haveReadyJobs: { [weak self] in await self?.othersHaveReadyJobs(than: member) ?? false }
             )
         )

@@ -57,6 +57,21 @@ struct AdmissionWindowTests {
         #expect(AdmissionWindow.Room(jobs: 10) - (jobs: 3, packed: 4) == .init(jobs: 3))
     }
 
+    /// Fault: if packs had room, each round admitted the single jobs one by one.
+    @Test func theRoomOfOneKindMakesNoRoundForTheOther() {
+        var window = AdmissionWindow(limit: 1000)
+        window.observe(.places(100))
+        #expect(window.leastRoom == 25)
+        let now = ContinuousClock.now
+        #expect(window.admits(.init(jobs: 1, packed: 100), at: now) == .init(jobs: 0, packed: 100))
+        #expect(window.admits(.init(jobs: 30, packed: 24), at: now) == .init(jobs: 30, packed: 0))
+        #expect(window.admits(.init(jobs: 0, packed: 24), at: now) == nil)
+        #expect(window.admits(.init(jobs: 24), at: now) == nil)
+        #expect(window.admits(.init(jobs: 24), at: now + .milliseconds(100)) == .init(jobs: 24))
+        #expect(window.further(.init(jobs: 24, packed: 25)) == .init(jobs: 0, packed: 25))
+        #expect(window.further(.init(jobs: 24)) == nil)
+    }
+
     /// Fault: each of eight shards had two jobs for each place of the fleet, so that a small batch waited for sixteen.
     @Test func shardsShareThePlaces() {
         var window = AdmissionWindow(limit: 1000)

@@ -42,6 +42,17 @@ import Testing
         }
     }
 
+    /// If more jobs are ready than run, the next claim needs no token.
+    @Test(arguments: [(2, true), (3, false)]) func fewReadyJobsAreAnnounced(count: Int, isAnnounced: Bool) async throws
+    {
+        try await QueueFixture.run { (fixture) async throws in
+            for number in 0..<count { try await fixture.push(QueueFixture.job("j\(number)")) }
+            try await fixture.admitAll(count)
+            let claim = try await claim(1, fixture)
+            #expect(claim.jobs.count == 1 && claim.isAnnounced == isAnnounced)
+        }
+    }
+
     /// Fault: only a claim that had filled its worker woke another one.
     @Test func aClaimThatFillsItsReplyWakesAnotherWorker() async throws {
         try await QueueFixture.run { (fixture) async throws in

@@ -23,5 +23,5 @@ if number > 0 and #entries == number and entries[number] == last then
   if lost > 0 then redis.call('HINCRBY', statKey, 'replies_dropped', lost) end
 end
 local left = redis.call('LLEN', listKey)
-if left == 0 then redis.call('SREM', awayKey, list) end
+if left == 0 then redis.call('ZREM', awayKey, list) end
 return left

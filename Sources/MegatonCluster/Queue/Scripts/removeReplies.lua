@@ -32,7 +32,7 @@ local movedBytes = 0
 for place, list in string.gmatch(moves, '(%d+):(%d+)') do
   local entry = entries[tonumber(place)]
   redis.call('RPUSH', KEYS[awayLists + tonumber(list)], entry)
-  redis.call('SADD', awayKey, string.match(entry, '^[^%z]*%z([^%z]*)%z'))
+  redis.call('ZADD', awayKey, 0, string.match(entry, '^[^%z]*%z([^%z]*)%z'))
   movedBytes = movedBytes + #entry
 end
 -- An empty outbox has no bytes, whatever was counted: an operator may have deleted entries.

@@ -49,7 +49,7 @@ local maximumBytes = 1048576
 -- The jobs to return. First those that the stage had, if an earlier leader or call has left them; one by one, as they
 -- may be large.
 local staged, bytes = {}, 0
-for i = alreadyHeld, math.min(stagedBefore, alreadyHeld + limit) - 1 do
+for i = alreadyHeld, math.min(stagedBefore, alreadyHeld + math.max(limit, packRoom or 0)) - 1 do
   local job = redis.call('LRANGE', stageKey, i, i)[1]
   bytes = bytes + #job
   if #staged > 0 and bytes > maximumBytes then break end
