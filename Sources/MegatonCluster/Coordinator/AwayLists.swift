@@ -7,7 +7,7 @@ final class AwayLists: Sendable {
     private struct State {
         /// Each list with the number of times that outcomes were moved to it.
         var lists: [String: Int] = [:]
-        /// Slots in which an attempt has failed, with the time until which others there are not tried.
+        /// Slots in which an attempt has failed, at most 16,384, with the time until which others there are not tried.
         var slots: [Int: ContinuousClock.Instant] = [:]
     }
 

@@ -57,9 +57,8 @@ enum QueueScripts {
     static let all = [
         submit, pushJob, cancelBatch, closeBatch, results, dropOutcomes, promoteDelayed, forgetBatch, deliverReplies,
         removeReplies, removeAway, claimWebhooks, settleWebhook, expireWebhooks, stage, replay, admit, lead, publish,
-        resign,
-        joinProtocol, claim, renew, release, settle, settlePack, retry, hold, giveUp, sweep, changeLayout, control,
-        requeue, drop, expireDead, findJob, audit, auditBodies, auditStage, auditIntake,
+        resign, joinProtocol, claim, renew, release, settle, settlePack, retry, hold, giveUp, sweep, changeLayout,
+        control, requeue, drop, expireDead, findJob, audit, auditBodies, auditStage, auditIntake,
     ]
 
     /// In this order, as each uses functions of those before it.

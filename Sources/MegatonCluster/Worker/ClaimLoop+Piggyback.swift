@@ -49,7 +49,7 @@ extension ClaimLoop: PiggybackClaiming {
             return state.isOpen
         }
         arrived.signal()
-        // Also if the loop waits for a token: it has free places, or jobs were left for which nobody else may ask.
+        // Also if the loop waits for a token: it has free places, and jobs may be left that no other worker takes.
         if free > 0 || !isOpen { look() }
     }
 

@@ -61,7 +61,7 @@ final class CompletionBatcher: Sendable {
         self.batchingWindow = batchingWindow
     }
 
-    /// Sets who claims jobs together with settlements; nil for nobody.
+    /// Sets the claims that go with settlements; nil for none.
     func use(_ claims: (any PiggybackClaiming)?) { state.withLock { $0.claims = claims } }
 
     /// Reports a completion and waits until Redis has acknowledged it.

@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import MegatonPipeline
 import MegatonRedis
 import MegatonTestSupport
 import NIOCore
@@ -16,7 +17,7 @@ import Testing
             defer { for client in [client, reader] { client.close() } }
             let queue = JobQueue(client, keys: QueueKeys(queue: "test"))
             let epoch = try #require(try await Leadership(queue: queue, name: "me", lease: .seconds(60)).tryToLead())
-            let count = 100
+            let (count, pushed) = (100, AsyncSignal())
             func push(_ list: String, _ number: Int) async throws {
                 let entry = Data("60\0\(list)\0id\0\(number)".utf8)
                 let stat = RedisArgument.string(queue.keys.stat)
@@ -25,6 +26,7 @@ import Testing
                     ["HINCRBY", stat, "reply_bytes", .int(entry.count)],
                     ["HINCRBY", stat, "outcome_bytes", .int(entry.count)],
                 ])
+                pushed.signal()
             }
             for number in 0..<count {
                 for list in ["away", "here"] { try await push(list, number) }
@@ -35,9 +37,7 @@ import Testing
             let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             let delivery = ReplyDelivery(queue: queue, name: "me", epoch: epoch, logger: logger)
             try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask {
-                    await delivery.run { try? await Task.sleep(for: .milliseconds(10)) }
-                }
+                group.addTask { await delivery.run { await pushed.wait() } }
                 func read(_ list: String) async throws -> [Int] {
                     var numbers: [Int] = []
                     for _ in 0..<count {
@@ -56,11 +56,11 @@ import Testing
                 let first = try await read("away")
                 #expect(try await first + read("away") == Array(0..<2 * count), "they stay in order")
                 // The last one was read before the leader knew that it had arrived.
-                while try await !queue.awayLists().isEmpty { try await Task.sleep(for: .milliseconds(10)) }
+                while try await !queue.awayLists().isEmpty { await Task.yield() }
                 try await push("away", 7)
                 #expect(try await reader.send(["BLPOP", "away", "15"]).array?.last?.string == "7")
                 while try await queue.outbox(limit: 1, name: "me", epoch: epoch)?.entries.isEmpty != true {
-                    try await Task.sleep(for: .milliseconds(10))
+                    await Task.yield()
                 }
                 group.cancelAll()
             }

@@ -223,17 +223,7 @@ import Testing
         try await QueueFixture.run { (fixture) async throws in
             let packs = (0..<20).map { PushedJob(json: pack("p\($0)", 20, batch: nil).json(), sources: 20) }
             let singles = (0..<200).map { PushedJob(json: QueueFixture.job("s\($0)")) }
-            for (name, jobs) in [("packs", packs), ("singles", singles)] {
-                _ = try await fixture.queue.push(
-                    jobs,
-                    to: name,
-                    first: 0,
-                    isLast: true,
-                    policy: BatchPolicy(),
-                    idsAreUnique: true,
-                    submitter: "me"
-                )
-            }
+            for (name, jobs) in [("packs", packs), ("singles", singles)] { try await fixture.push(jobs, to: name) }
             var (window, staged) = (AdmissionWindow(limit: 200), StagedJobs())
             window.observe(.places(100))
             for _ in 0..<20 where try await fixture.count("HLEN", fixture.keys.body) < 90 {
@@ -251,18 +241,7 @@ import Testing
                 let sources = (0..<64).map { "\"http://a.example/\(number).\($0)\"" }.joined(separator: ",")
                 return PushedJob(json: Data(#"{"id":"p\#(number)","sources":[\#(sources)]}"#.utf8), sources: 64)
             }
-            func push(_ jobs: [PushedJob], to name: String) async throws {
-                _ = try await fixture.queue.push(
-                    jobs,
-                    to: name,
-                    first: 0,
-                    isLast: true,
-                    policy: BatchPolicy(),
-                    idsAreUnique: true,
-                    submitter: "me"
-                )
-            }
-            try await push(packs, to: "packs")
+            try await fixture.push(packs, to: "packs")
             var (window, staged) = (AdmissionWindow(limit: 1000), StagedJobs())
             window.observe(.places(50))
             func rounds() async throws -> [Intake.Round] {
@@ -280,7 +259,7 @@ import Testing
             }
             #expect(try await rounds().last == .full, "it is not over, although no job was taken")
             #expect(try await fixture.batch("packs")["total"] == 128)
-            try await push((0..<10).map { PushedJob(json: QueueFixture.job("s\($0)")) }, to: "small")
+            try await fixture.push((0..<10).map { PushedJob(json: QueueFixture.job("s\($0)")) }, to: "small")
             try await fixture.push(QueueFixture.job("public"))
             _ = try await rounds()
             #expect(try await fixture.batch("small")["total"] == 10)
@@ -293,14 +272,10 @@ import Testing
     @Test func aBatchWhosePacksAreRefusedEnds() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let json = Data(#"{"id":"p","preset":"none","sources":["http://a.example/1","http://a.example/2"]}"#.utf8)
-            _ = try await fixture.queue.push(
+            try await fixture.push(
                 [PushedJob(json: json, sources: 2)],
                 to: "b",
-                first: 0,
-                isLast: true,
-                policy: BatchPolicy(keepsLedger: true),
-                idsAreUnique: true,
-                submitter: "me"
+                policy: BatchPolicy(keepsLedger: true)
             )
             #expect(try await fixture.admit() == .admitted(.init(invalid: 2)))
             let batch = try await fixture.batch("b")

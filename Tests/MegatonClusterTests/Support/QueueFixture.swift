@@ -75,6 +75,19 @@ struct QueueFixture: Sendable {
         return try await intake.admit(epoch: epoch, window: &window, staged: &staged, chunk: 40)
     }
 
+    /// Submits a whole batch whose ids are unique, also of packs.
+    func push(_ jobs: [PushedJob], to batch: String, policy: BatchPolicy = .init()) async throws {
+        _ = try await queue.push(
+            jobs,
+            to: batch,
+            first: 0,
+            isLast: true,
+            policy: policy,
+            idsAreUnique: true,
+            submitter: "me"
+        )
+    }
+
     /// Submits a whole batch.
     func submit(_ jobs: [Data], to batch: String, policy: BatchPolicy = .init()) async throws {
         _ = try await queue.submit(jobs, to: batch, first: 0, isLast: true, policy: policy, submitter: "me")

@@ -102,26 +102,25 @@ import Testing
         }
     }
 
-    /// Requests that come while others still wait for the silent connection have one of their own.
-    @Test func requestsBesideThoseOfASilentConnectionHaveOthers() async throws {
-        try await withNginx(["a.png": Data(count: 1000)]) { (nginx) async throws in
-            try await FaultProxy.run(to: .tcp(host: "127.0.0.1", port: nginx.port)) { proxy in
-                let url = try #require(URL(string: "https://pictures.test:\(proxy.port)/a.png"))
-                let (impatient, patient) = (LoadProbe(), LoadProbe())
-                let loader = loader(nginx) { $0.lowSpeedTime = .seconds(4) }
-                #expect(await LoadProbe.load(url, with: loader).error == nil)
-                proxy.silence()
-                impatient.start(URLRequest(url: url), with: loader)
-                try await Task.sleep(for: .milliseconds(1500))
-                patient.start(URLRequest(url: url), with: loader)
-                await impatient.ended()
-                #expect(impatient.failure?.code == .tooSlow)
-                #expect(await LoadProbe.load(url, with: loader).error == nil)
-                await patient.ended()
-                #expect(patient.failure?.code == .tooSlow)
-                #expect(await LoadProbe.load(url, with: loader).error == nil)
-            }
-        }
+    /// Until the last request of a silent connection has ended, others of its origin have connections of their own.
+    @Test func aConnectionIsSilentIfNothingHasArrivedForHalfOfTheTime() {
+        let (activity, sent) = (ConnectionActivity(), ContinuousClock.now)
+        let (first, second) = (activity.use("a:443", localPort: 1), activity.use("a:443", localPort: 1))
+        let other = activity.use("a:443", localPort: 2)
+        #expect(first === second && first !== other)
+        first.lastByte = sent + .seconds(6)
+        let later = sent + .seconds(10)
+        #expect(!activity.timedOut(first, sent: sent, now: later), "others receive something")
+        first.lastByte = sent + .seconds(5)
+        #expect(!activity.isSilent("a:443"))
+        #expect(activity.timedOut(first, sent: sent, now: later))
+        #expect(!activity.timedOut(second, sent: sent, now: later), "it is known already")
+        #expect(activity.isSilent("a:443") && !activity.isSilent("b:443"))
+        activity.leave(first)
+        #expect(activity.isSilent("a:443"))
+        activity.leave(second)
+        #expect(!activity.isSilent("a:443"), "it is closed now, and the other one is not silent")
+        #expect(activity.use("a:443", localPort: 1) !== first)
     }
 
     /// Only the stream is reset: the next request uses the same connection.
