@@ -144,7 +144,11 @@ package enum OptionNames {
     private static func closest(to name: String, among known: some Sequence<String>) -> String? {
         guard name.hasPrefix("--") else { return nil }
         let names = known.filter { $0.hasPrefix("--") }.map { String($0.dropFirst(2)) }.sorted()
-        return Spelling.nearest(to: String(name.dropFirst(2)), among: names).map { "--\($0)" }
+        // Of two names that are equally close, the first counts.
+        guard let near = Spelling.nearest(to: String(name.dropFirst(2)), among: names + PeerOptions.longWords) else {
+            return nil
+        }
+        return names.contains(near) ? "--\(near)" : PeerOptions.replacement(of: "--\(near)", among: known)
     }
 }
 

@@ -13,6 +13,9 @@ enum PeerOptions {
         return found.map { $0.value.isEmpty ? $0.option : "\($0.option) \($0.value)" }
     }
 
+    /// Names that are long enough to be recognized with a mistake.
+    static let longWords = inputs.union(all.flatMap(\.words)).filter { $0.count > 4 }.sorted()
+
     /// Options for inputs, which are arguments here.
     private static let inputs: Set<String> = ["url-list", "input", "inputs", "input-file", "infile"]
 

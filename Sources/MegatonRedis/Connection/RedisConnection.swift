@@ -148,6 +148,14 @@ enum RedisEndpoint: Sendable, Hashable, CustomStringConvertible {
     case tcp(host: String, port: Int)
     case unix(path: String)
 
+    /// A command that starts a Redis there, for messages.
+    var start: String {
+        switch self {
+        case .tcp(_, let port): "redis-server --port \(port)"
+        case .unix(let path): "redis-server --port 0 --unixsocket \(path)"
+        }
+    }
+
     var description: String {
         switch self {
         case .tcp(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"

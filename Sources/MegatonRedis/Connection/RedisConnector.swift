@@ -65,7 +65,8 @@ final class RedisConnector: Sendable {
         } catch {
             throw RedisError(
                 .unreachable,
-                "No Redis at \(place): \(RedisConnection.describe(error)). Is it running, and is the URL right?"
+                "No Redis at \(place): \(RedisConnection.describe(error)). Start it there with \(endpoint.start), if it "
+                    + "does not run, or correct the URL."
             )
         }
         do throws(RedisError) {

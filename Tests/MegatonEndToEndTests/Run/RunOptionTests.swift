@@ -45,6 +45,7 @@ import Testing
 
     private static let unknownOptions: [(arguments: [String], words: String)] = [
         (["run", "-z"], "megaton run has no option -z."), (["run", "x.jpg", "--quite"], "Did you mean --quiet?"),
+        (["run", "x.jpg", "--widht", "5"], "Did you mean --size 320x?"),
         (["run", "/no/such", "--workers", "0", "--silent"], "megaton run has no option --silent."),
         (["run", "--size", "big", "--verbos=1", "x"], "Did you mean --verbose?"),
         (["--frist"], "megaton has no option"),
