@@ -19,7 +19,8 @@ struct BatchCommand: AsyncParsableCommand {
 struct BatchListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "List the batches, the newest first. A batch is listed for seven days after its end.",
+        abstract: "List the batches, the newest first. A batch is listed for seven days after its end, "
+            + "or as the coordinator's --keep-batches says.",
         discussion: """
             Examples:
               megaton batch list

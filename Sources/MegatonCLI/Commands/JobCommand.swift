@@ -78,9 +78,9 @@ struct JobCommand: AsyncParsableCommand {
                 + "outcome is in the list or at the webhook that its \"reply\" names, and megaton batch results "
                 + "\(batch) prints those that the batch keeps."
         }
-        return "A job without a batch that has ended is known by its id only if it is dead, or for a day if its key "
-            + "was its id. Otherwise its outcome is in the list or at the webhook that its \"reply\" names, and "
-            + "nowhere without one: push the next job with its id as its \"key\", or with \"reply\": "
+        return "A job without a batch that has ended is known by its id only if it is dead, or for its keyTTL (a day "
+            + "by default) if its key was its id. Otherwise its outcome is in the list or at the webhook that its "
+            + "\"reply\" names, and nowhere without one: push the next job with its id as its \"key\", or with \"reply\": "
             + "{\"list\": \"KEY\"}, and read its outcome with BLPOP KEY 60."
     }
 

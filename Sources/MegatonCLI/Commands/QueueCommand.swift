@@ -61,7 +61,7 @@ struct QueueDrainCommand: AsyncParsableCommand {
 
     @OptionGroup var redis: RedisOptions
 
-    @Flag(name: .long, help: "Wait until no job is ready, running or delayed.")
+    @Flag(name: .long, help: "Wait until no job is staged, ready, running, delayed or held.")
     var wait = false
 
     /// Seconds until the last delayed job begins from which that is reported: retries come sooner.
@@ -105,7 +105,7 @@ struct QueueDrainCommand: AsyncParsableCommand {
                     alive = try await queue.alive()
                     return alive == 0 ? () : nil
                 }
-                try Terminal.output("drained: no job is ready, running or delayed")
+                try Terminal.output("drained: no job is staged, ready, running, delayed or held")
             }
         }
     }

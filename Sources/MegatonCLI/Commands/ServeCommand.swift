@@ -14,7 +14,8 @@ struct ServeCommand: AsyncParsableCommand {
         abstract: "Serve HTTP until SIGTERM: submit and follow jobs, administer the queue, read metrics, get images.",
         discussion: """
             Examples:
-              megaton serve --redis redis://127.0.0.1:6479 --tokens tokens.json
+              megaton serve --redis redis://127.0.0.1:6479 --cache-redis redis://127.0.0.1:6480 \\
+                  --tokens tokens.json
               megaton serve --listen 10.0.0.5:8080 --tokens tokens.json --metrics-listen 127.0.0.1:8092
               megaton serve --open
               megaton serve --tokens tokens.json --allowed-sizes 320,640,1280 --image-rate 20

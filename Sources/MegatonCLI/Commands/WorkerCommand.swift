@@ -14,7 +14,8 @@ struct WorkerCommand: AsyncParsableCommand {
         abstract: "Claim and run jobs until SIGTERM; a second SIGTERM releases running jobs at once.",
         discussion: """
             Examples:
-              megaton worker --redis redis://127.0.0.1:6479 --allow-root /srv/thumbs
+              megaton worker --redis redis://127.0.0.1:6479 --cache-redis redis://127.0.0.1:6480 \\
+                  --allow-root /srv/thumbs
               megaton worker --allow-source '*.example.com' --memory 2048
               megaton worker --max-pixels 120 --host-rate 5 --health 127.0.0.1:8090
 

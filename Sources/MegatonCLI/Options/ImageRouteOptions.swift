@@ -69,8 +69,8 @@ struct ImageRouteOptions: ParsableArguments {
     @Option(
         name: .customLong("image-rate"),
         help: ArgumentHelp(
-            "Requests for images per second of one client address; it may send those of ten seconds at once. No limit "
-                + "by default.",
+            "Requests for images per second of one client address; it may send those of ten seconds at once, and "
+                + "at least ten. No limit by default.",
             valueName: "number"
         )
     )
@@ -121,7 +121,7 @@ struct ImageRouteOptions: ParsableArguments {
         name: .long,
         help: ArgumentHelp(
             "Memory for images that are rendered at the same time, estimated from their headers. By default half of "
-                + "the memory of the machine or control group.",
+                + "the memory of the machine or control group, and at least 512 MiB.",
             valueName: "mib"
         )
     )

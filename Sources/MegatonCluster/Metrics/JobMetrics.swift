@@ -25,12 +25,12 @@ package struct JobMetrics: Sendable {
     static let holds = MetricDescription(
         "megaton_job_holds_total",
         .counter,
-        "Jobs that were given back because their host takes no further request now"
+        "Jobs that the worker released because their host takes no further request now"
     )
     static let releases = MetricDescription(
         "megaton_job_releases_total",
         .counter,
-        "Jobs that were given back because the worker shut down"
+        "Jobs that the worker released because it shut down"
     )
     static let late = MetricDescription(
         "megaton_job_late_settlements_total",

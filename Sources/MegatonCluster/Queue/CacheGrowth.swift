@@ -26,8 +26,15 @@ struct CacheGrowth {
         }
     }
 
-    /// Logs a warning if the cache shares the Redis of the jobs and can fill it: Redis then refuses jobs, too.
-    static func warnIfRisky(_ redis: RedisClient, logger: Logger) async {
+    /// Logs a warning for each of the queue's servers that is also one of the cache, and that the cache can fill: Redis
+    /// then refuses jobs, too.
+    static func warnIfRisky(_ servers: [RedisClient], caches: [RedisConfiguration], logger: Logger) async {
+        for server in servers where caches.contains(server.configuration) {
+            await warnIfRisky(server, logger: logger)
+        }
+    }
+
+    private static func warnIfRisky(_ redis: RedisClient, logger: Logger) async {
         do throws(RedisError) {
             let info = try await redis.send(["INFO", "memory"]).string ?? ""
             guard let risk = CacheGrowth(info: info) else { return }

@@ -300,7 +300,13 @@ package final class RenditionService: Sendable {
             Worker.limiter(configuration, shard, statistics: statistics, history: history, logger: logger)
         }
         limiters.use(further)
-        connected.withLock { $0 = true }
+        let isFirst = connected.withLock { isConnected in
+            defer { isConnected = true }
+            return !isConnected
+        }
+        if isFirst && lock != nil {
+            await CacheGrowth.warnIfRisky(queue.shards.servers, caches: configuration.caches, logger: logger)
+        }
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.watch(queue) }
             for limiter in further { group.addTask { await limiter.run() } }

@@ -160,9 +160,9 @@ public final class Worker: Sendable {
         let layout = try await configuration.address.layout(first.queue, group: group, logger: logger)
         try await ProtocolCheck(queue: first.queue, logger: logger).start()
         try await addShards(layout, waitingForRedis: limit)
-        for server in shards.all.map(\.queue).servers
-        where lock != nil && configuration.caches.contains(server.configuration) {
-            await CacheGrowth.warnIfRisky(server, logger: logger)
+        if lock != nil {
+            let servers = shards.all.map(\.queue).servers
+            await CacheGrowth.warnIfRisky(servers, caches: configuration.caches, logger: logger)
         }
         starting.finish()
     }
