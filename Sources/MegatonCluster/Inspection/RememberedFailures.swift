@@ -24,12 +24,14 @@ package struct RememberedFailures: Sendable {
 
     package init(caches: [RedisClient], queue: JobQueue) { self.init(caches: caches, queue: ShardedQueue(queue)) }
 
-    /// Forgets all failures, and the states of all hosts: Retry-After, open circuits and lowered limits.
+    /// Forgets all failures, and the states of all hosts: Retry-After, open circuits and lowered limits. Jobs that wait
+    /// for them have their turn.
     ///
     /// - Returns: the number of failures forgotten.
     package func forget() async throws(RedisError) -> Int {
         _ = try await queue.forEach { (shard) async throws(RedisError) in
             try await shard.redis.send(["UNLINK", .string(shard.keys.rate)])
+            try await Self.endWaits(in: shard) { _ in true }
         }
         return try await forget { _ in true }
     }
@@ -144,7 +146,26 @@ package struct RememberedFailures: Sendable {
             let known = try await shard.redis.send(["HKEYS", rate]).array ?? []
             let meant = known.compactMap(\.string).filter { OriginHost.isAmong($0, of: hosts) }
             if !meant.isEmpty { try await shard.redis.send(RedisCommand(["HDEL", rate] + meant.map { .string($0) })) }
+            try await Self.endWaits(in: shard) { OriginHost.isAmong($0, of: hosts) }
         }
+    }
+
+    /// Lets held jobs of hosts have their turn now: it was that of the Retry-After or of the next probe.
+    private static func endWaits(in shard: JobQueue, of isMeant: (String) -> Bool) async throws(RedisError) {
+        let held = RedisArgument.string(shard.keys.held)
+        // At most as many hosts as jobs are held; the queue stops to read intakes before they are too many.
+        let hosts = (try await shard.redis.send(["ZRANGE", held, "0", "-1"]).array ?? []).compactMap(\.string)
+        let meant = hosts.filter(isMeant)
+        if meant.isEmpty { return }
+        let time = (try await shard.redis.send(["TIME"]).array ?? []).compactMap { $0.string.flatMap { Int($0) } }
+        guard let seconds = time.first else { throw JobQueue.unexpected("TIME") }
+        for start in stride(from: 0, to: meant.count, by: page) {
+            let turns = meant[start..<min(start + page, meant.count)].flatMap {
+                [RedisArgument.int(seconds * 1000), .string($0)]
+            }
+            try await shard.redis.send(RedisCommand(["ZADD", held, "XX", "LT"] + turns))
+        }
+        try await shard.passTokenOn()
     }
 
     private static func isAt(_ url: URL, of hosts: Set<String>) -> Bool {

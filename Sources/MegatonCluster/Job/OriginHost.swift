@@ -10,8 +10,16 @@ enum OriginHost {
     /// `host:port`, the same for all spellings of a host. It has no character that separates the fields of a job's
     /// record.
     static func name(of url: URL) -> String {
-        let port = url.port ?? (url.scheme?.lowercased() == "http" ? 80 : 443)
+        let port = url.port ?? defaultPort(url.scheme?.lowercased())
         return "\(HostName.canonical(of: url)):\(port)"
+    }
+
+    private static func defaultPort(_ scheme: String?) -> Int {
+        switch scheme {
+        case "http": 80
+        case "ftp": 21
+        default: 443
+        }
     }
 
     /// Whether a host is one of these, each of which has its port or stands for all ports.

@@ -38,7 +38,9 @@ final class HostLimiters: FetchLimiting {
         if isAway(shard, at: .now) { return await limiter.unlimitedPermit(for: url) }
         do throws(ImagePipeline.Error) {
             let permit = try await limiter.acquire(for: url) { takeNote(of: OriginHost.name(of: url)) }
-            note(shard, hasAnswered: permit.token != nil)
+            // Neither a lost connection nor a damaged key of one host means that the shard is away: the limits of the
+            // other hosts hold.
+            if permit.token != nil || limiter.hasNoAnswer { note(shard, hasAnswered: permit.token != nil) }
             return permit
         } catch {
             // The host is at its limit, or its circuit is open: the shard has answered.

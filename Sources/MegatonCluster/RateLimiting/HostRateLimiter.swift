@@ -184,7 +184,7 @@ package final class HostRateLimiter: FetchLimiting {
             // The jobs come back when the patience ends, if that is before the next probe.
             let left = limits.patience(ofHostThatAnswered: hasAnswered).inSeconds - down
             let turn = isGivenUp ? wait : min(wait, max(0, left) + 0.001)
-            error.hostTurn = HostTurn(host: host, wait: turn, interval: interval, isGivenUp: isGivenUp)
+            error.hostTurn = HostTurn(host: host, wait: turn, interval: interval, isGivenUp: isGivenUp, isOpen: true)
             throw error
         default:
             await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
@@ -194,6 +194,9 @@ package final class HostRateLimiter: FetchLimiting {
             return permit
         }
     }
+
+    /// Whether Redis has not answered in time.
+    var hasNoAnswer: Bool { state.withLock { $0.isAway } }
 
     /// Whether no request waits for Redis. Without `run` nothing would find out that it is back.
     private var isAway: Bool { state.withLock { $0.isAway && $0.isRunning } }

@@ -225,12 +225,15 @@ extension ImageError {
 extension ImageError {
     /// Whether the origin is unreachable or broken. A cache may then serve a stale entry if the origin allows it.
     ///
+    /// So is one whose circuit breaker is open: it is not asked, because it has failed.
+    ///
     /// RFC 5861 section 4 names 500, 502, 503 and 504. A cache that receives no response would itself report 502 or
     /// 504, and proxies near an origin have further 5xx statuses for the same.
     package var isOriginFailure: Bool {
         switch code {
         case .unreachable, .tls, .timedOut, .connectTimedOut, .tooSlow, .incompleteBody, .badResponse: true
         case .httpStatus: (500..<600).contains(status ?? 0)
+        case .throttled: hostTurn?.isOpen == true
         default: false
         }
     }

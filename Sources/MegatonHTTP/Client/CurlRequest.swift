@@ -204,7 +204,7 @@ final class CurlRequest {
     /// Checks the address after DNS, for each hop. The returned socket connects to this address and no other.
     private func openSocket(_ address: UnsafeMutablePointer<curl_sockaddr>) -> curl_socket_t {
         guard let (ip, port) = Self.endpoint(address) else {
-            refusal = "it is neither an IPv4 nor an IPv6 address"
+            if attempted == nil { refusal = "it is neither an IPv4 nor an IPv6 address" }
             return curl_socket_t(-1)
         }
         if !prepared.isTrusted,
@@ -213,7 +213,8 @@ final class CurlRequest {
                 port: prepared.ftpPort ?? port
             )
         {
-            refusal = validationError
+            // One that is allowed may have been tried already, and that is the error then.
+            if attempted == nil { refusal = validationError }
             return curl_socket_t(-1)
         }
         attempted = ip

@@ -82,6 +82,8 @@ public final class CachingDataLoader: TimedDataLoading {
             if policy.allowsUnvalidated, let (response, data) = await entry(key, url, policy.maximumFailureAge) {
                 relay.receive(data, response)
                 relay.complete(nil)
+            } else if !policy.allowsNetwork {
+                relay.complete(ImageError(.dataMissingInCache, "The cache has no response for \(url.redacted)."), nil)
             } else {
                 fetch(request, key, relay)
             }

@@ -90,9 +90,22 @@ extension OriginalLoader {
             await configuration.fetchLimiter.release(permit, outcome: .answered)
             return outcome
         }
+        let end = Self.outcome(of: error, for: url, load.metrics.timings)
         // If the host is given up with this failure, the error says so: a retry would be refused.
-        error.hostTurn = await configuration.fetchLimiter.release(permit, outcome: OriginOutcome(error), cause: error)
+        error.hostTurn = await configuration.fetchLimiter.release(permit, outcome: end, cause: error)
         return .failed(error, kept: kept)
+    }
+
+    /// The outcome for the host of the request. One that has redirected to another host has answered, however that one
+    /// ends: its Retry-After, for example, is about itself (RFC 9110 section 10.2.3). From `http:` to `https:` the host
+    /// is the same.
+    private static func outcome(of error: Error, for url: URL, _ timings: LoadTimings?) -> OriginOutcome {
+        let outcome = OriginOutcome(error)
+        guard outcome != .none, let timings, timings.redirects > 0,
+            let last = timings.effectiveURL.flatMap(URL.init(string:)),
+            HostName.canonical(of: last) != HostName.canonical(of: url)
+        else { return outcome }
+        return .answered
     }
 
     private static func facts(of outcome: ResumableDownload.Outcome, from url: URL) -> SpanFacts {

@@ -77,6 +77,27 @@ import Testing
         }
     }
 
+    /// Fault: for five seconds after an error of one key, or a lost connection, all hosts of the shard had no limits.
+    @Test func aDamagedKeyOfAHostLeavesTheOthersLimited() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            var limits = HostLimits()
+            limits.concurrency = 1
+            let keys = (0..<2).map { QueueKeys(queue: "test", shard: $0) }
+            let shards = keys.map { HostRateLimiter(redis: fixture.redis, keys: $0, limits: limits, logger: logger) }
+            let limiters = HostLimiters(shards[0])
+            limiters.use([shards[1]])
+            let names = (0..<40).map { "h\($0).example.org" }.filter {
+                HostLimiters.shard(of: "\($0):443", count: 2) == 0
+            }
+            try await fixture.redis.send(["SET", .string(keys[0].fetching("\(names[0]):443")), "damaged"])
+            let urls = try names.prefix(2).map { try #require(URL(string: "https://\($0)/a.jpg")) }
+            #expect(try await limiters.acquire(for: urls[0]).token == nil)
+            #expect(try await limiters.acquire(for: urls[1]).token != nil)
+            await #expect(throws: ImagePipeline.Error.self) { _ = try await limiters.acquire(for: urls[1]) }
+        }
+    }
+
     /// Fault: while a shard was away, each request to one of its hosts waited for it, and held a place meanwhile that
     /// jobs of the other shards needed.
     @Test func aShardThatIsAwayIsAskedOnce() async throws {

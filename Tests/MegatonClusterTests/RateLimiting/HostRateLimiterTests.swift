@@ -397,6 +397,24 @@ import Testing
         }
     }
 
+    /// Fault: a request of before the circuit opened that timed out after its pause was taken for a failed probe.
+    @Test func aRequestOfBeforeTheCircuitOpenedIsNoProbe() async throws {
+        var limits = HostLimits()
+        (limits.failureThreshold, limits.firstConcurrency) = (2, 10)
+        try await run(limits) { (limiter, fixture) async throws in
+            await limiter.release(try await limiter.acquire(for: url), outcome: .answered)
+            let old = try await limiter.acquire(for: url)
+            for _ in 0..<2 { await limiter.release(try await limiter.acquire(for: url), outcome: .failed) }
+            #expect(await refusal(limiter)?.code == .throttled)
+            try await set(5, "0", fixture)
+            await limiter.release(old, outcome: .absent)
+            let probe = try await limiter.acquire(for: url)
+            await limiter.release(probe, outcome: .failed)
+            #expect((await refusal(limiter)?.retryAfter ?? 0) > 9, "the probe counts")
+            #expect(await refusal(limiter)?.hostTurn?.isOpen == true)
+        }
+    }
+
     /// Runs the limiter as a worker does.
     private func running(_ limits: HostLimits, _ body: (HostRateLimiter, QueueFixture) async throws -> Void)
         async throws

@@ -382,6 +382,25 @@ import Testing
         }
     }
 
+    /// Fault: jobs that waited for a Retry-After of half an hour waited on, and so did later ones.
+    @Test(arguments: [[], ["slow.example"]]) func aForgottenHostTakesItsHeldJobs(hosts: [String]) async throws {
+        try await QueueFixture.run { fixture in
+            let (keys, later) = (fixture.keys, try await fixture.queue.now() + 1_800_000)
+            for host in ["slow.example:443", "other.example:443"] {
+                try await fixture.redis.send(["ZADD", .string(keys.held), .int(later), .string(host)])
+            }
+            let failures = RememberedFailures(caches: [fixture.redis], queue: fixture.queue)
+            _ = try await hosts.isEmpty ? failures.forget() : failures.forget(urls: [], hosts: hosts)
+            func turn(_ host: String) async throws -> Int {
+                try await fixture.redis.send(["ZSCORE", .string(keys.held), .string(host)]).string.flatMap { Int($0) }
+                    ?? -1
+            }
+            #expect(try await turn("slow.example:443") < later - 1_700_000)
+            #expect(try await (turn("other.example:443") < later) == hosts.isEmpty)
+            #expect(try await fixture.count("LLEN", keys.wake) == 1)
+        }
+    }
+
     @Test func lifetimes() {
         let policy = NegativePolicy()
         func seconds(_ error: ImagePipeline.Error, _ random: Double = 0.5) -> Double? {

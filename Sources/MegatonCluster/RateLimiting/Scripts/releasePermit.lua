@@ -40,6 +40,8 @@ if isFirst and state.failures >= before then
 end
 -- The time of a host that has answered begins when its circuit opens. Workers of earlier versions leave it.
 if state.heard == 1 and state.failures < limited(state, failureThreshold, first) then state.since = 0 end
+-- A request that began before the circuit opened, and has ended after the pause, is no probe.
+local isLate = state.heard == 1 and state.since > 0 and duration > 0 and us - duration < state.since * 1000
 if outcome == 'answered' then
   state.failures, state.open, state.since = 0, 0, 0
   state.factor = math.min(1, state.factor + 0.05)
@@ -58,7 +60,7 @@ elseif outcome == 'throttled' then
     state.since = ms
   end
   state.path, state.counts = requestedPath, ms + math.max(pause, 60000)
-elseif (outcome == 'failed' or outcome == 'absent') and state.open <= ms then
+elseif (outcome == 'failed' or outcome == 'absent') and state.open <= ms and not isLate then
   -- A row of failures without an open circuit that began long ago was another outage.
   if state.heard == 0 and state.failures < before and ms - state.since > maximumOpenInterval then
     state.failures, state.since = 0, 0

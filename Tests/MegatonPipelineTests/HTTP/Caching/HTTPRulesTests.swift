@@ -325,6 +325,12 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
         }
         #expect(ImagePipeline.Error(.timedOut, "").isOriginFailure)
         #expect(!ImagePipeline.Error(.cancelled, "").isOriginFailure)
+        // Fault: as soon as the circuit breaker was open, a stale entry was no longer served.
+        for isOpen in [nil, true] {
+            var refused = ImagePipeline.Error(.throttled, "")
+            refused.hostTurn = HostTurn(host: "h:443", wait: 1, interval: 0, isOpen: isOpen)
+            #expect(refused.isOriginFailure == (isOpen == true), "a limit on the rate is no failure")
+        }
     }
 
     @Test func entriesOfBeforeCanStillBeRead() throws {
