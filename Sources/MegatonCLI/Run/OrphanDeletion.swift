@@ -63,6 +63,7 @@ struct OrphanDeletion: Sendable {
         if finder.isEmpty { return counts }
         if let reason = reason ?? finder.obstacle {
             Terminal.error("megaton: no orphan was deleted, because \(reason). A later run finds the orphans again.")
+            counts.wasInterrupted = shutdown.level > .none
             return counts
         }
         if let directory = finder.foreignDirectory {
@@ -89,6 +90,7 @@ struct OrphanDeletion: Sendable {
                 + "\(finder.output) that only an earlier run has made: \(names)\(rest > 0 ? " and \(rest) more" : "")?"
             guard Terminal.confirms(question, until: { shutdown.level > .none }) else {
                 counts.declined = found.count
+                counts.wasInterrupted = shutdown.level > .none
                 Terminal.note("megaton: nothing was deleted. A later run finds the orphans again.")
                 return counts
             }

@@ -172,6 +172,10 @@ struct OutputGuard: Sendable {
         do {
             var reader = try InputReader(selection.repeatable, isReporting: false)
             while !reader.isAtEnd && ignorance == nil {
+                if reader.request != nil {
+                    ignorance = ("an input names others that must be loaded first", "Name it in a run of its own.")
+                    break
+                }
                 for source in try reader.next(1000).flatMap(Self.sources) {
                     found.formUnion(Self.path(ofSource: source).map(FileID.all) ?? [])
                 }

@@ -58,8 +58,10 @@ struct OutputNames: Sendable {
         let url = OutputTemplate.isDataURL(job.source) ? nil : URL(string: job.source)
         var components = path.pathComponents()
         let stem = components.popLast() ?? "_"
-        // The path begins with the host, which has a placeholder of its own.
-        if url.map(Self.isRemote) ?? false { components = Array(components.dropFirst()) }
+        // The path begins with the host, which has a placeholder of its own; that of an object below a prefix does not.
+        if let url, Self.isRemote(url), OutputPath.of(url).pathComponents().count == components.count + 1 {
+            components = Array(components.dropFirst())
+        }
         var text = ""
         for part in parts {
             switch part {

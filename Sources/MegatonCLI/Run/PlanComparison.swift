@@ -131,7 +131,6 @@ struct PlanComparison: Sendable {
         }
         let entry = mark(path)
         guard let info else { return (.new, nil) }
-        if job.replace == .nothing { return (.blocked, nil) }
         func replaced(_ reason: Plan.Reason) -> (Plan.Category, Plan.Reason?) {
             let types = AssetType.supported.union([.jxl])
             let type = types.first { $0.mediaType == rendition.format.mediaType }

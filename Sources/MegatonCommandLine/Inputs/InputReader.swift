@@ -340,7 +340,7 @@ package struct InputReader {
             try Self.checkStart(line, format, reader)
             guard let found = try input(line, format, reader.location) else { return nil }
             // The replaced text would name another file, or none.
-            let isReadable = format != .sources || reader.isUTF8
+            let isReadable = ![.sources, .jobs].contains(format) || reader.isUTF8
             return isReadable ? found : .refused(line: line, reason: Self.noUTF8, location: reader.location)
         case .tooLong(let beginning):
             try Self.checkStart(beginning, format, reader)

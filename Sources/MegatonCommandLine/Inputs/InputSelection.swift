@@ -70,9 +70,10 @@ package struct InputSelection: Sendable {
 
     /// Whether an argument is read over the network before its images are known.
     package func isRemote(_ argument: String) -> Bool {
+        if PrefixReader.isPrefix(argument) || isSitemapURL(argument) { return true }
         // A sitemap on this machine may be an index of others.
-        PrefixReader.isPrefix(argument) || isSitemapURL(argument)
-            || !InputReader.isURL(argument) && listFormat(of: argument) == .sitemap
+        let path = FileNames.localPath(argument)
+        return !InputReader.isURL(path) && listFormat(of: path) == .sitemap
     }
 
     /// Whether a URL is that of a sitemap, and not of an image: by its name, unless the options name a format.

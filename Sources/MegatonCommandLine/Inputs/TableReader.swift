@@ -187,8 +187,9 @@ package struct TableReader {
         }
         let parsed: EnumeratedCSV
         do {
+            // The parser judges a quote by the character behind it, and the last field has none.
             parsed = try EnumeratedCSV(
-                string: record,
+                string: record + String(character),
                 delimiter: CSVDelimiter(unicodeScalarLiteral: character),
                 loadColumns: false
             )
@@ -201,7 +202,9 @@ package struct TableReader {
         guard parsed.rows.isEmpty else {
             throw Unreadable(reason: "it has a carriage return without a line feed. Save the list with usual line ends")
         }
-        return parsed.header
+        // Usual programs end rows with a delimiter: it begins no further field.
+        let endsEmpty = parsed.header.count > 1 && parsed.header.last == "" && record.utf8.last == delimiter
+        return endsEmpty ? Array(parsed.header.dropLast()) : parsed.header
     }
 
     /// Whether no combining character follows an ASCII character.

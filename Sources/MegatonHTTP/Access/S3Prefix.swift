@@ -9,12 +9,20 @@ package struct S3Prefix: Sendable, Hashable, CustomStringConvertible {
 
     /// Parses `s3://bucket/prefix/`.
     ///
-    /// - Throws: `.invalidURL`.
+    /// - Throws: `.invalidURL`, also for a query or a fragment.
     package init(_ url: URL) throws(ImageError) {
         guard url.scheme?.lowercased() == "s3", let bucket = url.host(percentEncoded: false), url.port == nil,
             let prefix = String(url.path(percentEncoded: true).dropFirst()).removingPercentEncoding
         else {
             throw ImageError(.invalidURL, "\"\(url.redacted)\" is not an s3: URL; an example is s3://bucket/prefix/.")
+        }
+        // A shorter prefix would have been listed.
+        guard url.query() == nil, url.fragment() == nil else {
+            throw ImageError(
+                .invalidURL,
+                "\"\(url.redacted)\" is followed by a query or a fragment, and a prefix has neither: write ? as %3F and # "
+                    + "as %23."
+            )
         }
         // The rules for names are those of an object's.
         _ = try S3Location(bucket: bucket, key: prefix.isEmpty ? "key" : prefix)

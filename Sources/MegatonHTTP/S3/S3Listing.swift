@@ -9,6 +9,8 @@ package struct S3Listing: Sendable {
         package var keys: [String]
         /// Where the next page begins; nil after the last one.
         package var next: String?
+        /// Whether the store has more keys.
+        fileprivate var isTruncated = false
 
         package init(keys: [String], next: String?) {
             self.keys = keys
@@ -65,6 +67,15 @@ package struct S3Listing: Sendable {
                 isRetryable: false
             )
         }
+        // The rest would be taken for absent.
+        guard page.next != nil || !page.isTruncated else {
+            throw ImageError(
+                .badResponse,
+                "\(prefix) cannot be listed: the store has more keys, and its answer does not name where they begin. It may "
+                    + "not support ListObjectsV2.",
+                isRetryable: false
+            )
+        }
         // A store that repeats itself would be listed for ever.
         guard page.next == nil || page.next != token else {
             throw ImageError(
@@ -115,6 +126,7 @@ extension S3Listing.Page {
                 case ["ListBucketResult", "Contents", "Key"]: page.keys.append(text)
                 case ["ListBucketResult", "NextContinuationToken"]: page.next = text.isEmpty ? nil : text
                 case ["ListBucketResult", "EncodingType"]: isEncoded = text == "url"
+                case ["ListBucketResult", "IsTruncated"]: page.isTruncated = text == "true"
                 case ["ListBucketResult"]: isListing = true
                 default: break
                 }

@@ -79,6 +79,14 @@ import Testing
         try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "good.png")
         let lines = "good.png\n# caf?\ncaf?.png\n".utf8.map { $0 == UInt8(ascii: "?") ? 0xE9 : $0 }
         let list = try home.directory.write(Data(lines), to: "list.txt")
+        // Fault: two outputs of a list of jobs became one file.
+        let job = #"{"source":"good.png","labels":{"name":"caf?"}}"# + "\n"
+        let jobs = try home.directory.write(
+            Data(job.utf8.map { $0 == UInt8(ascii: "?") ? 0xE9 : $0 }),
+            to: "jobs.jsonl"
+        )
+        let refused = try await home.run([jobs, "--workers", "1", "--dry-run"])
+        #expect(refused.errors.contains("jobs.jsonl, line 1 is refused: it is not UTF-8"), "\(refused.errors)")
         let ending = try await home.run([list, "--workers", "1"])
         #expect(ending.code == 2, "\(ending.errors)")
         #expect(ending.errors.contains("list.txt, line 3 is refused: it is not UTF-8"), "\(ending.errors)")

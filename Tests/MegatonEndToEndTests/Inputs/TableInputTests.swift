@@ -194,6 +194,15 @@ import Testing
         #expect(found[0].hasPrefix("line 2: a quote that begins in this line has no end"))
     }
 
+    /// Fault: a quote at the end of the last field was left out without a message.
+    @Test func aQuoteInAFieldIsRefusedInEachColumn() throws {
+        for list in ["url,n\na.png,15\"\n", "n,url\n15\",a.png\n", "n,url\n1,a.png\"\n"] {
+            let found = try rows(list)
+            #expect(found.count == 1 && found[0].contains("a quote is in the middle of a field"), "\(found)")
+        }
+        #expect(try rows("url,n\na.png,\"\"\nb.png,\"5\"\"\"\n") == ["a.png n=", "b.png n=5\""])
+    }
+
     @Test func whatOtherParsersWouldReadOtherwiseIsRefused() throws {
         let combining = try rows("url,n\na.png,\u{301}b\n\"b.png\"\u{301},1\nc.png,e\u{301}")
         #expect(combining.count == 3 && combining[0].contains("combining") && combining[2] == "c.png n=e\u{301}")

@@ -24,6 +24,10 @@ import Testing
         let others = "{host}/{hash}/{id}/{label.set}.{ext}"
         let hash = OutputTemplate.hash(job.source)
         #expect(try Self.name(others, "example.org/a/b c", job) == "example.org/\(hash)/b.7/x_%7By%7D.{ext}")
+        // Fault: an object below a prefix lost its first directory, as if it were the host.
+        job.source = "s3://photos/in/2023/a.jpg"
+        #expect(try Self.name("{path}/{stem}.{ext}", "2023/a", job) == "2023/a.{ext}")
+        #expect(try Self.name("{path}/{stem}.{ext}", "photos/in/2023/a", job) == "in/2023/a.{ext}")
         job.source = "file:///in/sub/100%25.png"
         #expect(try Self.name("{path}/50% {stem}.{ext}", "sub/100%", job) == "sub/50%25%20100%25.{ext}")
         #expect(try Self.name("{path}/{stem}.{ext}", "...", job) == "....{ext}")

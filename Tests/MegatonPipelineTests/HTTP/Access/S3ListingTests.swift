@@ -34,7 +34,11 @@ import Testing
         #expect(try S3Prefix(prefix.url) == prefix)
     }
 
-    @Test(arguments: ["s3:///a/", "s3://Bucket/", "s3://bucket/../", "s3://bucket:80/a/", "http://bucket/a/"])
+    // Fault: a prefix ended before a question mark or a hash, and other objects were processed.
+    @Test(arguments: [
+        "s3:///a/", "s3://Bucket/", "s3://bucket/../", "s3://bucket:80/a/", "http://bucket/a/", "s3://bucket/a#1/",
+        "s3://bucket/a?b/",
+    ])
     func refusesOthers(_ text: String) {
         #expect { try prefix(text) } throws: { ($0 as? ImagePipeline.Error)?.code == .invalidURL }
     }
@@ -169,6 +173,17 @@ import Testing
             #expect(try await listing.page(of: prefix, after: nil).next == "t")
             let text = await message { _ = try await listing.page(of: prefix, after: "t") }
             #expect(text.contains("again and again"), "\(text)")
+        }
+    }
+
+    /// Fault: the first 1,000 keys of a store that knows only ListObjects were taken for all.
+    @Test func aListingThatCannotBeContinuedIsAnError() async throws {
+        let body = "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>"
+        try await OriginServer.run(answer: { _ in .init(body: Data(body.utf8)) }) { (origin) async throws in
+            let listing = S3Listing(loader(origin.url("")))
+            let prefix = try prefix("s3://bucket/in/")
+            let text = await message { _ = try await listing.page(of: prefix, after: nil) }
+            #expect(text.contains("the store has more keys"), "\(text)")
         }
     }
 
