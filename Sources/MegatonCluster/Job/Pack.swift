@@ -190,7 +190,7 @@ package struct Pack: Sendable, Equatable {
         makeID: () -> String
     ) throws(JobError) -> Pushed? {
         guard wasValidated || json.count <= Job.maximumSize, mentionsSources(json) else { return nil }
-        var fields: [Data] = []
+        var fields: [Field] = []
         var list: Data?
         var (isRepeated, hasSource) = (false, false)
         let isWhole = PlainJSONReader.read(json) { reader in
@@ -199,21 +199,24 @@ package struct Pack: Sendable, Equatable {
                 if name == sourcesName {
                     isRepeated = list != nil
                     list = value
-                } else {
-                    fields.append(name + Data(":".utf8) + value)
+                } else if fields.count <= maximumFields {
+                    fields.append(Field(name: name, value: value))
                 }
             } ? true : nil
         }
         guard isWhole != nil, let list else { return nil }
         if hasSource { throw JobError("source goes with no sources: a job has either of them") }
         if isRepeated { throw JobError("sources occurs twice") }
+        if fields.count > maximumFields {
+            throw JobError("the pack has more than \(maximumFields) fields beside sources; each field may occur once")
+        }
         guard let elements = elements(of: list) else {
             throw JobError("sources is no list; allowed are lists of URLs and of objects with id and source")
         }
         guard (1...maximumSources).contains(elements.count) else {
             throw JobError("sources has \(elements.count) sources; allowed are 1 to \(maximumSources)")
         }
-        let placed = object(fields + [Data("\"source\":\"\(placeholder)\"".utf8)])
+        let placed = object(fields.map(\.json) + [Data("\"source\":\"\(placeholder)\"".utf8)])
         var shared = try Job(json: placed, wasValidated: wasValidated)
         if shared.idempotencyKey != nil {
             throw JobError("key goes with one source; allowed are keys of the sources, {\"key\": …, \"source\": …}")
@@ -261,13 +264,13 @@ package struct Pack: Sendable, Equatable {
     /// - Returns: nil if the JSON has no list of 1 to 256 sources.
     static func refused(_ json: Data, id: String, message: String, wasValidated: Bool = false) -> [Invalid]? {
         guard wasValidated || json.count <= Job.maximumSize, mentionsSources(json) else { return nil }
-        var (fields, list): ([Data], Data?) = ([], nil)
+        var (fields, list): ([Field], Data?) = ([], nil)
         _ = PlainJSONReader.read(json) { reader in
             reader.members { name, value in
                 if name == sourcesName {
                     list = list ?? value
-                } else {
-                    fields.append(name + Data(":".utf8) + value)
+                } else if fields.count < maximumFields {
+                    fields.append(Field(name: name, value: value))
                 }
             } ? true : nil
         }
@@ -284,6 +287,17 @@ package struct Pack: Sendable, Equatable {
     }
 
     private static let sourcesName = Data(#""sources""#.utf8)
+    /// Maximum number of fields beside the sources, twice as many as there are: a client could repeat one 100,000 times,
+    /// and they are compared with those of each source.
+    private static let maximumFields = 64
+
+    /// A field of a pack: its name in quotes, and its value.
+    private struct Field {
+        let name: Data
+        let value: Data
+
+        var json: Data { name + Data(":".utf8) + value }
+    }
 
     /// Whether it may be a pack; faster than reading it.
     private static func mentionsSources(_ json: Data) -> Bool {
@@ -311,21 +325,21 @@ package struct Pack: Sendable, Equatable {
     ///
     /// - Parameter limit: bytes above which it has only its own fields: large ones of the pack would be in memory once
     ///   for each source.
-    private static func refusedJSON(_ element: Data, sharing fields: [Data], limit: Int) -> Data {
+    private static func refusedJSON(_ element: Data, sharing fields: [Field], limit: Int) -> Data {
         var own: [Data] = []
-        var names = [Data(#""id":"#.utf8)]
+        var names: Set = [Data(#""id""#.utf8)]
         if element.first == UInt8(ascii: "\"") {
             own = [Data("\"source\":".utf8) + element]
         } else {
             let isObject = PlainJSONReader.read(element) { reader in
                 reader.members { name, value in
-                    own.append(name + Data(":".utf8) + value)
-                    names.append(name + Data(":".utf8))
+                    own.append(Field(name: name, value: value).json)
+                    names.insert(name)
                 } ? true : nil
             }
             if isObject == nil { return element }
         }
-        let shared = fields.filter { field in !names.contains { field.starts(with: $0) } }
+        let shared = fields.filter { !names.contains($0.name) }.map(\.json)
         return object(shared.reduce(element.count) { $0 + $1.count } <= limit ? own + shared : own)
     }
 

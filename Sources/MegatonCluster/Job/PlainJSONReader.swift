@@ -11,6 +11,8 @@ struct PlainJSONReader {
     private let bytes: UnsafeRawBufferPointer
     private var position = 0
 
+    private static let maximumFields = 64
+
     private init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
     /// Calls `body` to read one value; nil if anything follows the value.
@@ -29,7 +31,10 @@ struct PlainJSONReader {
         if take("}") { return true }
         var names: [String] = []
         repeat {
-            guard let name = string(), !names.contains(name), take(":"), field(&self, name) else { return false }
+            // Each name is compared with all others. The decoder, which reads larger objects, has a table of them.
+            guard names.count < Self.maximumFields, let name = string(), !names.contains(name), take(":"),
+                field(&self, name)
+            else { return false }
             names.append(name)
         } while take(",")
         return take("}")

@@ -278,9 +278,9 @@ final class RenditionProducer: Sendable {
                 $0.addHit(in: cached.layer)
             }
             entries.append((pending, metadata.map { cached.prolonged(by: $0, at: now) }))
-            results[pending.leader.key] = .success(
-                RenditionResponse(pending.rendition, cached, of: present)
-            )
+            // The origin's last response has no lifetime, or must not be stored: that of the entry is over.
+            let response = RenditionResponse(pending.rendition, cached, of: present)
+            results[pending.leader.key] = .success(present == nil ? response.withoutLifetime : response)
         }
         let refused = await store(entries, request.source.flights, isForbidden: isStored && present == nil)
         results.merge(await newer(than: refused, request)) { _, newer in newer }

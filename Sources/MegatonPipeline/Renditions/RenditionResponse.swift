@@ -146,6 +146,9 @@ extension RenditionResponse {
         with(rendition, .cache)
     }
 
+    /// The same response without anything that a client could keep it by: no lifetime, and no validators of the origin.
+    var withoutLifetime: RenditionResponse { with(rendition, source, keepsLifetime: false) }
+
     /// The same response for the rendition as it was requested.
     func named(_ rendition: Rendition, _ key: CacheKey) -> RenditionResponse {
         var named = with(rendition, source)
@@ -153,7 +156,7 @@ extension RenditionResponse {
         return named
     }
 
-    private func with(_ rendition: Rendition, _ source: Source) -> RenditionResponse {
+    private func with(_ rendition: Rendition, _ source: Source, keepsLifetime: Bool = true) -> RenditionResponse {
         RenditionResponse(
             rendition: rendition,
             data: data,
@@ -163,9 +166,9 @@ extension RenditionResponse {
             cacheLayer: cacheLayer,
             notes: notes,
             facts: facts,
-            original: original,
+            original: keepsLifetime ? original : nil,
             cacheKey: cacheKey,
-            freshness: freshness
+            freshness: keepsLifetime ? freshness : nil
         )
     }
 }

@@ -19,8 +19,15 @@ struct EventStreams: Sendable {
 
     /// Takes a place for a stream.
     ///
-    /// - Throws: an error with the status 503 if there is none.
-    func enter() throws(APIError) -> RequestLimit.Place { try places.enter() }
+    /// - Throws: an error with the status 503 if there is none, and with 400 if the request has a body: the framework
+    ///   would wait without an end for a reader of the body.
+    func enter(_ request: Request) throws(APIError) -> RequestLimit.Place {
+        let length = request.field("Content-Length") ?? "0"
+        guard length == "0", request.field("Transfer-Encoding") == nil else {
+            throw APIError(.badRequest, "A request for events has no body: send it without one.")
+        }
+        return try places.enter()
+    }
 
     /// A stream, which is cancelled as soon as its client has gone.
     ///

@@ -11,6 +11,10 @@ struct JobRoutes: Sendable {
     let cluster: ClusterConnection
     /// Bound on the time of the body of a job.
     var pace = UploadPace()
+    private let pushes = RequestLimit(Self.maximumPushes, of: "requests that push a job")
+
+    /// Maximum number of jobs that are received at a time: each has at most 1 MiB, which a client may send slowly.
+    private static let maximumPushes = 256
 
     func add(
         to read: RouterGroup<ServerContext>,
@@ -28,6 +32,9 @@ struct JobRoutes: Sendable {
     private func push(_ request: Request, _ context: ServerContext) async throws -> Response {
         try request.require(contentType: "application/json")
         _ = try QueryArguments(request)
+        // Before the body, which is in memory until it has been read.
+        let place = try pushes.enter()
+        defer { withExtendedLifetime(place) {} }
         var job = try Self.job(try await request.content(atMost: Job.maximumSize, pace))
         if job.traceparent == nil, let traceparent = request.traceparent {
             var traced = job
@@ -116,8 +123,8 @@ struct JobRoutes: Sendable {
                 + "outcome is in the list or at the webhook that its \"reply\" names, and "
                 + "/api/v1/batches/\(batch)/outcomes has those that the batch keeps."
         }
-        return "A job without a batch that has ended is known by its id only if it is dead, or for a day if its key "
-            + "was its id. Otherwise its outcome is in the list or at the webhook that its \"reply\" names, and "
-            + "nowhere without one. Add ?batch=NAME if the job has a batch."
+        return "A job without a batch that has ended is known by its id only if it is dead, or for its keyTTL (a day "
+            + "by default) if its key was its id. Otherwise its outcome is in the list or at the webhook that its "
+            + "\"reply\" names, and nowhere without one. Add ?batch=NAME if the job has a batch."
     }
 }

@@ -134,7 +134,7 @@ struct OutcomeRoutes: Sendable {
         // A reader that has had no event yet may send an empty field.
         let last = request.field("Last-Event-ID").flatMap { $0.isEmpty ? nil : $0 }
         let position = try Self.position(last ?? arguments.text("from"))
-        let place = try streams.enter()
+        let place = try streams.enter(request)
         let view = OutcomeView(queue: try await cluster.queue(), batch: name)
         // Errors have their status, which they no longer can once the stream has begun.
         _ = try await page(view, from: position, limit: 0)

@@ -55,7 +55,7 @@ struct DashboardRoutes: Sendable {
 
     private func events(_ request: Request, _ context: ServerContext) async throws -> Response {
         _ = try QueryArguments(request)
-        let place = try streams.enter()
+        let place = try streams.enter(request)
         let mayChange = Self.mayChange(context)
         return streams.response(request, context, place: place) { (writer) async throws in
             try await write(mayChange: mayChange, to: &writer)

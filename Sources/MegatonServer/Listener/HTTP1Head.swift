@@ -5,8 +5,12 @@ struct HTTP1Head {
     let version: HTTPVersion
     /// Whether the method is HEAD, the response to which has no body.
     let isHead: Bool
-    /// Whether the client keeps the connection open.
+    /// Whether the connection stays open for another request.
     let keepsConnection: Bool
+    /// Whether the client wants another protocol, which the server does not speak: it answers, and the connection ends
+    /// (RFC 9110 sections 7.8 and 9.3.6). The decoder reads no further request, as it takes what follows for that
+    /// protocol.
+    let isUpgrade: Bool
     /// Whether the request has the fields that its version demands. A proxy in front of the server may understand
     /// another one differently than the server.
     ///
@@ -19,7 +23,8 @@ struct HTTP1Head {
     init(_ head: HTTPRequestHead) {
         version = head.version
         isHead = head.method == .HEAD
-        keepsConnection = head.isKeepAlive
+        isUpgrade = head.method == .CONNECT || head.headers.contains(name: "Upgrade")
+        keepsConnection = head.isKeepAlive && !isUpgrade
         let (hosts, codings) = (head.headers["Host"], head.headers["Transfer-Encoding"])
         let hasHost = hosts.count == 1 || hosts.isEmpty && head.version != .http1_1
         let isKnownCoding = head.version == .http1_1 && codings.map { $0.lowercased() } == ["chunked"]

@@ -38,6 +38,7 @@ final class HTTP1RulesInstaller: ChannelInboundHandler, RemovableChannelHandler 
 /// - A client that was answered in the middle of its body, for the most part by a refusal, has a time limit for the
 ///   rest. The framework reads it for as long as it comes, also from a client without a token. It must be read for some
 ///   time: bytes that are left unread would make the client lose the response.
+/// - Behind a request for another protocol nothing is read: the decoder would keep all that comes, without a limit.
 /// - A request is refused as ``HTTP1Head`` says. The answer to it, and to bytes that are no request, is a
 ///   `ProblemDocument`, as all other errors are. That of the framework has no body, and no middleware sees it.
 private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
@@ -56,6 +57,9 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
     private var refused: HTTP1Head?
     /// Whether the current response ends with the connection.
     private var endsConnection = false
+    /// Whether the last request that has begun wants another protocol, and whether it has ended.
+    private var isUpgrade = false
+    private var isDeaf = false
 
     init(_ bodyLimit: Duration) { rest = CloseTimer(bodyLimit) }
 
@@ -73,6 +77,7 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
                 return
             }
             isRequestOpen = true
+            isUpgrade = request.isUpgrade
             unanswered.append(request)
             if request.keepsConnection { break }
             head.headers.replaceOrAdd(name: "Connection", value: "close")
@@ -81,9 +86,14 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
         case .body: break
         case .end:
             isRequestOpen = false
+            isDeaf = isUpgrade
             rest.stop()
         }
         context.fireChannelRead(data)
+    }
+
+    func read(context: ChannelHandlerContext) {
+        if !isDeaf { context.read() }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {

@@ -86,6 +86,9 @@ import Testing
             message(#"{"source":"http://a.example","sources":["http://a.example"]}"#)?.hasPrefix("source goes") == true
         )
         #expect(message(#"{"sources":["http://a.example"],"sources":["http://a.example"]}"#) == "sources occurs twice")
+        // Fault: 100,000 of them were compared with the fields of each source, for minutes.
+        let many = String(repeating: #""batch":"b","#, count: 65)
+        #expect(message(#"{\#(many)"sources":["http://a.example"]}"#)?.contains("more than 64 fields") == true)
         #expect(message(#"{"key":"k","sources":["http://a.example"]}"#)?.hasPrefix("key goes with one source") == true)
         #expect(message(#"{"attempts":0,"sources":["http://a.example"]}"#)?.hasPrefix("attempts is 0") == true)
         #expect(message(#"{"colour":1,"sources":["http://a.example"]}"#)?.contains("colour") == true)

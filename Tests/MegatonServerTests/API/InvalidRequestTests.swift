@@ -38,6 +38,42 @@ import Testing
         }
     }
 
+    /// Fault: the connection stayed open, and the server kept all that followed in memory.
+    @Test(arguments: [
+        "GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
+        "GET /api/v1/batches HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+        "CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ]) func aConnectionForAnotherProtocolEndsWithTheAnswer(_ bytes: String) async throws {
+        try await APIServer.run { (server) async throws in
+            // Ends when the other side has closed.
+            let script = "exec 3<>/dev/tcp/127.0.0.1/\(server.port); printf '\(bytes)' >&3; cat <&3"
+            let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
+            let answer = try APIServer.Answer(await client.ending().output)
+            #expect(answer.status < 500 && answer.field("Connection") == "close", "\(answer.fields)")
+            #expect(try await server.ask("batches").status == 200)
+        }
+    }
+
+    /// Fault: five pieces of a body made the framework wait without an end, also at the shutdown of the server.
+    @Test(arguments: ["dashboard/events", "batches/spring/events"]) func aStreamOfEventsTakesNoBody(
+        _ path: String
+    ) async throws {
+        try await APIServer.run { (server) async throws in
+            try await server.makeBatch("spring", outcomes: 1, isFinished: false)
+            let body = String(repeating: "1\r\na\r\n", count: 10) + "0\r\n\r\n"
+            for fields in ["Transfer-Encoding: chunked", "Content-Length: 5"] {
+                let bytes =
+                    "GET /api/v1/\(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\(fields)\r\n\r\n"
+                    + (fields.hasPrefix("T") ? body : "12345")
+                let script = "exec 3<>/dev/tcp/127.0.0.1/\(server.port); printf '\(bytes)' >&3; cat <&3"
+                let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
+                let answer = try APIServer.Answer(await client.ending().output)
+                #expect(answer.status == 400, "\(answer.fields)")
+                #expect(try answer.detail().contains("has no body"))
+            }
+        }
+    }
+
     @Test func anOldClientNeedsNoHost() async throws {
         try await APIServer.run { (server) async throws in
             let bytes = "GET /api/v1/batches HTTP/1.0\\r\\n\\r\\n"

@@ -26,9 +26,10 @@ struct CacheRoutes: Sendable {
 
     private func purge(_ request: Request, _ context: ServerContext) async throws -> Response {
         _ = try QueryArguments(request)
-        let choice = try await request.decoded(as: PurgeChoice.self)
+        // Before the body, which is in memory until it has been read.
         let place = try purges.enter()
         defer { withExtendedLifetime(place) {} }
+        let choice = try await request.decoded(as: PurgeChoice.self)
         let purge = CachePurge(caches: cluster.caches, queue: try await cluster.queue(), logger: context.logger)
         let result = try await purge.run(choice.selection, isDryRun: choice.isDryRun)
         if !choice.isDryRun {

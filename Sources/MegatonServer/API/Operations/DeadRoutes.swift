@@ -166,9 +166,10 @@ struct DeadRoutes: Sendable {
         _ body: (ShardedQueue, [DeadLetter]) async throws -> Int
     ) async throws -> DeadJobs.Change {
         _ = try QueryArguments(request)
-        let choice = try await request.decoded(as: DeadJobChoice.self)
+        // Before the body, which is in memory until it has been read.
         let place = try requests.enter()
         defer { withExtendedLifetime(place) {} }
+        let choice = try await request.decoded(as: DeadJobChoice.self)
         let queue = try await cluster.queue()
         let change = try await Self.namingBatches {
             try await choice.change(queue) { try await body(queue, $0) }
