@@ -27,11 +27,15 @@ extension PlanarImage {
     /// - Parameters:
     ///   - range: `full` or `video`.
     ///   - background: behind transparent pixels.
-    ///   - sampling: that of the result if the image has channels: `gray`, `s444` or `s420`. Others keep theirs.
+    ///   - sampling: that of the result if the image has channels: `gray`, `s444` or `s420`. Others keep theirs, except
+    ///     that `s444` becomes `s420`: a search for the quality that fits may go below the one from which it is `s444`.
     /// - Returns: nil if there is no memory.
     func converted(to range: PlanarColors, _ background: Color, _ sampling: ChromaSampling) -> PlanarImage? {
         if colors == .channels {
             return withoutChannels(background, sampling)?.converted(to: range, background, sampling)
+        }
+        if self.sampling == .s444 && sampling == .s420 {
+            return withHalvedChroma()?.converted(to: range, background, sampling)
         }
         if colors == range { return self }
         let (luma, color) =
@@ -43,6 +47,13 @@ extension PlanarImage {
             mapped.append(plane)
         }
         return PlanarImage(width: width, height: height, sampling: self.sampling, planes: mapped, colors: range)
+    }
+
+    /// The planes of the image stay as they are: the search may go up again.
+    private func withHalvedChroma() -> PlanarImage? {
+        let halves = planes[1...].compactMap { $0.halved() }
+        guard halves.count == 2 else { return nil }
+        return PlanarImage(width: width, height: height, sampling: .s420, planes: [planes[0]] + halves, colors: colors)
     }
 
     /// Whether the image is gray on a background.

@@ -80,9 +80,10 @@ struct JPEGSegments {
         return true
     }
 
-    /// The three components of a JFIF file are YCbCr, whatever their names (JFIF 1.02).
+    /// The three components of a JFIF file are YCbCr, whatever their names (JFIF 1.02). A shorter segment is none to
+    /// libjpeg either.
     private mutating func takeJFIF(_ body: UnsafeRawBufferPointer) -> Bool {
-        if body.count >= 12, body.starts(with: "JFIF\0".utf8) { hasJFIF = true }
+        if body.count >= 14, body.starts(with: "JFIF\0".utf8) { hasJFIF = true }
         return true
     }
 

@@ -10,8 +10,8 @@ struct SVGWalk {
     private let bytes: UnsafeRawBufferPointer
     private var index = 0
     private var count = 0
-    /// Open elements: the reference node of each, and its depth of layers within that node.
-    private var open = [(node: 0, layers: 0)]
+    /// Open elements: the reference node of each, and its depths of layers and of elements within that node.
+    private var open = [(node: 0, layers: 0, elements: 0)]
     /// Depth of the open `style` element; nil outside of one.
     private var styleDepth: Int?
     /// Depth of the open `text` element; nil outside of one.
@@ -19,6 +19,9 @@ struct SVGWalk {
     /// Bytes of text in the open `text` element.
     private var textBytes = 0
     private var references = SVGReferences()
+    /// The same, as if each element were a layer: a style sheet may make it one.
+    private var sheetReferences = SVGReferences()
+    private var sheetHasLayers = false
     /// Sum of the absolute values of all numbers: no line is longer than twice the sum.
     private var extent = 0.0
     private var shortestDash = Double.infinity
@@ -62,7 +65,8 @@ struct SVGWalk {
         guard let drawn = references.drawn() else {
             throw Refusal(text: "draws something within itself")
         }
-        if drawn.layers > SVGBounds.layers {
+        let layers = sheetHasLayers ? sheetReferences.drawn()?.layers ?? drawn.layers : drawn.layers
+        if layers > SVGBounds.layers {
             throw Refusal(text: "has more than \(SVGBounds.layers) groups in each other that are drawn apart")
         }
         if hasMarkers && drawn.elements * numbers > SVGBounds.markers { throw Refusal(text: "draws too many markers") }
@@ -108,9 +112,11 @@ struct SVGWalk {
         index += 1
         let parent = open[open.count - 1]
         let layers = (id == nil ? parent.layers : 0) + (isLayer ? 1 : 0)
+        let elements = (id == nil ? parent.elements : 0) + 1
         let node = references.add(id, targets, layers: layers, bytes: index - start, in: parent.node)
+        _ = sheetReferences.add(id, targets, layers: elements, bytes: index - start, in: parent.node)
         if isClosed { return }
-        open.append((node, layers))
+        open.append((node, layers, elements))
         if open.count > SVGBounds.depth { throw Refusal(text: "nests more than \(SVGBounds.depth) elements") }
         if name == "style", styleDepth == nil { styleDepth = open.count - 1 }
         if name == "text", textDepth == nil {
@@ -131,10 +137,30 @@ struct SVGWalk {
     private static func isLayer(_ name: String, _ value: String) -> Bool {
         if layered.contains(name) { return !["1", "none", "normal", "auto"].contains(value) }
         guard name == "style" else { return false }
-        return value.split(separator: ";").contains { property in
+        return withoutComments(value).split(separator: ";").contains { property in
             let parts = property.split(separator: ":", maxSplits: 1).map { $0.filter { !$0.isWhitespace } }
             return parts.count == 2 && layered.contains(parts[0]) && isLayer(parts[0], parts[1])
         }
+    }
+
+    /// Whether a style sheet has one of these properties, and not `fill-opacity`, for example.
+    private static func namesLayer(_ sheet: String) -> Bool {
+        layered.contains { name in
+            sheet.ranges(of: name).contains { range in
+                let before = sheet[..<range.lowerBound].unicodeScalars.last
+                return before.map { $0 != "-" && !$0.properties.isAlphabetic } ?? true
+            }
+        }
+    }
+
+    private static func withoutComments(_ style: String) -> String {
+        var (text, rest) = ("", style[...])
+        while let start = rest.firstRange(of: "/*") {
+            text += rest[..<start.lowerBound]
+            guard let end = rest[start.upperBound...].firstRange(of: "*/") else { return text }
+            rest = rest[end.upperBound...]
+        }
+        return text + rest
     }
 
     private mutating func takeAttribute() throws(Refusal) -> (name: String, value: String) {
@@ -174,6 +200,7 @@ struct SVGWalk {
         if text.contains("filter") {
             throw Refusal(text: "has filters, which are not drawn: their cost has no bound")
         }
+        if Self.namesLayer(text) { sheetHasLayers = true }
         if text.contains("dasharray") { takeDashes(text) }
         if text.contains("marker") { hasMarkers = true }
         if !Self.targets(text).isEmpty {

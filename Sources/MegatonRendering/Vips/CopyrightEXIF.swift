@@ -7,7 +7,8 @@ struct CopyrightEXIF {
     private var texts: [UInt16: String] = [:]
 
     /// The fields that the block can hold, by libvips' names.
-    static let tags: [String: UInt16] = ["exif-ifd0-Artist": 0x013B, "exif-ifd0-Copyright": 0x8298]
+    static let tags: [String: UInt16] = ["exif-ifd0-Artist": 0x013B, "exif-ifd0-Copyright": copyright]
+    private static let copyright: UInt16 = 0x8298
 
     var isEmpty: Bool { texts.isEmpty }
 
@@ -61,7 +62,10 @@ struct CopyrightEXIF {
         for (name, tag) in Self.tags {
             guard let text = texts[tag] else { continue }
             let count = text.utf8.count + 1
-            fields[name] = "\(text) (\(text), ASCII, \(count) components, \(count) bytes)"
+            // Savers write a field that differs from their own description of the block: without its end, which begins
+            // with the last parenthesis. They describe a copyright otherwise, so that its text must not be repeated there.
+            let repeated = tag == Self.copyright ? "" : "\(text), "
+            fields[name] = "\(text) (\(repeated)ASCII, \(count) components, \(count) bytes)"
         }
         return fields
     }

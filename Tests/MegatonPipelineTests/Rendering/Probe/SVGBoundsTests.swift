@@ -17,6 +17,7 @@ struct SVGBoundsTests {
         "<defs><linearGradient id='a'><stop offset='0'/></linearGradient></defs><rect fill='url(#a)'/>",
         "<style>.a { fill: red; opacity: 0.5 }</style><circle class='a' r='3'/><!-- <filter> -->",
         "<symbol id='s'><path d='M1 1'/></symbol><use href='#s'/><use xlink:href='#s' x='3'/>",
+        "<style>.a{fill-opacity:.5}</style>\(String(repeating: "<g>", count: 20))<path class='a' d='M0 0'/>",
         "<text>a &amp; b</text>",
         "<image xlink:href='file:///a.png' width='3'/>",
         "<style><![CDATA[ .b > .c { fill: blue } ]]></style><g filter='none'/>",
@@ -48,6 +49,9 @@ struct SVGBoundsTests {
         ),
         (String(repeating: "<g>", count: 500), "nests"),
         (String(repeating: "<g opacity='.5'>", count: 50), "drawn apart"),
+        // Fault: neither a style sheet nor a comment in a style was seen.
+        ("<style>g{opacity:.5}</style>" + String(repeating: "<g>", count: 50), "drawn apart"),
+        (String(repeating: "<g style='opacity/**/:.5'>", count: 50), "drawn apart"),
         (String(repeating: "<g/>", count: 150_000), "elements"), ("<rect x=", "attribute"), ("<rect", "tag"),
         ("<!-- ", "markup"),
         ("<rect fill='&lol9;'/>", "entity"),
