@@ -103,6 +103,12 @@ static inline int megaton_vips_thumbnail_in_profile(
     return vips_thumbnail_image(in, out, width, "height", height, "size", VIPS_SIZE_FORCE, NULL);
 }
 
+/// Scales each side by its own factor.
+static inline int megaton_vips_resize(
+    VipsImage *_Nonnull in, double across, double down, VipsImage *_Nullable *_Nonnull out) {
+    return vips_resize(in, out, across, "vscale", down, NULL);
+}
+
 /// Converts an image with a profile to sRGB with 16 bits, without its profile. The alpha channel is scaled by itself:
 /// libvips before 8.17 only casts it, so that an opaque pixel would have 255 of 65535 (libvips#4302).
 static inline int megaton_vips_to_wide_srgb(VipsImage *_Nonnull in, VipsImage *_Nullable *_Nonnull out) {

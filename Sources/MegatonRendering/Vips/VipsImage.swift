@@ -65,8 +65,21 @@ package final class VipsImage {
     func thumbnail(_ size: PixelSize, in pass: RenderPlan.Pass) throws(VipsError) -> VipsImage {
         // A size that needs no scaling needs no conversion to linear light and back, which is no identity.
         let upright = EXIFOrientation(orientation).turned(self.size)
+        let changesOneSide = (size.width == upright.width) != (size.height == upright.height)
+        if hasAlpha && changesOneSide && frames == 1 && !pass.isLinear {
+            return try stretched(size, upright, keepsProfile: pass.keepsProfile)
+        }
         guard pass.isLinear, size != upright else { return try thumbnail(size, keepsProfile: pass.keepsProfile) }
         return try Self.make { megaton_vips_thumbnail_linear(pointer, Int32(size.width), Int32(size.height), $0) }
+    }
+
+    /// libvips multiplies colors by alpha only if both sides change (8.14.1): the colors of transparent pixels would show.
+    private func stretched(_ size: PixelSize, _ upright: PixelSize, keepsProfile: Bool) throws(VipsError) -> VipsImage {
+        let across = Double(size.width) / Double(upright.width)
+        let down = Double(size.height) / Double(upright.height)
+        return try thumbnail(upright, keepsProfile: keepsProfile).eightBit().premultiplied { colors throws(VipsError) in
+            try Self.make { megaton_vips_resize(colors.pointer, across, down, $0) }
+        }
     }
 
     /// Computes the pixels and keeps them in memory, so that they can be read in any order.

@@ -79,6 +79,26 @@ import Testing
         #expect(image.pixel(3, 3) == [0, 0, 0, 0])
     }
 
+    /// Fault: libvips let them bleed if only one side of the image changes.
+    @Test(arguments: [(40, 200), (200, 40), (201, 200)]) func hiddenColorsStayHiddenIfOneSideChanges(
+        _ width: Int,
+        _ height: Int
+    ) throws {
+        let data = TestImage.png(width: 200, height: 200) { x, y in
+            (width == 200 ? y : x) < 101 ? (255, 0, 0, 0) : (0, 0, 255, 255)
+        }
+        let rendition = Rendition(width: width, height: height, fit: .fill, format: .png, enlarge: true)
+        let plan = try plan(data, .png, [rendition])
+        let image = try PixelReader(try VipsEngine().execute(plan, data, deadline: Self.deadline)[0].data)
+        #expect(image.width == width && image.height == height)
+        for y in 0..<image.height {
+            for x in 0..<image.width where image.pixel(x, y)[3] > 0 {
+                let pixel = image.pixel(x, y)
+                try #require(pixel[0] == 0 && pixel[2] > 250, "\(x), \(y): \(pixel)")
+            }
+        }
+    }
+
     /// A slope shows where each pixel is. Fault: a library read wrong samples for some columns.
     @Test(arguments: [64, 50, 33, 97]) func pixelsStayInTheirPlace(_ width: Int) throws {
         let png = TestPNG(2, width: 200, height: 100)
