@@ -31,8 +31,8 @@ package struct RememberedFailures: Sendable {
     package func forget() async throws(RedisError) -> Int {
         _ = try await queue.forEach { (shard) async throws(RedisError) in
             try await shard.redis.send(["UNLINK", .string(shard.keys.rate)])
-            try await Self.endWaits(in: shard) { _ in true }
         }
+        try await endWaits { _ in true }
         return try await forget { _ in true }
     }
 
@@ -146,8 +146,13 @@ package struct RememberedFailures: Sendable {
             let known = try await shard.redis.send(["HKEYS", rate]).array ?? []
             let meant = known.compactMap(\.string).filter { OriginHost.isAmong($0, of: hosts) }
             if !meant.isEmpty { try await shard.redis.send(RedisCommand(["HDEL", rate] + meant.map { .string($0) })) }
-            try await Self.endWaits(in: shard) { OriginHost.isAmong($0, of: hosts) }
         }
+        try await endWaits { OriginHost.isAmong($0, of: hosts) }
+    }
+
+    /// Called when all shards have forgotten the states: the jobs of a host may be in other shards than its state.
+    private func endWaits(of isMeant: @Sendable (String) -> Bool) async throws(RedisError) {
+        for shard in queue.shards { try await Self.endWaits(in: shard, of: isMeant) }
     }
 
     /// Lets held jobs of hosts have their turn now: it was that of the Retry-After or of the next probe.

@@ -180,6 +180,9 @@ package struct TableReader {
 
     private static func fields(_ record: String, _ delimiter: UInt8) throws(Unreadable) -> [String] {
         let character = Character(Unicode.Scalar(delimiter))
+        // Lists that were written twice with the line ends of Windows have several.
+        var record = record
+        while record.utf8.last == UInt8(ascii: "\r") { record.removeLast() }
         // The parser compares characters, to which a combining mark belongs: quote and mark would be one other
         // character, and the fields would not be those of any other program.
         guard isWhole(character, in: record) && isWhole("\"", in: record) else {
@@ -203,7 +206,8 @@ package struct TableReader {
             throw Unreadable(reason: "it has a carriage return without a line feed. Save the list with usual line ends")
         }
         // Usual programs end rows with a delimiter: it begins no further field.
-        let endsEmpty = parsed.header.count > 1 && parsed.header.last == "" && record.utf8.last == delimiter
+        let last = record.utf8.last { $0 == delimiter || $0 != UInt8(ascii: " ") }
+        let endsEmpty = parsed.header.count > 1 && parsed.header.last == "" && last == delimiter
         return endsEmpty ? Array(parsed.header.dropLast()) : parsed.header
     }
 

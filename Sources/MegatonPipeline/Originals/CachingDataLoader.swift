@@ -67,6 +67,13 @@ public final class CachingDataLoader: TimedDataLoading {
                 pass(request, invalidating: key, relay)
                 return relay
             }
+            if !request.isUnsafe, !RequestCachePolicy(request).allowsNetwork {
+                let relay = RelayedLoad(
+                    .init(didReceiveData: didReceiveData, didCollect: didCollect, completion: completion)
+                )
+                relay.complete(Self.missing(request.url), nil)
+                return relay
+            }
             return loader.timedLoad(
                 with: request,
                 didReceiveData: didReceiveData,
@@ -83,12 +90,16 @@ public final class CachingDataLoader: TimedDataLoading {
                 relay.receive(data, response)
                 relay.complete(nil)
             } else if !policy.allowsNetwork {
-                relay.complete(ImageError(.dataMissingInCache, "The cache has no response for \(url.redacted)."), nil)
+                relay.complete(Self.missing(url), nil)
             } else {
                 fetch(request, key, relay)
             }
         }
         return relay
+    }
+
+    private static func missing(_ url: URL?) -> ImageError {
+        ImageError(.dataMissingInCache, "The cache has no response for \(url?.redacted ?? "a request without a URL").")
     }
 
     /// Loads an unsafe request and, if it succeeds, invalidates the entries of its URL (RFC 9111 section 4.4).

@@ -96,16 +96,22 @@ extension OriginalLoader {
         return .failed(error, kept: kept)
     }
 
-    /// The outcome for the host of the request. One that has redirected to another host has answered, however that one
-    /// ends: its Retry-After, for example, is about itself (RFC 9110 section 10.2.3). From `http:` to `https:` the host
-    /// is the same.
+    /// The outcome for the host of the request. One that has redirected to another site has answered, however that one
+    /// ends: its Retry-After, for example, is about itself (RFC 9110 section 10.2.3). Within a site, as from
+    /// `example.org` to `www.example.org`, the end counts: all its sources would meet it.
     private static func outcome(of error: Error, for url: URL, _ timings: LoadTimings?) -> OriginOutcome {
         let outcome = OriginOutcome(error)
         guard outcome != .none, let timings, timings.redirects > 0,
             let last = timings.effectiveURL.flatMap(URL.init(string:)),
-            HostName.canonical(of: last) != HostName.canonical(of: url)
+            Self.site(of: last) != Self.site(of: url)
         else { return outcome }
         return .answered
+    }
+
+    /// The last two labels of the host, or its address. That may be more than one site, such as `co.uk`.
+    private static func site(of url: URL) -> String {
+        let host = HostName.canonical(of: url)
+        return IPAddress(host) == nil ? host.split(separator: ".").suffix(2).joined(separator: ".") : host
     }
 
     private static func facts(of outcome: ResumableDownload.Outcome, from url: URL) -> SpanFacts {

@@ -17,6 +17,8 @@ enum SVGBounds {
     static let depth = 200
     /// Nested groups that are drawn separately and then composited: each takes the memory of the whole image.
     static let layers = 8
+    /// Nested elements if a style sheet may draw each of them separately: more than ordinary drawings have.
+    static let sheetLayers = 24
     /// Elements times the corners of lines, if markers are drawn at corners.
     static let markers = 2_000_000
     /// Dashes of all lines together, by an upper bound of their lengths.

@@ -22,6 +22,8 @@ struct SVGWalk {
     /// The same, as if each element were a layer: a style sheet may make it one.
     private var sheetReferences = SVGReferences()
     private var sheetHasLayers = false
+    /// Text of the open `style` element: its pieces between comments are one text.
+    private var sheet = ""
     /// Sum of the absolute values of all numbers: no line is longer than twice the sum.
     private var extent = 0.0
     private var shortestDash = Double.infinity
@@ -32,14 +34,14 @@ struct SVGWalk {
 
     mutating func run() throws(Refusal) {
         while let mark = find("<", from: index) {
-            if styleDepth != nil { try takeStyle(text(index..<mark)) }
+            if styleDepth != nil { sheet += text(index..<mark) }
             takeText(mark - index)
             index = mark
             if starts("<!--") {
                 index = try end("-->")
             } else if starts("<![CDATA[") {
                 let end = try end("]]>")
-                if styleDepth != nil { try takeStyle(text(mark..<end)) }
+                if styleDepth != nil { sheet += text((mark + 9)..<(end - 3)) }
                 takeText(end - mark)
                 index = end
             } else if starts("<?") {
@@ -56,17 +58,22 @@ struct SVGWalk {
             } else if starts("</") {
                 index = try end(">")
                 if open.count > 1 { open.removeLast() }
-                if let depth = styleDepth, open.count <= depth { styleDepth = nil }
+                if let depth = styleDepth, open.count <= depth { try endStyle() }
                 if let depth = textDepth, open.count <= depth { textDepth = nil }
             } else {
                 try takeTag()
             }
         }
+        try endStyle()
         guard let drawn = references.drawn() else {
             throw Refusal(text: "draws something within itself")
         }
-        let layers = sheetHasLayers ? sheetReferences.drawn()?.layers ?? drawn.layers : drawn.layers
-        if layers > SVGBounds.layers {
+        if sheetHasLayers, let depth = sheetReferences.drawn()?.layers, depth > SVGBounds.sheetLayers {
+            throw Refusal(
+                text: "nests more than \(SVGBounds.sheetLayers) elements, each of which its style sheet may draw apart"
+            )
+        }
+        if drawn.layers > SVGBounds.layers {
             throw Refusal(text: "has more than \(SVGBounds.layers) groups in each other that are drawn apart")
         }
         if hasMarkers && drawn.elements * numbers > SVGBounds.markers { throw Refusal(text: "draws too many markers") }
@@ -192,6 +199,15 @@ struct SVGWalk {
             numbers += 1
         }
         return Self.targets(value)
+    }
+
+    private mutating func endStyle() throws(Refusal) {
+        styleDepth = nil
+        if sheet.isEmpty { return }
+        defer { sheet = "" }
+        // The sheet has the character, and this walk its number.
+        if sheet.contains("&#") { throw Refusal(text: "has a style with references to characters, which are not read") }
+        try takeStyle(sheet)
     }
 
     /// A style sheet may apply to any element, so its references would count for every element.

@@ -39,7 +39,7 @@ package final class AccessTokens: Sendable {
     func validity(of bearer: String, as holder: AccessIdentity) -> @Sendable (Date) -> Bool {
         let digest = Self.digest(bearer)
         return { [self] date in
-            // The name of a token without one is its place in the file, which others move.
+            // A token without a name is called by its place in the file, which changes with the lines before it.
             identity(of: digest, at: date).map { $0.scopes == holder.scopes && $0.owner == holder.owner } ?? false
         }
     }

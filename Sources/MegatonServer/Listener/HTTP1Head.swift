@@ -23,7 +23,9 @@ struct HTTP1Head {
     init(_ head: HTTPRequestHead) {
         version = head.version
         isHead = head.method == .HEAD
-        isUpgrade = head.method == .CONNECT || head.headers.contains(name: "Upgrade")
+        let tokens = head.headers[canonicalForm: "Connection"].map { $0.lowercased() }
+        // As the decoder decides.
+        isUpgrade = head.method == .CONNECT || head.headers.contains(name: "Upgrade") && tokens.contains("upgrade")
         keepsConnection = head.isKeepAlive && !isUpgrade
         let (hosts, codings) = (head.headers["Host"], head.headers["Transfer-Encoding"])
         let hasHost = hosts.count == 1 || hosts.isEmpty && head.version != .http1_1

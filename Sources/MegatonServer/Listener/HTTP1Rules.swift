@@ -57,19 +57,29 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
     private var refused: HTTP1Head?
     /// Whether the current response ends with the connection.
     private var endsConnection = false
-    /// Whether the last request that has begun wants another protocol, and whether it has ended.
+    /// Whether the last request that has begun wants another protocol, and whether the connection ends with it.
     private var isUpgrade = false
-    private var isDeaf = false
+    private var isLast = false
+    /// Whether that request has ended: further ones are not answered.
+    private var ignoresRequests = false
+    /// Whether nothing more is read.
+    private var ignoresInput = false
 
     init(_ bodyLimit: Duration) { rest = CloseTimer(bodyLimit) }
 
     func handlerRemoved(context: ChannelHandlerContext) { rest.stop() }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        if refused != nil { return }
-        switch Self.unwrapInboundIn(data) {
+        let part = Self.unwrapInboundIn(data)
+        if refused != nil || ignoresRequests {
+            if case .end = part, isUpgrade { ignoresInput = true }
+            return
+        }
+        switch part {
         case .head(var head):
             let request = HTTP1Head(head)
+            isUpgrade = request.isUpgrade
+            isLast = !request.keepsConnection
             guard request.isValid else {
                 refused = request
                 // The framework answers it like bytes that are no request, and closes the connection.
@@ -77,7 +87,6 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
                 return
             }
             isRequestOpen = true
-            isUpgrade = request.isUpgrade
             unanswered.append(request)
             if request.keepsConnection { break }
             head.headers.replaceOrAdd(name: "Connection", value: "close")
@@ -86,14 +95,15 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
         case .body: break
         case .end:
             isRequestOpen = false
-            isDeaf = isUpgrade
+            ignoresRequests = isLast
+            ignoresInput = isUpgrade
             rest.stop()
         }
         context.fireChannelRead(data)
     }
 
     func read(context: ChannelHandlerContext) {
-        if !isDeaf { context.read() }
+        if !ignoresInput { context.read() }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {

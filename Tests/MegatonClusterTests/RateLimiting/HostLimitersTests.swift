@@ -38,6 +38,12 @@ import Testing
         }
     }
 
+    @Test func eachSchemeHasItsPort() throws {
+        for (text, name) in [("ftp://h/a", "h:21"), ("http://h/a", "h:80"), ("https://h/a", "h:443")] {
+            #expect(OriginHost.name(of: try #require(URL(string: text))) == name)
+        }
+    }
+
     /// Fault: under a steady load the jobs in the shard of the host got each turn at once, and those in other shards
     /// came when the slot was taken again.
     @Test func jobsOfOtherShardsHaveEveryOtherTurn() async throws {

@@ -407,7 +407,11 @@ import Testing
             for _ in 0..<2 { await limiter.release(try await limiter.acquire(for: url), outcome: .failed) }
             #expect(await refusal(limiter)?.code == .throttled)
             try await set(5, "0", fixture)
+            // As if it had opened later: all this takes less than the milliseconds of that time.
+            let now = try await fixture.queue.now()
+            try await set(1, "\(now + 10_000)", fixture)
             await limiter.release(old, outcome: .absent)
+            try await set(1, "\(now - 10_000)", fixture)
             let probe = try await limiter.acquire(for: url)
             await limiter.release(probe, outcome: .failed)
             #expect((await refusal(limiter)?.retryAfter ?? 0) > 9, "the probe counts")

@@ -26,7 +26,7 @@ import Testing
     @Test(arguments: [
         ("one.test", "500", OriginOutcome.failed), ("two.test", "500", .answered),
         ("one.test", "429", .throttled(seconds: 60)), ("two.test", "429", .answered), ("two.test", "closed", .answered),
-        ("one.test", "closed", .absent),
+        ("one.test", "closed", .absent), ("www.one.test", "429", .throttled(seconds: 60)),
     ])
     func aRedirectIsAnAnswerWhateverTheNextHostDoes(
         _ host: String,

@@ -327,6 +327,18 @@ import Testing
         }
     }
 
+    /// Fault: the refusal of the second address hid that the first one could not be reached, and no retry followed.
+    @Test func anAddressThatCannotBeReachedIsTheErrorBeforeARefusedOne() async throws {
+        var configuration = DataLoader.Configuration()
+        configuration.addressPolicy.exceptions = [try #require(IPAddress("127.0.0.1"))]
+        configuration.addressPolicy.ports.insert(1)
+        configuration.resolve = { _ in ["127.0.0.1", "10.0.0.1"] }
+        // Nothing listens on port 1.
+        let url = try #require(URL(string: "http://pictures.test:1/a"))
+        let probe = await LoadProbe.load(url, with: DataLoader(configuration))
+        #expect(probe.failure?.code == .unreachable, "\(String(describing: probe.failure))")
+    }
+
     @Test func theNetworkAloneIsLoadedFrom() async throws {
         for text in ["file:///etc/passwd", "data:,a", "gopher://example.org/"] {
             let probe = await LoadProbe.load(try #require(URL(string: text)), with: DataLoader.local())

@@ -206,6 +206,18 @@ private func failure(_ code: ImagePipeline.Error.Code, retryAfter: Double? = nil
         #expect(loader.requests.count == 1)
     }
 
+    /// Fault: the origin was asked.
+    @Test(arguments: ["Accept", "Authorization"]) func aRequestForTheCacheAloneAsksNoOrigin(_ field: String)
+        async throws
+    {
+        let (caching, loader) = caching(.init(chunks: chunks, headers: [:]))
+        var request = request()
+        request.setValue("a", forHTTPHeaderField: field)
+        request.setValue("only-if-cached", forHTTPHeaderField: "Cache-Control")
+        let probe = await LoadProbe.load(request, with: caching)
+        #expect(probe.failure?.code == .dataMissingInCache && loader.requests.isEmpty)
+    }
+
     @Test func entriesAgeAsTheirOriginSays() async throws {
         let loader = ScriptedLoader([.init(chunks: chunks, headers: ["Cache-Control": "max-age=60"])])
         let clock = Clock(time: Mutex(Date(timeIntervalSince1970: 1_000_000)))
