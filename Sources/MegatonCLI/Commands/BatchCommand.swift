@@ -158,7 +158,12 @@ struct BatchCancelCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
-                try await BatchReport.of(name, queue).noteEnd()
+                let before = try await BatchReport.of(name, queue)
+                if before.state == "finished" {
+                    before.noteEnd()
+                    try Terminal.output(before.row)
+                    return
+                }
                 try await queue.cancel(batch: name)
                 let report = try await BatchReport.of(name, queue)
                 report.noteLoss()

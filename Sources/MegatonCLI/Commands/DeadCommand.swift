@@ -184,8 +184,12 @@ struct DeadDropCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
+                // Jobs that die while the question is open have not been counted.
+                let time = try await queue.now()
                 if selection.all && !yes { try await confirm(queue) }
-                let (found, done, missing) = try await selection.each(in: queue) { try await queue.drop($0) }
+                let (found, done, missing) = try await selection.each(in: queue, until: time) {
+                    try await queue.drop($0)
+                }
                 try Terminal.output("\(Counted.of(done, "dead job")) dropped")
                 try selection.check(found: found, missing: missing)
             }

@@ -33,13 +33,16 @@ struct DeadSelection: ParsableArguments {
 
     /// Runs the body on all selected jobs, a page at a time, and sums its results.
     ///
+    /// - Parameter time: ms of the clock of Redis until which the jobs have died, if they are not named by ids; now if
+    ///   nil.
     /// - Returns: the number of jobs found, the sum of the results, and the ids that are not dead.
     func each(
         in queue: ShardedQueue,
+        until time: Int? = nil,
         _ body: ([DeadLetter]) async throws -> Int
     ) async throws -> (found: Int, done: Int, missing: [String]) {
         let change = try await Self.namingBatches {
-            if ids.isEmpty { return try await DeadJobs(queue).change(batch: batch, error: error, body) }
+            if ids.isEmpty { return try await DeadJobs(queue).change(batch: batch, error: error, until: time, body) }
             return try await DeadJobs(queue).change(ids: ids, batch: batch, body)
         }
         return (change.found, change.done, change.missing)

@@ -207,7 +207,7 @@ struct LedgerReading: Sendable {
             try await ledger.append(lines)
             return true
         }
-        return try lines.allSatisfy { try Terminal.output(String(decoding: $0, as: UTF8.self)) }
+        return try lines.allSatisfy { try Terminal.output(JSONText.escaped(String(decoding: $0, as: UTF8.self))) }
     }
 
     private func isOver(_ monitor: BatchMonitor) async throws -> Bool {

@@ -12,13 +12,13 @@ package struct CacheSelection: Sendable {
 
     /// - Parameters:
     ///   - urls: a URL stands for its entries with any query.
-    ///   - hosts: `host` with any port, or `host:port`, in any case.
+    ///   - hosts: `host` with any port, or `host:port`, in any spelling.
     ///   - prefixes: beginnings of URLs without user, password and query, whose characters may be percent-encoded.
     ///   - renditions: if there are any, only renditions that were made under one of these names are selected.
     package init(urls: [URL] = [], hosts: [String] = [], prefixes: [String] = [], renditions: [String] = []) {
         locations = urls
         self.urls = Set(urls.map(ImagePipeline.Error.withoutQuery))
-        self.hosts = Set(hosts.map { $0.lowercased() })
+        self.hosts = Set(hosts.map(OriginHost.named))
         self.prefixes = prefixes.map { Self.normalized(URL(string: $0)?.absoluteString ?? $0) }
         self.renditions = Set(renditions)
     }

@@ -40,11 +40,11 @@ package struct RememberedFailures: Sendable {
     ///
     /// - Parameters:
     ///   - urls: with any user, password and query.
-    ///   - hosts: `host` with any port, or `host:port`, in any case.
+    ///   - hosts: `host` with any port, or `host:port`, in any spelling.
     /// - Returns: the number of failures forgotten.
     package func forget(urls: [URL], hosts: [String]) async throws(RedisError) -> Int {
         let urls = Set(urls.map(ImagePipeline.Error.withoutQuery))
-        let hosts = Set(hosts.map { $0.lowercased() })
+        let hosts = Set(hosts.map(OriginHost.named))
         try await forgetStates(of: hosts)
         return try await forget { url in
             guard let url else { return false }

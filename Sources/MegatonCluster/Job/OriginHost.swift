@@ -14,6 +14,13 @@ enum OriginHost {
         return "\(HostName.canonical(of: url)):\(port)"
     }
 
+    /// A host as a user names it, with or without a port, spelled as in `name(of:)`.
+    static func named(_ text: String) -> String {
+        guard let url = URL(string: "http://\(text)/"), url.host() != nil else { return text.lowercased() }
+        let host = HostName.canonical(of: url)
+        return url.port.map { "\(host):\($0)" } ?? host
+    }
+
     private static func defaultPort(_ scheme: String?) -> Int {
         switch scheme {
         case "http": 80

@@ -287,8 +287,8 @@ package struct Pack: Sendable, Equatable {
     }
 
     private static let sourcesName = Data(#""sources""#.utf8)
-    /// Maximum number of fields beside the sources, twice as many as there are: a client could repeat one 100,000 times,
-    /// and they are compared with those of each source.
+    /// Maximum number of fields beside the sources, twice as many as there are: a client could repeat one 100,000
+    /// times, and they are compared with those of each source.
     private static let maximumFields = 64
 
     /// A field of a pack: its name in quotes, and its value.

@@ -63,14 +63,18 @@ package struct DeadJobs: Sendable {
     /// - Parameters:
     ///   - batch: nil for all batches; empty for jobs without one.
     ///   - error: nil for all errors.
+    ///   - time: ms of the clock of Redis until which they have died; now if nil.
     ///   - body: returns the number of letters that it has removed.
     package func change(
         batch: String?,
         error: String?,
+        until time: Int? = nil,
         _ body: ([DeadLetter]) async throws -> Int
     ) async throws -> Change {
         // Jobs that die meanwhile are not selected: a requeued job that fails at once would be requeued forever.
-        let start = Double(try await queue.now()) / 1000
+        let now: Int
+        if let time { now = time } else { now = try await queue.now() }
+        let start = Double(now) / 1000
         // Jobs that stay are in front of those not seen yet; jobs that were removed are not.
         var (change, offset) = (Change(), 0)
         while true {

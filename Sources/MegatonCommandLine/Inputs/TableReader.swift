@@ -123,7 +123,7 @@ package struct TableReader {
                     + "\(RecordSplitter.sizeLimit) bytes. The lines after this one are read as rows of their own"
             )
         case .whole(let line):
-            if line.text.utf8.allSatisfy({ $0 == UInt8(ascii: " ") }) { return nil }
+            if line.text.utf8.allSatisfy({ $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\r") }) { return nil }
             guard line.isUTF8 else {
                 return refused(line, "it is not UTF-8. Save the list as UTF-8")
             }

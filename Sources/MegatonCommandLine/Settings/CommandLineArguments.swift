@@ -95,11 +95,20 @@ package struct CommandLineArguments {
 package enum SettingText {
     /// The value without passwords, users and queries of its URLs.
     package static func shown(_ texts: [String]) -> String {
-        texts.map { TextColumns.oneLine(Redaction.text($0)) }.joined(separator: " ")
+        texts.map { TextColumns.oneLine(Redaction.text(withoutUser($0))) }.joined(separator: " ")
+    }
+
+    /// A URL of Redis without its user: a `/` in the password, which should be `%2F`, would end it otherwise.
+    private static func withoutUser(_ text: String) -> String {
+        guard text.lowercased().hasPrefix("redis"), let start = text.firstRange(of: "://")?.upperBound,
+            let end = text[start...].lastIndex(of: "@")
+        else { return text }
+        return String(text[..<start] + text[text.index(after: end)...])
     }
 
     /// Whether the user part of a URL is in the text.
     static func hasPassword(_ text: String) -> Bool {
+        if withoutUser(text) != text || text.contains("sentinel-password=") { return true }
         guard let start = text.firstRange(of: "://")?.upperBound else { return false }
         return text[start...].prefix { !"/?#".contains($0) }.contains("@")
     }

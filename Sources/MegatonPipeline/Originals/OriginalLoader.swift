@@ -57,7 +57,7 @@ final class OriginalLoader: Sendable {
         let source: Source
         let options: OriginalRequestOptions
         let metrics: PipelineMetrics
-        let lookup: OriginalLookup?
+        var lookup: OriginalLookup?
         let context: WorkContext<Original>
         /// Result of the lookup at the source's `sharedKey`.
         var shared: Shared?
@@ -238,6 +238,7 @@ final class OriginalLoader: Sendable {
                 // The other variants are still valid: the new entry takes over the generation.
                 if source.sharedKey == nil { load.generation = cached.metadata.generation }
                 await source.flights.discard(source.key)
+                load.lookup = nil
             case .hit(let cached): return .success(hit(cached, metrics))
             case .stale(let cached, nil): return .success(stale(cached, metrics))
             case .stale(let cached, let leader?) where load.options.wantsResponse && isAllowed(cached, load):

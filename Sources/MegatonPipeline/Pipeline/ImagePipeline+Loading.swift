@@ -156,7 +156,8 @@ extension ImagePipeline {
             )
             return try await decompressed(response).storedOnce()
         } catch {
-            guard error.isOfTheBytes else { throw error }
+            // Limits and decoders are those of this pipeline: another one may use the entry.
+            guard [.corruptImage, .unsupportedFormat].contains(error.code) else { throw error }
             configuration.logger.debug(
                 "a cache entry could not be decoded and is removed",
                 metadata: ["key": "\(key)", "error": "\(error)"]

@@ -175,12 +175,20 @@ public final class ImagePipeline: Sendable {
 }
 
 extension ImagePipeline {
-    /// Fetches a source into the cache without decoding it, as Nuke's prefetching does.
+    /// Fetches a source into the cache without decoding it, as Nuke's prefetching does. A request whose processed image
+    /// is in a data cache needs none.
     ///
     /// - Throws: the error of the fetch.
     public func prefetch(_ request: ImageRequest, metrics: PipelineMetrics = PipelineMetrics()) async throws(Error) {
         try await whileOpen(for: request) { [self] () async throws(Error) in
-            let original = try await original(for: named(request), metrics)
+            let request = named(request)
+            var lookup: OriginalLookup?
+            if request.changesOriginal {
+                let found = await lookUp(request, steps: false)
+                if found.entries[dataCacheKey(for: request)] != nil { return }
+                lookup = found.original
+            }
+            let original = try await original(for: request, metrics, nil, lookup)
             await original.isStored()
         }
     }

@@ -34,7 +34,7 @@ struct SVGWalk {
 
     mutating func run() throws(Refusal) {
         while let mark = find("<", from: index) {
-            if styleDepth != nil { sheet += text(index..<mark) }
+            if styleDepth != nil { sheet += try decoded(text(index..<mark)) }
             takeText(mark - index)
             index = mark
             if starts("<!--") {
@@ -95,6 +95,8 @@ struct SVGWalk {
         index += 1
         let name = local(takeName())
         if let validationError = SVGBounds.validationError(ofElement: name) { throw Refusal(text: validationError) }
+        // Their text would be taken for a part of the sheet, and is none for librsvg.
+        if styleDepth != nil { throw Refusal(text: "has elements in a style, which are not read") }
         var (id, targets, isClosed, isLayer) = (String?.none, [String](), false, false)
         while true {
             skipSpace()
@@ -205,8 +207,6 @@ struct SVGWalk {
         styleDepth = nil
         if sheet.isEmpty { return }
         defer { sheet = "" }
-        // The sheet has the character, and this walk its number.
-        if sheet.contains("&#") { throw Refusal(text: "has a style with references to characters, which are not read") }
         try takeStyle(sheet)
     }
 

@@ -63,7 +63,8 @@ struct CopyrightEXIF {
             guard let text = texts[tag] else { continue }
             let count = text.utf8.count + 1
             // Savers write a field that differs from their own description of the block: without its end, which begins
-            // with the last parenthesis. They describe a copyright otherwise, so that its text must not be repeated there.
+            // with the last parenthesis. They describe a copyright otherwise, so that its text must not be repeated
+            // there.
             let repeated = tag == Self.copyright ? "" : "\(text), "
             fields[name] = "\(text) (\(repeated)ASCII, \(count) components, \(count) bytes)"
         }

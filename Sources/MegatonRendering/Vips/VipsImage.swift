@@ -66,14 +66,16 @@ package final class VipsImage {
         // A size that needs no scaling needs no conversion to linear light and back, which is no identity.
         let upright = EXIFOrientation(orientation).turned(self.size)
         let changesOneSide = (size.width == upright.width) != (size.height == upright.height)
-        if hasAlpha && changesOneSide && frames == 1 && !pass.isLinear {
+        if hasAlpha && changesOneSide && frames == 1 && orientation <= 1 && !pass.isLinear {
             return try stretched(size, upright, keepsProfile: pass.keepsProfile)
         }
         guard pass.isLinear, size != upright else { return try thumbnail(size, keepsProfile: pass.keepsProfile) }
         return try Self.make { megaton_vips_thumbnail_linear(pointer, Int32(size.width), Int32(size.height), $0) }
     }
 
-    /// libvips multiplies colors by alpha only if both sides change (8.14.1): the colors of transparent pixels would show.
+    /// libvips multiplies colors by alpha only if both sides change (8.14.1): the colors of transparent pixels would
+    /// show. Animations, images that are turned, which libvips would copy as a whole before, and those in linear light
+    /// are left to it.
     private func stretched(_ size: PixelSize, _ upright: PixelSize, keepsProfile: Bool) throws(VipsError) -> VipsImage {
         let across = Double(size.width) / Double(upright.width)
         let down = Double(size.height) / Double(upright.height)

@@ -23,9 +23,10 @@ struct HTTP1Head {
     init(_ head: HTTPRequestHead) {
         version = head.version
         isHead = head.method == .HEAD
-        let tokens = head.headers[canonicalForm: "Connection"].map { $0.lowercased() }
-        // As the decoder decides.
-        isUpgrade = head.method == .CONNECT || head.headers.contains(name: "Upgrade") && tokens.contains("upgrade")
+        // At least those that the decoder takes for one: it reads `Proxy-Connection` as the same field.
+        let values = head.headers["Connection"] + head.headers["Proxy-Connection"]
+        let wantsUpgrade = values.contains { $0.lowercased().contains("upgrade") }
+        isUpgrade = head.method == .CONNECT || head.headers.contains(name: "Upgrade") && wantsUpgrade
         keepsConnection = head.isKeepAlive && !isUpgrade
         let (hosts, codings) = (head.headers["Host"], head.headers["Transfer-Encoding"])
         let hasHost = hosts.count == 1 || hosts.isEmpty && head.version != .http1_1

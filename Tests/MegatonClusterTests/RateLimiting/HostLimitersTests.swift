@@ -44,6 +44,12 @@ import Testing
         }
     }
 
+    /// Fault: a purge of a host in another spelling than that of its entries found none.
+    @Test(arguments: [
+        ("Bücher.Example", "xn--bcher-kva.example"), ("example.org.", "example.org"), ("[::1]:8080", "::1:8080"),
+        ("h:80", "h:80"), ("127.1", "127.0.0.1"), ("", ""),
+    ]) func aHostIsNamedInAnySpelling(text: String, name: String) { #expect(OriginHost.named(text) == name) }
+
     /// Fault: under a steady load the jobs in the shard of the host got each turn at once, and those in other shards
     /// came when the slot was taken again.
     @Test func jobsOfOtherShardsHaveEveryOtherTurn() async throws {

@@ -201,7 +201,7 @@ import Testing
             #expect(found.count == 1 && found[0].contains("a quote is in the middle of a field"), "\(found)")
         }
         #expect(try rows("url,n\na.png,\"\"\nb.png,\"5\"\"\"\n") == ["a.png n=", "b.png n=5\""])
-        #expect(try rows("url,n\r\r\na.png,1\r\r\nb.png,2, \r\r\n") == ["a.png n=1", "b.png n=2"])
+        #expect(try rows("\r\r\nurl,n\r\r\na.png,1\r\r\n\r\r\nb.png,2, \r\r\n") == ["a.png n=1", "b.png n=2"])
     }
 
     @Test func whatOtherParsersWouldReadOtherwiseIsRefused() throws {

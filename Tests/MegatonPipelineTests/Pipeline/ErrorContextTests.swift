@@ -115,6 +115,11 @@ import Testing
         }
         let error = await TestPipeline.failure { try await strict.renditions([Rendition(width: 4)], for: request) }
         #expect(error?.code == .imageTooLarge && error?.contentType == "image/x-png" && error?.status == nil)
+        // Fault: the limit of one pipeline removed the entry that others use.
+        let cached = ImageRequest(url: TestPipeline.url, options: .returnCacheDataDontLoad)
+        #expect(await TestPipeline.failure { try await strict.image(for: cached) }?.code == .imageTooLarge)
+        let usual = TestPipeline.make(HeldLoader()) { $0.dataCache = cache }
+        #expect(await TestPipeline.failure { try await usual.image(for: cached) } == nil)
     }
 
     /// An error page is quoted with the request's query removed.

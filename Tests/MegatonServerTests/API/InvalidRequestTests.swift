@@ -42,6 +42,7 @@ import Testing
     @Test(arguments: [
         "GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
         "GET /api/v1/batches HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+        "GET /live HTTP/1.1\r\nHost: localhost\r\nProxy-Connection: upgrade\r\nUpgrade: h2c\r\n\r\n",
         "CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ]) func aConnectionForAnotherProtocolEndsWithTheAnswer(_ bytes: String) async throws {
         try await APIServer.run { (server) async throws in
