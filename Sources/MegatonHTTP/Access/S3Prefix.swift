@@ -20,8 +20,8 @@ package struct S3Prefix: Sendable, Hashable, CustomStringConvertible {
         guard url.query() == nil, url.fragment() == nil else {
             throw ImageError(
                 .invalidURL,
-                "\"\(url.redacted)\" is followed by a query or a fragment, and a prefix has neither: write ? as %3F and # "
-                    + "as %23."
+                "\"s3://\(bucket)/\(S3Location.encoded(prefix))\" is followed by a query or a fragment, and a prefix has "
+                    + "neither: write ? as %3F and # as %23."
             )
         }
         // The rules for names are those of an object's.

@@ -9,15 +9,21 @@ import Testing
 
 /// Host limits of a queue with several shards, on a real Redis.
 @Suite(.timeLimit(.minutes(1))) struct HostLimitersTests {
+    /// The limits of a queue with several shards on one Redis, and the keys of each shard.
+    private func limiters(of count: Int, concurrency: Int, _ fixture: QueueFixture) -> (HostLimiters, [QueueKeys]) {
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        var limits = HostLimits()
+        limits.concurrency = concurrency
+        let keys = (0..<count).map { QueueKeys(queue: "test", shard: $0) }
+        let shards = keys.map { HostRateLimiter(redis: fixture.redis, keys: $0, limits: limits, logger: logger) }
+        let limiters = HostLimiters(shards[0])
+        limiters.use(Array(shards.dropFirst()))
+        return (limiters, keys)
+    }
+
     @Test func oneShardKeepsTheLimitsOfAHost() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-            var limits = HostLimits()
-            limits.concurrency = 2
-            let keys = (0..<3).map { QueueKeys(queue: "test", shard: $0) }
-            let shards = keys.map { HostRateLimiter(redis: fixture.redis, keys: $0, limits: limits, logger: logger) }
-            let limiters = HostLimiters(shards[0])
-            limiters.use(Array(shards.dropFirst()))
+            let (limiters, keys) = limiters(of: 3, concurrency: 2, fixture)
             var used: Set<Int> = []
             for number in 0..<30 {
                 let host = "h\(number).example.org"
@@ -54,13 +60,7 @@ import Testing
     /// came when the slot was taken again.
     @Test func jobsOfOtherShardsHaveEveryOtherTurn() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-            var limits = HostLimits()
-            limits.concurrency = 1
-            let keys = (0..<2).map { QueueKeys(queue: "test", shard: $0) }
-            let shards = keys.map { HostRateLimiter(redis: fixture.redis, keys: $0, limits: limits, logger: logger) }
-            let limiters = HostLimiters(shards[0])
-            limiters.use([shards[1]])
+            let (limiters, keys) = limiters(of: 2, concurrency: 1, fixture)
             let url = try #require(URL(string: "https://example.org/a.jpg"))
             let home = HostLimiters.shard(of: "example.org:443", count: 2)
             let held = RedisArgument.string(keys[home].held)
@@ -92,13 +92,7 @@ import Testing
     /// Fault: for five seconds after an error of one key, or a lost connection, all hosts of the shard had no limits.
     @Test func aDamagedKeyOfAHostLeavesTheOthersLimited() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-            var limits = HostLimits()
-            limits.concurrency = 1
-            let keys = (0..<2).map { QueueKeys(queue: "test", shard: $0) }
-            let shards = keys.map { HostRateLimiter(redis: fixture.redis, keys: $0, limits: limits, logger: logger) }
-            let limiters = HostLimiters(shards[0])
-            limiters.use([shards[1]])
+            let (limiters, keys) = limiters(of: 2, concurrency: 1, fixture)
             let names = (0..<40).map { "h\($0).example.org" }.filter {
                 HostLimiters.shard(of: "\($0):443", count: 2) == 0
             }

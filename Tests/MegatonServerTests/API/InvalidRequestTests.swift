@@ -7,6 +7,12 @@ import Testing
 
 /// Bytes that are no request of HTTP.
 @Suite(.timeLimit(.minutes(2))) struct InvalidRequestTests {
+    /// All that a server answers to bytes, until it closes the connection.
+    private func output(of server: APIServer, to bytes: String) async throws -> String {
+        let script = "exec 3<>/dev/tcp/127.0.0.1/\(server.port); printf '\(bytes)' >&3; cat <&3"
+        return await (try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])).ending().output
+    }
+
     /// Fault: the answer was the framework's own, without a body.
     @Test(arguments: [
         "NO HTTP\\r\\n\\r\\n", "GET /api/v1/batches HTTP/1.1\\r\\nHost localhost\\r\\n\\r\\n",
@@ -24,10 +30,7 @@ import Testing
         "GET /api/v1/batches/%%FF HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\nNO HTTP\\r\\n\\r\\n",
     ]) func theAnswerIsAProblemDocument(_ bytes: String) async throws {
         try await APIServer.run { (server) async throws in
-            // Ends when the other side has closed.
-            let script = "exec 3<>/dev/tcp/127.0.0.1/\(server.port); printf '\(bytes)' >&3; cat <&3"
-            let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
-            let output = await client.ending().output
+            let output = try await output(of: server, to: bytes)
             let last = try #require(output.components(separatedBy: "HTTP/1.1 ").last)
             let answer = try APIServer.Answer("HTTP/1.1 " + last)
             #expect(answer.status == 400 && answer.field("Connection") == "close", "\(output)")
@@ -46,10 +49,7 @@ import Testing
         "CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ]) func aConnectionForAnotherProtocolEndsWithTheAnswer(_ bytes: String) async throws {
         try await APIServer.run { (server) async throws in
-            // Ends when the other side has closed.
-            let script = "exec 3<>/dev/tcp/127.0.0.1/\(server.port); printf '\(bytes)' >&3; cat <&3"
-            let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
-            let answer = try APIServer.Answer(await client.ending().output)
+            let answer = try APIServer.Answer(try await output(of: server, to: bytes))
             #expect(answer.status < 500 && answer.field("Connection") == "close", "\(answer.fields)")
             #expect(try await server.ask("batches").status == 200)
         }
@@ -66,9 +66,7 @@ import Testing
                 let bytes =
                     "GET /api/v1/\(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\(fields)\r\n\r\n"
                     + (fields.hasPrefix("T") ? body : "12345")
-                let script = "exec 3<>/dev/tcp/127.0.0.1/\(server.port); printf '\(bytes)' >&3; cat <&3"
-                let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
-                let answer = try APIServer.Answer(await client.ending().output)
+                let answer = try APIServer.Answer(try await output(of: server, to: bytes))
                 #expect(answer.status == 400, "\(answer.fields)")
                 #expect(try answer.detail().contains("has no body"))
             }
@@ -78,9 +76,7 @@ import Testing
     @Test func anOldClientNeedsNoHost() async throws {
         try await APIServer.run { (server) async throws in
             let bytes = "GET /api/v1/batches HTTP/1.0\\r\\n\\r\\n"
-            let script = "exec 3<>/dev/tcp/127.0.0.1/\(server.port); printf '\(bytes)' >&3; cat <&3"
-            let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
-            #expect(try APIServer.Answer(await client.ending().output).status == 200)
+            #expect(try APIServer.Answer(try await output(of: server, to: bytes)).status == 200)
         }
     }
 }
