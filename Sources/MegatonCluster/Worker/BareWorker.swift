@@ -72,7 +72,7 @@ package struct BareWorker: Sendable {
                 group.addTask { await shard.limiter.run() }
             }
             for (shard, fallback) in zip(shards, fallbacks) { group.addTask { await poll(fallback, shard.pace) } }
-            await forEach { shard in await shard.claims.run(until: signal) }
+            await forEach { shard in await shard.run(until: signal) }
             group.cancelAll()
         }
         await forEach { shard in

@@ -159,7 +159,10 @@ extension JobHandler {
     private func run(_ job: Job, of active: ActiveJob, _ metrics: PipelineMetrics) async -> SourceEnd {
         let start = ContinuousClock.now
         let age = maximumFailureAge(for: active, job: job)
-        let result = await runner.run(job, maximumFailureAge: age, metrics: metrics)
+        // Images are not for the event loop of the claims.
+        let result = await withTaskExecutorPreference(globalConcurrentExecutor) {
+            await runner.run(job, maximumFailureAge: age, metrics: metrics)
+        }
         return SourceEnd(job, result, metrics, seconds: start.duration(to: .now).inSeconds)
     }
 

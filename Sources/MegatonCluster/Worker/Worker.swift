@@ -253,7 +253,7 @@ public final class Worker: Sendable {
                 group.addTask {
                     await withTaskGroup(of: Void.self) { process in
                         process.addTask {
-                            await isolated.run { for shard in shards { shard.claims.look() } }
+                            await isolated.run { for shard in shards { shard.look() } }
                         }
                         process.addTask { await signal.wait(for: .drain) }
                         await process.next()
@@ -268,7 +268,7 @@ public final class Worker: Sendable {
                 // settlements are retried.
                 for shard in shards { shard.failFast() }
             }
-            await Self.forEach(shards) { await $0.claims.run(until: signal) }
+            await Self.forEach(shards) { await $0.run(until: signal) }
             // The lock still renews the flights of these uploads.
             let drained = drainStart.withLock { $0 }?.duration(to: .now) ?? .zero
             await finishBackgroundWork(within: max(.zero, configuration.drainTimeout - drained), unless: signal)

@@ -10,7 +10,9 @@ struct WorkerShard: Sendable {
     let leases: RedisClient
     let wake: RedisClient
     let running: RunningJobs
-    let claims: ClaimLoop
+    private let claims: ClaimLoop
+    /// Claims and settlements are small and wait for Redis most of the time. Jobs run elsewhere.
+    private let executor: EventLoopExecutor
     let heartbeat: LeaseHeartbeat
     let sweeper: LeaseSweeper
     let limiter: HostRateLimiter
@@ -53,6 +55,7 @@ struct WorkerShard: Sendable {
         self.leases = leases
         wake = RedisClient(server, role: "wake", group: parts.group, logger: logger)
         running = RunningJobs()
+        executor = EventLoopExecutor(parts.group.next())
         let pace = IdlePace(shardFactor: { [places = parts.places] in places.idleFactor })
         self.pace = pace
         sweeper = LeaseSweeper(
@@ -110,6 +113,14 @@ struct WorkerShard: Sendable {
             logger: logger
         )
     }
+
+    /// Claims jobs and runs them until the signal, and until those under way have ended.
+    func run(until signal: ShutdownSignal) async {
+        await withTaskExecutorPreference(executor) { await claims.run(until: signal) }
+    }
+
+    /// Looks for jobs at once, instead of at the next wakeup.
+    func look() { claims.look() }
 
     /// Does not wait for an unreachable Redis any more.
     func failFast() {
