@@ -110,8 +110,10 @@ extension RenderPlan {
         let isHeld =
             pass.steps.count != 1 || pass.frames > 1 || pass.trim != nil || steps[pass.steps[0]].needsMemory
             || (!pass.usesPlanes && steps[pass.steps[0]].isHeldForFacts)
-        // The whole source is in memory beside the part that remains of it.
-        let copies = pass.trim == nil ? levels : levels + 1
+        // The whole source is in memory beside the part that remains of it, and scaled frames beside the stack of them
+        // that a step reads in any order.
+        let isStacked = pass.frames > 1 && pass.steps.contains { steps[$0].needsMemory }
+        let copies = levels + (pass.trim == nil ? 0 : 1) + (isStacked ? 1 : 0)
         let held = isHeld ? base * 4 * Double(pass.frames) * copies : 0
         let encoding = pass.steps.map { index in
             let area = steps[index].largestArea

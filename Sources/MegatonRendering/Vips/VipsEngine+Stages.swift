@@ -25,10 +25,9 @@ extension VipsEngine {
         let stop = VipsImage.Stop(deadline)
         do throws(VipsError) {
             return try VipsMessages.collecting { () throws(VipsError) in
-                PlatformImage(
-                    inMemory: try image.thumbnail(plan.passes[0].base, in: plan.passes[0]).eightBit().inMemory(
-                        stop: stop
-                    )
+                let pass = plan.passes[0]
+                return PlatformImage(
+                    inMemory: try image.thumbnail(pass.base, in: pass, stop).eightBit().inMemory(stop: stop)
                 )
             }
         } catch {

@@ -187,7 +187,7 @@ package struct VipsEngine: RenderEngine {
         _ plan: RenderPlan,
         _ limit: VipsImage.Stop
     ) throws(VipsError) -> (VipsImage, RenderPlan, RenderPlan.Pass) {
-        let upright = try opened.thumbnail(pass.base, in: pass)
+        let upright = try opened.thumbnail(pass.base, in: pass, limit)
         guard let tolerance = pass.trim else { return (upright, plan, pass) }
         let whole = try upright.eightBit().keeping(pass.keepsProfile ? [.copyright, .profile] : .copyright)
             .inMemory(stop: limit)
@@ -201,7 +201,7 @@ package struct VipsEngine: RenderEngine {
         let part = try whole.mapFrames { frame throws(VipsError) in
             try frame.extract(box.left, box.top, box.size)
         }
-        let base = try part.readInOrder().thumbnail(inner.passes[0].base, in: pass)
+        let base = try part.readInOrder().thumbnail(inner.passes[0].base, in: pass, limit)
         return (base, inner, inner.passes[0])
     }
 

@@ -62,11 +62,19 @@ package final class VipsImage {
     }
 
     /// As `thumbnail`, for a pass: in its colors and its light.
-    func thumbnail(_ size: PixelSize, in pass: RenderPlan.Pass) throws(VipsError) -> VipsImage {
+    ///
+    /// Scales each frame of an animation by itself, in the order of the file. Scaled as one image, neighboring frames
+    /// would mix at their edges, and an orientation would turn the stack of all frames.
+    func thumbnail(_ size: PixelSize, in pass: RenderPlan.Pass, _ stop: Stop) throws(VipsError) -> VipsImage {
+        guard frames > 1, size != self.size || orientation > 1 else { return try scaled(to: size, in: pass) }
+        return try mapFrames { frame throws(VipsError) in try frame.scaled(to: size, in: pass).inMemory(stop: stop) }
+    }
+
+    private func scaled(to size: PixelSize, in pass: RenderPlan.Pass) throws(VipsError) -> VipsImage {
         // A size that needs no scaling needs no conversion to linear light and back, which is no identity.
         let upright = EXIFOrientation(orientation).turned(self.size)
         let changesOneSide = (size.width == upright.width) != (size.height == upright.height)
-        if hasAlpha && changesOneSide && frames == 1 && orientation <= 1 && !pass.isLinear {
+        if hasAlpha && changesOneSide && orientation <= 1 && !pass.isLinear {
             return try stretched(size, upright, keepsProfile: pass.keepsProfile)
         }
         guard pass.isLinear, size != upright else { return try thumbnail(size, keepsProfile: pass.keepsProfile) }
@@ -74,8 +82,8 @@ package final class VipsImage {
     }
 
     /// libvips multiplies colors by alpha only if both sides change (8.14.1): the colors of transparent pixels would
-    /// show. Animations, images that are turned, which libvips would copy as a whole before, and those in linear light
-    /// are left to it.
+    /// show. Images that are turned, which libvips would copy as a whole before, and those in linear light are left to
+    /// it.
     private func stretched(_ size: PixelSize, _ upright: PixelSize, keepsProfile: Bool) throws(VipsError) -> VipsImage {
         let across = Double(size.width) / Double(upright.width)
         let down = Double(size.height) / Double(upright.height)

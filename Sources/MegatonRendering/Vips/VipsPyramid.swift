@@ -20,7 +20,7 @@ struct VipsPyramid {
     /// The whole source at a step's size. Call it for large steps first.
     mutating func make(_ size: PixelSize, _ stop: VipsImage.Stop) throws(VipsError) -> VipsImage {
         if let same = levels.first(where: { $0.size == size }) { return same.image }
-        var made = try source(size).thumbnail(size, in: pass)
+        var made = try source(size).thumbnail(size, in: pass, stop)
         let level = Level(image: made, size: size)
         if pass.isLevel(level.area, below: levels[levels.count - 1].area) {
             made = try made.inMemory(stop: stop)

@@ -42,11 +42,17 @@ enum TestPicture {
         return zip(cuts, cuts.dropFirst()).map { data[$0..<$1] }
     }
 
-    /// An animation of gray frames: the first is black, each next one lighter by 10.
-    static func animation(_ width: Int, _ height: Int, frames: Int, as format: Rendition.Format) throws -> Data {
+    /// An animation of gray frames: the first is black, each next one lighter by a step, modulo 256.
+    static func animation(
+        _ width: Int,
+        _ height: Int,
+        frames: Int,
+        step: Int = 10,
+        as format: Rendition.Format
+    ) throws -> Data {
         var pixels = Data(capacity: width * height * frames * 3)
         for frame in 0..<frames {
-            pixels.append(contentsOf: repeatElement(UInt8(frame * 10 % 256), count: width * height * 3))
+            pixels.append(contentsOf: repeatElement(UInt8(frame * step % 256), count: width * height * 3))
         }
         let stop = VipsImage.Stop(RenderDeadline(.now + .seconds(60)))
         let roll = try pixels.withUnsafeBytes {
@@ -59,6 +65,18 @@ enum TestPicture {
         return try withExtendedLifetime(stop) {
             try roll.encode(Rendition(format: format, lossless: format == .webp, animated: true), stop: stop)
         }
+    }
+
+    /// An animated WebP with an EXIF orientation below 256 (RFC 9649, section 2.7.1: the flags of VP8X, which is the
+    /// first chunk, and a chunk after the frames).
+    static func turned(_ webp: Data, orientation: UInt8) -> Data {
+        // One field of IFD 0 behind the header: the tag 0x0112, one number of 16 bits.
+        let header: [UInt8] = [0x4D, 0x4D, 0, 42, 0, 0, 0, 8, 0, 1, 0x01, 0x12]
+        let tiff = Data(header + [0, 3, 0, 0, 0, 1, 0, orientation, 0, 0, 0, 0, 0, 0])
+        var file = webp + Data("EXIF".utf8) + [UInt8(tiff.count), 0, 0, 0] + tiff
+        file[20] |= 0x08
+        withUnsafeBytes(of: UInt32(file.count - 8).littleEndian) { file.replaceSubrange(4..<8, with: $0) }
+        return file
     }
 
     /// Number of loops of an animation, and the duration of each frame in milliseconds.

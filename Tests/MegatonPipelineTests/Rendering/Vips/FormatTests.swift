@@ -159,6 +159,55 @@ import Testing
         }
     }
 
+    // Fault: frames were scaled as one stack, so that each had a bit of its neighbors in its first and last rows.
+    @Test(arguments: [Rendition.Format.gif, .webp])
+    func framesDoNotMix(_ input: Rendition.Format) async throws {
+        // Black and white in turns.
+        let data = try TestPicture.animation(100, 30, frames: 6, step: 255, as: input)
+        var wanted = [
+            Rendition(name: "small", width: 30, format: .webp, lossless: true, animated: true),
+            Rendition(name: "flat", width: 100, height: 11, fit: .fill, format: .webp, lossless: true, animated: true),
+            Rendition(name: "large", width: 230, format: .webp, enlarge: true, lossless: true, animated: true),
+            Rendition(name: "linear", width: 30, format: .webp, lossless: true, animated: true),
+        ]
+        wanted[3].linear = true
+        for renditions in [[wanted[0]], [wanted[1]], [wanted[2]], wanted] {
+            for (rendition, image) in zip(renditions, try await render(renditions, data)) {
+                let frames = try PixelReader(image.data, options: "n=-1")
+                #expect(frames.height == 6 * image.size.height, "\(rendition.name)")
+                for row in 0..<frames.height {
+                    let grey = Int(frames.pixel(image.size.width / 2, row)[0])
+                    let wrong = abs(grey - row / image.size.height * 255 % 256)
+                    #expect(wrong <= 2, "\(rendition.name), row \(row): \(grey)")
+                }
+            }
+        }
+    }
+
+    // Fault: the stack of frames was turned as one image, and became a still filmstrip.
+    @Test(arguments: [3, 6] as [UInt8])
+    func framesOfATurnedAnimationAreTurned(_ orientation: UInt8) async throws {
+        let data = TestPicture.turned(
+            try TestPicture.animation(40, 20, frames: 5, step: 50, as: .webp),
+            orientation: orientation
+        )
+        let wanted = [
+            Rendition(name: "same", width: 100, format: .webp, lossless: true, animated: true),
+            Rendition(name: "half", width: orientation == 6 ? 10 : 20, format: .webp, lossless: true, animated: true),
+        ]
+        for (rendition, image) in zip(wanted, try await render(wanted, data)) {
+            let part = rendition.name == "same" ? 1 : 2
+            let size = orientation == 6 ? PixelSize(width: 20, height: 40) : PixelSize(width: 40, height: 20)
+            #expect(image.size == PixelSize(width: size.width / part, height: size.height / part))
+            let frames = try PixelReader(image.data, options: "n=-1")
+            #expect(frames.height == 5 * image.size.height, "\(rendition.name)")
+            for frame in 0..<5 {
+                let grey = Int(frames.pixel(5, frame * image.size.height)[0])
+                #expect(abs(grey - frame * 50) <= 2, "\(rendition.name) \(frame): \(grey)")
+            }
+        }
+    }
+
     /// Limits for one frame and for all frames together: at the limits, and just over them.
     @Test func framesHaveLimits() async throws {
         let animated = Rendition(width: 2, format: .gif, animated: true)
