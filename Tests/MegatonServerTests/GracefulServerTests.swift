@@ -72,6 +72,58 @@ import Testing
         }
     }
 
+    // Fault: the framework closed a connection as soon as the end of its last response was written, and a slow client
+    // lost what still waited for it in the server, up to 64 KiB.
+    @Test(arguments: ["shutdown", "half-close", "close"])
+    func aSlowClientGetsTheLastBytes(_ reason: String) async throws {
+        let families = [
+            MetricFamily(
+                MetricDescription("test_large", .gauge, "Large."),
+                (0..<100_000).map {
+                    MetricFamily.Sample(1, labels: [("label", String(repeating: "a", count: 60) + "\($0)")])
+                }
+            )
+        ]
+        let length = PrometheusText.encode(families).utf8.count
+        let listener = Listener(
+            try #require(ListenAddress("127.0.0.1:0")),
+            idleTimeout: .seconds(30),
+            isReady: { true },
+            metrics: { families },
+            logger: Logger(label: "test")
+        )
+        // Its buffer is fixed, so that the server has to wait for it.
+        let script = """
+            import socket, sys, time
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.connect(("127.0.0.1", int(sys.argv[1])))
+            close = "Connection: close\\r\\n" if sys.argv[2] == "close" else ""
+            s.sendall(f"GET /metrics HTTP/1.1\\r\\nHost: localhost\\r\\n{close}\\r\\n".encode())
+            if sys.argv[2] == "half-close": s.shutdown(socket.SHUT_WR)
+            data = s.recv(4096)
+            print("begun", flush=True)
+            end = data.index(b"\\r\\n\\r\\n") + 4
+            length, had = int(sys.argv[3]), len(data) - end
+            while had < length and (part := s.recv(16384)):
+                had += len(part)
+                time.sleep(0.0005)
+            print(had, flush=True)
+            """
+        let client = try await listener.serve { (port) async throws in
+            let client = try ProgramUnderTest(
+                program: "/usr/bin/python3",
+                arguments: ["-c", script, "\(port)", reason, "\(length)"]
+            )
+            try await client.waitForOutput { $0.contains("begun") }
+            // A shutdown begins at the end of this body, in the middle of the response.
+            if reason != "shutdown" { _ = await client.ending() }
+            return client
+        }
+        _ = await client.ending()
+        #expect(client.output.split(separator: "\n").last.map(String.init) == "\(length)")
+    }
+
     /// The request waits for a metric that does not come: the end of the body cuts it off.
     @Test func aRequestThatDoesNotEndIsCutOff() async throws {
         let (calls, call) = AsyncStream<Void>.makeStream()

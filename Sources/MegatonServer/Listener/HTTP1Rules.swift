@@ -10,16 +10,17 @@ internal import NIOHTTP1
 final class HTTP1RulesInstaller: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = Never
 
-    private let bodyLimit: Duration
+    private let limit: Duration
 
-    /// - Parameter bodyLimit: time for which the rest of a body is read behind its response.
-    init(bodyLimit: Duration) { self.bodyLimit = bodyLimit }
+    /// - Parameter limit: time for which the rest of a body is read behind its response, and for which the last bytes
+    ///   of a response are sent before the connection is closed.
+    init(limit: Duration) { self.limit = limit }
 
     func handlerAdded(context: ChannelHandlerContext) {
         do {
             let pipeline = context.pipeline.syncOperations
             let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
-            try pipeline.addHandler(HTTP1Rules(bodyLimit), position: .after(decoder))
+            try pipeline.addHandler(HTTP1Rules(limit), position: .after(decoder))
         } catch {
             context.fireErrorCaught(error)
         }
@@ -33,6 +34,9 @@ final class HTTP1RulesInstaller: ChannelInboundHandler, RemovableChannelHandler 
 ///   letters. The framework ends it if the field `Connection` is exactly `close`. The response says whether it ends.
 /// - A response to HEAD has no body (RFC 9110 section 9.3.2). The framework knows that of its routes, and not of the
 ///   errors of paths that are none.
+/// - A connection that is closed behind its last response is closed when the response is sent, or after a time limit.
+///   The framework closes it as soon as that is written: if the server shuts down, or the client has closed its side, a
+///   slow client would lose what waits for it in the channel.
 /// - A response to HTTP/1.0 has no `Transfer-Encoding` (RFC 9112 section 6.1): without a length, it ends with the
 ///   connection.
 /// - A client that was answered in the middle of its body, for the most part by a refusal, has a time limit for the
@@ -47,7 +51,12 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
+    private let limit: Duration
     private var rest: CloseTimer
+    /// The end of the last response; nil when the client's system has it.
+    private var lastEnd: EventLoopFuture<Void>?
+    /// Ends the wait for `lastEnd` before a close; nil if nothing has closed the connection.
+    private var closing: Scheduled<Void>?
     /// Whether the last request that has begun has not ended.
     private var isRequestOpen = false
     /// The requests without a complete response, the oldest one first. A client may send several at once: as many as
@@ -65,9 +74,15 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
     /// Whether nothing more is read.
     private var ignoresInput = false
 
-    init(_ bodyLimit: Duration) { rest = CloseTimer(bodyLimit) }
+    init(_ limit: Duration) {
+        self.limit = limit
+        rest = CloseTimer(limit)
+    }
 
-    func handlerRemoved(context: ChannelHandlerContext) { rest.stop() }
+    func handlerRemoved(context: ChannelHandlerContext) {
+        rest.stop()
+        closing?.cancel()
+    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let part = Self.unwrapInboundIn(data)
@@ -128,15 +143,35 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
         case .end:
             _ = unanswered.popFirst()
             if isRequestOpen && unanswered.isEmpty { rest.start(context.channel) }
-            guard endsConnection else { break }
+            guard unanswered.isEmpty else { break }
             let written = context.eventLoop.makePromise(of: Void.self)
-            written.futureResult.cascade(to: promise)
-            // A connection that is closed earlier loses the bytes that its client has not received.
-            written.futureResult.whenComplete { [channel = context.channel] _ in channel.close(promise: nil) }
+            let end = written.futureResult
+            end.cascade(to: promise)
+            lastEnd = end
+            // Safe: on the event loop of the connection, as all of this handler.
+            end.assumeIsolated().whenComplete { [self] _ in if lastEnd === end { lastEnd = nil } }
             context.write(data, promise: written)
+            if endsConnection { context.channel.close(promise: nil) }
             return
         }
         context.write(data, promise: promise)
+    }
+
+    func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        guard mode != .input, let lastEnd else {
+            // The framework closes the input of a connection that it cuts off.
+            let isCutOff = mode == .input && lastEnd != nil && closing != nil
+            context.close(mode: isCutOff ? .all : mode, promise: promise)
+            return
+        }
+        if closing == nil {
+            closing = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(limit)) {
+                context.close(mode: .all, promise: nil)
+            }
+            context.flush()
+        }
+        // Several handlers of the framework close a connection.
+        lastEnd.assumeIsolated().whenComplete { _ in context.close(mode: mode, promise: promise) }
     }
 
     /// Makes the head of a response one of the version of its request.

@@ -60,7 +60,7 @@ package struct Listener: Sendable {
             server: .http1(
                 configuration: .init(
                     additionalChannelHandlers: [
-                        HTTP1RulesInstaller(bodyLimit: idleTimeout), StalledWriteLimit(idleTimeout),
+                        HTTP1RulesInstaller(limit: idleTimeout), StalledWriteLimit(idleTimeout),
                     ],
                     idleTimeout: TimeAmount(idleTimeout)
                 )
