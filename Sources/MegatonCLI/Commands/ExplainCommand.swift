@@ -47,6 +47,16 @@ struct ExplainCommand: AsyncParsableCommand {
     )
     var localCache: String?
 
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The --watermarks of the workers, if a rendition names an image: its bytes are a part of the cache key.",
+            valueName: "dir"
+        ),
+        completion: .directory
+    )
+    var watermarks: String?
+
     @Flag(name: .long, help: "Print one JSON object.")
     var json = false
 
@@ -57,6 +67,7 @@ struct ExplainCommand: AsyncParsableCommand {
         if RenderEngineChoice(rawValue: engine) == nil {
             throw ValidationError("--engine must be auto, vips or planes, not \"\(engine)\".")
         }
+        if watermarks?.isEmpty == true { throw ValidationError("--watermarks is empty; it must name a directory.") }
         if localCache?.isEmpty == true { throw ValidationError("--local-cache is empty; it must name a directory.") }
         if let credential, !Job.isName(credential) {
             throw ValidationError("--credential must be a name of \(Job.nameRule)")
@@ -65,12 +76,13 @@ struct ExplainCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
+            let renditions = try await resolvedRenditions()
             try await InspectorSession.connected(redis, needsCache: true) { queue, caches in
                 let job = Job(source: url, credential: credential)
                 guard let request = job.sourceRequest else { throw CLIError.usage("\(url) is not a URL.") }
                 let shared = try await Explanation.read(
                     request,
-                    renditions.renditions(),
+                    renditions,
                     engine: RenderEngineChoice(rawValue: engine) ?? .auto,
                     queue: queue,
                     caches: caches,
@@ -80,6 +92,15 @@ struct ExplainCommand: AsyncParsableCommand {
                 try Terminal.output(json ? try JSONText.pretty(explanation) : Self.text(explanation))
             }
         }
+    }
+
+    /// The renditions with the pixels of their watermarks.
+    private func resolvedRenditions() async throws -> [Rendition] {
+        var marks: Watermarks?
+        if let watermarks { marks = try await WorkerOptions.watermarks(in: watermarks) }
+        let wanted = try renditions.renditions()
+        try WatermarkCheck.requireImages(of: wanted, known: marks?.names)
+        return try wanted.map { try Watermarks.resolve($0, in: marks) }
     }
 
     /// The same with the copies in `--local-cache`, if it was given: read on a thread of its own, as they are files.

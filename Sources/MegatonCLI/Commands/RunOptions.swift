@@ -86,14 +86,15 @@ struct RunOptions: ParsableArguments {
             throw ValidationError("--output is missing: it must name the directory for the outputs.")
         }
         if output != nil { try batch.refuseOutputOfRetry() }
-        try batch.checkOutput(output)
+        try self.batch.checkOutput(output)
+        if target?.isShards == true { self.worker.storeRenditions() }
         try batch.checkOrphans(target, isConfirmed: yes, deletes: deleteOrphans)
-        if target?.isShards == true, worker.localCache != nil {
+        if target?.isShards == true, self.worker.localCache != nil {
             throw ValidationError(
                 "--local-cache does not go with --output tar:DIR, which needs the renditions in the shared cache."
             )
         }
-        if target?.isShards == true, !worker.policy.storesRenditions {
+        if target?.isShards == true, !self.worker.policy.storesRenditions {
             throw ValidationError(
                 "--output tar:DIR needs the renditions in the cache, and --cache-policy \(worker.cachePolicy) stores none."
             )

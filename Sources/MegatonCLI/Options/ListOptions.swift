@@ -56,6 +56,9 @@ struct ListOptions: ParsableArguments {
                     + "\(ListFormat.words.last ?? ""), not \"\(inputFormat)\"."
             )
         }
+        if null, let inputFormat, inputFormat != "txt", OptionOrigins.ranksAbove("--input-format", "--null") {
+            null = false
+        }
         if null, let inputFormat, inputFormat != "txt" {
             throw ValidationError(
                 "--null does not go with --input-format \(inputFormat): only the names of a txt list end with a zero "

@@ -320,6 +320,14 @@ struct WorkerOptions: ParsableArguments {
         }
     }
 
+    /// Leaves out what was configured for other runs, and keeps renditions from the shared cache, where shards need them.
+    mutating func storeRenditions() {
+        if OptionOrigins.ranksAbove("--output", "--local-cache") { localCache = nil }
+        if !policy.storesRenditions, OptionOrigins.ranksAbove("--output", "--cache-policy") {
+            cachePolicy = ImagePipeline.DataCachePolicy.storeReused.rawValue
+        }
+    }
+
     /// The images of `--watermarks`; nil without the option.
     ///
     /// - Throws: `CLIError` with the file and its fault.

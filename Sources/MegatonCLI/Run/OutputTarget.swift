@@ -57,7 +57,7 @@ extension BatchOptions {
     /// Checks `--output` with the options that go with it.
     ///
     /// - Throws: `ValidationError` if they contradict each other.
-    func checkOutput(_ output: String?) throws {
+    mutating func checkOutput(_ output: String?) throws {
         let target = output.map(OutputTarget.init)
         if target?.directory?.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
         if let output, output.lowercased().hasPrefix("s3:"), case .directory? = target {
@@ -84,6 +84,7 @@ extension BatchOptions {
             if let bucket = try target?.bucket() { try refuseInput(bucket) }
             return try checkName(output: output)
         }
+        if OptionOrigins.ranksAbove("--output", "--name") { name = nil }
         if name != nil {
             throw ValidationError(
                 "--name does not go with --output tar:DIR: members of shards are named by the ids of their jobs."

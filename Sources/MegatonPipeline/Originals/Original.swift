@@ -1,5 +1,6 @@
 internal import Foundation
 internal import FoundationNetworking
+internal import MegatonRendering
 
 /// Bytes of a source.
 struct Original: Sendable {
@@ -90,6 +91,9 @@ struct Original: Sendable {
     func isSource(of rendition: CachedData?) -> Bool {
         guard let metadata, let other = rendition?.metadata, metadata.responder == other.responder else { return false }
         if metadata.etag != nil || other.etag != nil { return metadata.etag == other.etag }
-        return metadata.lastModified != nil && metadata.lastModified == other.lastModified
+        guard metadata.lastModified != nil, metadata.lastModified == other.lastModified else { return false }
+        // The date has whole seconds, and an original that was replaced within one may have it too (section 8.8.2.2).
+        let facts = other.facts.flatMap(SourceFacts.init(packed:))
+        return facts.map { $0.bytes == wholeLength ?? data.count } ?? true
     }
 }

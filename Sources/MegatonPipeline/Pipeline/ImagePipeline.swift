@@ -114,6 +114,9 @@ public final class ImagePipeline: Sendable {
         }
     }
 
+    /// A group that is opened anew after its first request was cancelled may lack keys; see `RenditionGroups.outcome`.
+    private static let maximumGroupChanges = 3
+
     private func make(
         _ requested: [Rendition],
         of source: Source,
@@ -126,16 +129,20 @@ public final class ImagePipeline: Sendable {
         let keys = renditions.map { source.key.rendition($0, by: configuration.renderEngine) }
         let wanted = Dictionary(zip(keys, renditions), uniquingKeysWith: { first, _ in first })
         var found: [CacheKey: RenditionResponse] = [:]
-        for (results, wasCoalesced) in await produce(keys.uniqued(), wanted, source, metrics) {
-            for (key, outcome) in try results.get() where wanted[key] != nil {
-                let response = try outcome.get()
-                if wasCoalesced {
-                    metrics.update {
-                        $0.waits += 1
-                        $0.cacheHits += 1
+        for _ in 0..<Self.maximumGroupChanges {
+            let missing = keys.uniqued().filter { found[$0] == nil }
+            if missing.isEmpty { break }
+            for (results, wasCoalesced) in await produce(missing, wanted, source, metrics) {
+                for (key, outcome) in try results.get() where wanted[key] != nil {
+                    let response = try outcome.get()
+                    if wasCoalesced {
+                        metrics.update {
+                            $0.waits += 1
+                            $0.cacheHits += 1
+                        }
                     }
+                    found[key] = wasCoalesced ? response.fromCache() : response
                 }
-                found[key] = wasCoalesced ? response.fromCache() : response
             }
         }
         return try keys.map { key throws(Error) in

@@ -54,6 +54,9 @@ final class RenditionGroups: Sendable {
 
     /// Outcome of a part of a group. Starts `work` if the group is not under way.
     ///
+    /// Keys are missing in the results if another request has opened the group anew for its own keys, after the first
+    /// request was cancelled. The caller asks for them again; they are in no group then.
+    ///
     /// - Parameter work: makes the part's own keys. Also needed if the group ended between `parts` and this call.
     func outcome(
         of part: Part,
@@ -61,19 +64,26 @@ final class RenditionGroups: Sendable {
         priority: WorkPriority,
         _ work: @escaping @Sendable ([CacheKey], WorkContext<Results>) async -> Results
     ) async -> WorkOutcome<Results> {
-        await pool.outcome(
+        let outcome = await pool.outcome(
             for: part.id,
             priority: priority,
             job: .running { [self] context in
-                defer { close(part, options) }
+                defer { close(part.id, part.keys, options) }
                 return await work(part.keys, context)
             }
         )
+        switch outcome.result {
+        case .success(let results): close(part.id, part.keys.filter { results[$0] == nil }, options)
+        // Cancelled before its group began, or as the last of it: nothing makes these keys any more.
+        case .failure: if !pool.contains(part.id) { close(part.id, part.keys, options) }
+        }
+        return outcome
     }
 
-    private func close(_ part: Part, _ options: RenditionRequestOptions) {
+    /// The next request for these keys opens a group.
+    private func close(_ id: Int, _ keys: [CacheKey], _ options: RenditionRequestOptions) {
         state.withLock { state in
-            for wanted in part.keys.map({ Wanted(key: $0, options: options) }) where state.groups[wanted] == part.id {
+            for wanted in keys.map({ Wanted(key: $0, options: options) }) where state.groups[wanted] == id {
                 state.groups[wanted] = nil
             }
         }

@@ -57,7 +57,7 @@ public struct Watermarks: Sendable {
     /// The rendition with the pixels of its watermark's image, if it names one.
     ///
     /// - Throws: `.watermarkMissing`.
-    static func resolve(_ rendition: Rendition, in watermarks: Watermarks?) throws(ImageError) -> Rendition {
+    package static func resolve(_ rendition: Rendition, in watermarks: Watermarks?) throws(ImageError) -> Rendition {
         guard case .image(let name) = rendition.watermark?.content else { return rendition }
         var rendition = rendition
         rendition.watermark?.overlay = watermarks?.images[name]

@@ -19,6 +19,9 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     /// Number of units of work that can be joined.
     var count: Int { table.withLock { $0.nodes.count } }
 
+    /// Whether work for the key is under way.
+    func contains(_ key: Key) -> Bool { table.withLock { $0.nodes[key] != nil } }
+
     /// Number of subscribers of all units.
     var subscriberCount: Int {
         table.withLock { $0.nodes.values.map(\.node) }.reduce(0) { $0 + $1.subscriberCount }

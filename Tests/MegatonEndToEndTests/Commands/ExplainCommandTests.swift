@@ -75,6 +75,26 @@ import Testing
         }
     }
 
+    // Fault: the key lacked the bytes of the image, so that it was one that no worker uses.
+    @Test func theImageOfAWatermarkIsPartOfTheKey() async throws {
+        try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
+            let marks = cluster.directory.path + "/marks"
+            try FileManager.default.createDirectory(atPath: marks, withIntermediateDirectories: true)
+            try TestImage.quarters(width: 4, height: 4).write(to: URL(fileURLWithPath: marks + "/mark.png"))
+            try await cluster.start(workers: [["--cache-policy", "all", "--watermarks", marks]])
+            let mark = #"{"name":"marked","width":16,"watermark":{"image":"mark.png"}}"#
+            let source = origin.url("/a.png")
+            let rest = #""renditions":[\#(mark)],"reply":{"list":"client:explain"}"#
+            try await cluster.push(fields: #""source":"\#(source.absoluteString)",\#(rest)"#)
+            #expect(try await cluster.outcome(in: "client:explain").status == .done)
+            let options = ["--rendition", #"name=marked,width=16,watermark={"image":"mark.png"}"#]
+            let explained = try await explain(source, options + ["--watermarks", marks], in: cluster)
+            #expect(explained.json.renditions.last?.tier == .sharedCache, "\(explained.text)")
+            let none = try await cluster.command(["explain", source.absoluteString] + options)
+            #expect(none.code == 64 && none.errors.contains("--watermarks DIR"), "\(none.errors)")
+        }
+    }
+
     /// Fault: a file was called no URL, and the message about a missing Redis did not say that the cache of a run is
     /// private.
     @Test(arguments: [["explain"], ["cache", "show"], ["cache", "forget-failures"]])

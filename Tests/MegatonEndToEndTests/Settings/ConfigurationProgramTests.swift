@@ -53,6 +53,25 @@ import Testing
         #expect(flag.output.contains("a-30x30") && !flag.output.contains("a-20x20"), "\(flag.output)")
     }
 
+    // Fault: a default for other runs refused what was typed.
+    @Test(arguments: [
+        (["--output", "tar:shards"], ["MEGATON_LOCAL_CACHE": "near"]),
+        (["--output", "tar:shards"], ["MEGATON_CACHE_POLICY": "none"]),
+        (["--output", "tar:shards"], ["MEGATON_NAME": "{stem}.{ext}"]),
+        (["--output", "out", "--ledger", "-"], ["MEGATON_JSON": "true"]),
+        (["--output", "out", "--json"], ["MEGATON_LEDGER": "-"]),
+        (["--output", "out", "--ledger", "/dev/stdout"], ["MEGATON_REPORT": "true"]),
+        (["--output", "out", "--input-format", "csv"], ["MEGATON_NULL": "true"]),
+    ])
+    func whatIsTypedRanksAboveADefault(_ typed: [String], _ variables: [String: String]) async throws {
+        let home = try Home()
+        let path = try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
+        try home.directory.write(Data("url\n\(path)\n".utf8), to: "list.csv")
+        let input = typed.contains("csv") ? "list.csv" : "in"
+        let ending = try await home.run(["run", input, "--size", "8x8", "--workers", "1"] + typed, variables)
+        #expect(ending.code == 0, "\(typed) \(variables): \(ending.errors)")
+    }
+
     /// The workers of a run have the options of the run, and not those of `megaton worker`.
     @Test func theWorkersOfARunIgnoreVariablesAndFilesOfWorkers() async throws {
         let home = try Home("[worker]\nconcurrency = 0\nhealth = \"nowhere\"\n")

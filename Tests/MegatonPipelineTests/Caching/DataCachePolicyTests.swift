@@ -299,6 +299,25 @@ import Testing
         }
     }
 
+    // Fault: it ended the flight without an entry, which removed the one that the origin had just confirmed.
+    @Test func aRequestThatDisablesWritesKeepsTheEntryThatIsConfirmed() async throws {
+        let answer: @Sendable (OriginServer.Request) -> OriginServer.Answer = { [image] request in
+            let headers = [("Cache-Control", "no-cache"), ("ETag", "\"1\"")]
+            if request.headers["if-none-match"] != nil { return OriginServer.Answer(status: 304, headers: headers) }
+            return .image(image, headers: headers)
+        }
+        try await OriginServer.run(responding: answer) { (origin) async throws in
+            let probe = PipelineProbe { $0.dataCachePolicy = .storeOriginalData }
+            let request = probe.request(origin.url("/a"))
+            _ = try await probe.pipeline.data(for: request)
+            await probe.settle()
+            _ = try await probe.pipeline.data(for: probe.request(origin.url("/a"), options: .disableDiskCacheWrites))
+            await probe.settle()
+            #expect(await probe.cache.cachedData(for: probe.original(request)) != nil)
+            #expect(origin.total == 2)
+        }
+    }
+
     // A request that joins a download and allows writes has it stored, even if the request that started it does
     // not.
     @Test func aRequestThatJoinsMayHaveTheDownloadStored() async throws {

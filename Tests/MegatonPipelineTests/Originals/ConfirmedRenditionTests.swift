@@ -27,6 +27,8 @@ import Testing
             var control = "no-cache"
             var redirectControl: String?
             var hasTag = true
+            /// For origins that send no tag, and no 304.
+            var date: String?
         }
 
         let state = Mutex(State())
@@ -40,8 +42,9 @@ import Testing
             }
             // All versions and targets share a tag of their number, as with counters of each resource.
             let tag = state.hasTag ? [("ETag", "\"\(state.version)\"")] : []
-            let headers = [("Cache-Control", state.control)] + tag
-            if request.headers["if-none-match"] == "\"\(state.version)\"" {
+            let date = state.date.map { [("Last-Modified", $0)] } ?? []
+            let headers = [("Cache-Control", state.control)] + tag + date
+            if state.hasTag, request.headers["if-none-match"] == "\"\(state.version)\"" {
                 return OriginServer.Answer(status: 304, headers: headers)
             }
             let number = request.path == "/2" ? 2 : state.version
@@ -118,6 +121,23 @@ import Testing
             let metrics = PipelineMetrics()
             let third = try await pipeline.renditions([small], for: request, metrics: metrics)[0]
             #expect(third.data == second.data && metrics.counts.revalidations == 1 && origin.total == 3)
+        }
+    }
+
+    // Fault: the date was taken for proof that the bytes are the same.
+    @Test func anOriginalThatIsReplacedWithinASecondReplacesTheRendition() async throws {
+        try await run { origin, pipeline in
+            site.state.withLock {
+                $0.hasTag = false
+                $0.date = "Wed, 21 Oct 2015 07:28:00 GMT"
+            }
+            let request = ImageRequest(url: origin.url("/a"))
+            let first = try await pipeline.renditions([small], for: request)[0]
+            let same = try await pipeline.renditions([small], for: request)[0]
+            #expect(same.source == .cache && same.data == first.data && origin.total == 2)
+            site.state.withLock { $0.version = 2 }
+            let second = try await pipeline.renditions([small], for: request)[0]
+            #expect(second.source == .render && second.data != first.data)
         }
     }
 
