@@ -37,8 +37,8 @@ package struct HTTPServer: Service {
     static let firstRequestLimit: Duration = .seconds(10)
     /// Time for which a connection may send nothing between two requests, or in the middle of one.
     static let idleTimeout: Duration = .seconds(60)
-    /// Time for which the rest of a body is read behind its response, and the last bytes of a response are sent before its
-    /// connection is closed.
+    /// Time for which the rest of a body is read behind its response, and the last bytes of a response are sent before
+    /// its connection is closed.
     static let bodyLimit: Duration = .seconds(30)
     /// Time for which a client may leave bytes of a response unread.
     static let stalledWriteLimit = StalledWriteLimit.usual

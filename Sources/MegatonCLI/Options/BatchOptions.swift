@@ -234,8 +234,12 @@ struct BatchOptions: ParsableArguments {
         if json && ledger.map(LedgerPath.absolute) == LedgerPath.standardOutput {
             throw ValidationError("--json and --ledger \(ledger ?? "") both write to standard output; choose one.")
         }
-        if let ledger, LedgerPath.descriptor(of: ledger) != nil, OptionOrigins.ranksAbove("--ledger", "--report") {
-            report = false
+        if report, let ledger, LedgerPath.descriptor(of: ledger) != nil {
+            if OptionOrigins.ranksAbove("--ledger", "--report") {
+                report = false
+            } else if OptionOrigins.ranksAbove("--report", "--ledger") {
+                self.ledger = nil
+            }
         }
         if report, let ledger, LedgerPath.descriptor(of: ledger) != nil {
             throw ValidationError("--report needs a ledger that is a file, and --ledger \(ledger) is none.")

@@ -58,6 +58,8 @@ struct ListOptions: ParsableArguments {
         }
         if null, let inputFormat, inputFormat != "txt", OptionOrigins.ranksAbove("--input-format", "--null") {
             null = false
+        } else if null, let inputFormat, inputFormat != "txt", OptionOrigins.ranksAbove("--null", "--input-format") {
+            self.inputFormat = nil
         }
         if null, let inputFormat, inputFormat != "txt" {
             throw ValidationError(

@@ -320,7 +320,7 @@ struct WorkerOptions: ParsableArguments {
         }
     }
 
-    /// Leaves out what was configured for other runs, and keeps renditions from the shared cache, where shards need them.
+    /// Leaves out settings for other runs that keep renditions out of the shared cache, from which shards are written.
     mutating func storeRenditions() {
         if OptionOrigins.ranksAbove("--output", "--local-cache") { localCache = nil }
         if !policy.storesRenditions, OptionOrigins.ranksAbove("--output", "--cache-policy") {

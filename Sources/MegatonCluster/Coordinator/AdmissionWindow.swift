@@ -11,6 +11,8 @@ struct AdmissionWindow: Sendable {
     private var places = FleetPlaces()
     /// Jobs that run.
     private var running = 0
+    /// Sources of a pack, as of those that were admitted last.
+    private var packSize = Pack.maximumSources
     /// Jobs that recently ended per second.
     private var rate: Double = 0
     /// Observations of the last `span`, and the one before, which the rate is measured from.
@@ -77,7 +79,8 @@ struct AdmissionWindow: Sendable {
     ///
     /// Packs do not keep other jobs out, or a batch of ten would wait in its intake until whole packs have ended, also
     /// if its priority is `high`: for those, each pack is one job. Neither do other jobs keep packs out: at most half
-    /// of the window counts against them.
+    /// of the window counts against them; and if they fill all places, half of these may have a pack, as of
+    /// ``beside(_:_:)``.
     ///
     /// - Parameters:
     ///   - jobs: number of jobs that are ready or running.
@@ -89,7 +92,21 @@ struct AdmissionWindow: Sendable {
         let packs = (2 * workers + places.shardCount - 1) / places.shardCount
         let all = max(size, average > 1 ? min(limit, packs) * average : 0)
         let further = max(0, sources - jobs) * max(0, jobs - running) / max(jobs, 1)
-        return Room(jobs: size - jobs, packed: all - min(jobs, size / 2) - further)
+        return Room(
+            jobs: size - jobs,
+            packed: max(all - min(jobs, size / 2) - further, beside(jobs, sources - jobs))
+        )
+    }
+
+    /// The room for packs beside jobs that fill all places. A pack has one place among them, and runs one source at a
+    /// time: without this, a few packs would use up the room, and their batch would have a hundredth of the places.
+    ///
+    /// - Parameter further: number of the sources of packs beyond one for each.
+    private func beside(_ jobs: Int, _ further: Int) -> Int {
+        // As many as if all were whole: fewer than there are, as those that run have fewer sources left.
+        let packs = (further + packSize - 2) / (packSize - 1)
+        if slots == 0 || jobs - packs < slots { return .min }
+        return (max(1, slots / 2) - packs) * packSize
     }
 
     /// Free room at which a round is worth its cost. If the limit leaves little more than one job for each place, it is
@@ -140,6 +157,11 @@ struct AdmissionWindow: Sendable {
     }
 
     mutating func observe(_ places: FleetPlaces) { self.places = places }
+
+    /// - Parameter packs: numbers of the sources of packs that are admitted.
+    mutating func observe(packs: [Int]) {
+        if !packs.isEmpty { packSize = max(2, packs.reduce(0, +) / packs.count) }
+    }
 }
 
 /// The places of a fleet as a leader sees them.

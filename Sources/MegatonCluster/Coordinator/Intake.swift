@@ -263,6 +263,7 @@ struct Intake: Sendable {
     ) async throws(RedisError) -> Counts {
         let memories = try await memories(Set(staged.validated.map(\.batch).filter { !$0.isEmpty }).sorted())
         let parts = admissions(of: staged.validated, memories)
+        window.observe(packs: staged.validated.map(\.sourceCount).filter { $0 > 1 })
         var (next, calls) = (staged, [Call]())
         for part in parts {
             calls.append(admitCall(part, epoch: epoch, round: next.round, tokens: max(1, state.workers), memories))

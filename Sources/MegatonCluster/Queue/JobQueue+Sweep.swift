@@ -44,7 +44,7 @@ extension JobQueue {
             keys: [keys.lease, keys.meta] + keys.ready + [
                 keys.wake, keys.sweepGate, keys.stat, keys.workers, keys.workerInfo, keys.crashes, keys.suspects,
                 keys.isolating, keys.delay, keys.holding, keys.held, keys.pace, keys.heldBytes, keys.body, keys.places,
-                keys.givenUp,
+                keys.givenUp, keys.control,
             ],
             arguments: [
                 .int(Self.sweptAtOnce), .int(gate.wholeMilliseconds), .int(Self.workerSilence),

@@ -44,7 +44,7 @@ package struct BareWorker: Sendable {
         let parts = WorkerShard.Parts(
             configuration: configuration,
             name: name,
-            group: group,
+            loop: group.next(),
             leaseGroup: group,
             runner: runner(limiters),
             places: ClaimLoop.places(configuration),

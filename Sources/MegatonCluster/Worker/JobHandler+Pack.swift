@@ -159,10 +159,7 @@ extension JobHandler {
     private func run(_ job: Job, of active: ActiveJob, _ metrics: PipelineMetrics) async -> SourceEnd {
         let start = ContinuousClock.now
         let age = maximumFailureAge(for: active, job: job)
-        // Images are not for the event loop of the claims.
-        let result = await withTaskExecutorPreference(globalConcurrentExecutor) {
-            await runner.run(job, maximumFailureAge: age, metrics: metrics)
-        }
+        let result = await runner.run(job, maximumFailureAge: age, metrics: metrics)
         return SourceEnd(job, result, metrics, seconds: start.duration(to: .now).inSeconds)
     }
 

@@ -93,7 +93,8 @@ final class JobHandler: Sendable {
         await history.note(HistoryEvent(.claim, id: job.id, attempt: job.attempt))
         metrics.countClaim(job)
         if job.packSize > 0 {
-            await handlePack(job)
+            // Its JSON may have a megabyte, and its images run in child tasks: not for the event loop of the claims.
+            await withTaskExecutorPreference(globalConcurrentExecutor) { await handlePack(job) }
             return
         }
         let start = ContinuousClock.now

@@ -16,7 +16,8 @@ public final class Worker: Sendable {
     public let name: String
     /// Event loop of the heartbeats, if the worker has made it.
     private let ownGroup: MultiThreadedEventLoopGroup?
-    private let group: any EventLoopGroup
+    /// That of the connections to the control Redis. Their tasks run on it too, see ``EventLoopExecutor``.
+    private let loop: any EventLoop
     private let lock: InFlightLock?
     /// The shared cache, if the worker neither reads nor writes it: only outdated entries are deleted from it.
     private let bypassedCache: InFlightLock?
@@ -50,7 +51,8 @@ public final class Worker: Sendable {
 
     /// - Parameters:
     ///   - name: unique name; `host:pid:random` if nil.
-    ///   - group: event loops of the connections.
+    ///   - group: event loops of the connections. It must not be shut down before the worker has ended, which would
+    ///     wait for ever.
     ///   - leaseGroup: one event loop that nothing else uses; if nil, the worker makes one and ends it with itself.
     ///   - onHungRender: called after a codec has hung and the worker has stopped: the process must end, as a thread
     ///     cannot be stopped from outside. Called at most once.
@@ -71,7 +73,8 @@ public final class Worker: Sendable {
         self.configuration = configuration
         self.name = name
         self.logger = logger
-        self.group = group
+        let loop = group.next()
+        self.loop = loop
         ownGroup = leaseGroup == nil ? MultiThreadedEventLoopGroup(numberOfThreads: 1) : nil
         let history = History(file: configuration.history, logger: logger)
         let shared = Self.sharedCache(
@@ -84,7 +87,7 @@ public final class Worker: Sendable {
         )
         let isBypassed = configuration.cachePolicy == .storeNothing
         (lock, bypassedCache) = isBypassed ? (nil, shared) : (shared, nil)
-        let queue = configuration.address.shard(0, role: "control", group: group, logger: logger)
+        let queue = configuration.address.shard(0, role: "control", group: loop, logger: logger)
         let limiter = Self.limiter(configuration, queue, statistics: statistics, history: history, logger: logger)
         limiters = HostLimiters(limiter)
         pipeline = Self.pipeline(
@@ -113,7 +116,7 @@ public final class Worker: Sendable {
         parts = WorkerShard.Parts(
             configuration: configuration,
             name: name,
-            group: group,
+            loop: loop,
             leaseGroup: leaseGroup ?? ownGroup ?? group,
             runner: JobRunner(
                 pipeline: pipeline,
@@ -157,7 +160,7 @@ public final class Worker: Sendable {
         let first = shards.first
         try await EvictionPolicyCheck.connect(first.queue.redis, waiting: limit, logger: logger)
         // Before the start writes anything there: the servers may be named in another order.
-        let layout = try await configuration.address.layout(first.queue, group: group, logger: logger)
+        let layout = try await configuration.address.layout(first.queue, group: loop, logger: logger)
         try await ProtocolCheck(queue: first.queue, logger: logger).start()
         try await addShards(layout, waitingForRedis: limit)
         if lock != nil {
@@ -172,7 +175,7 @@ public final class Worker: Sendable {
         let (first, address) = (shards.first, configuration.address)
         var queues = [first.queue]
         for number in 1..<max(layout.count, 1) {
-            queues.append(address.shard(number, role: "control", group: group, logger: logger))
+            queues.append(address.shard(number, role: "control", group: loop, logger: logger))
         }
         do {
             for queue in queues.dropFirst() {

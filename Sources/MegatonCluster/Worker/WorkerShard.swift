@@ -11,7 +11,8 @@ struct WorkerShard: Sendable {
     let wake: RedisClient
     let running: RunningJobs
     private let claims: ClaimLoop
-    /// Claims and settlements are small and wait for Redis most of the time. Jobs run elsewhere.
+    /// Claims and settlements of single jobs are small, and wait for Redis most of the time. Jobs and packs run
+    /// elsewhere.
     private let executor: EventLoopExecutor
     let heartbeat: LeaseHeartbeat
     let sweeper: LeaseSweeper
@@ -25,7 +26,8 @@ struct WorkerShard: Sendable {
     struct Parts: Sendable {
         let configuration: Worker.Configuration
         let name: String
-        let group: any EventLoopGroup
+        /// That of the connections to the control Redis.
+        let loop: any EventLoop
         /// Event loop of the heartbeats alone.
         let leaseGroup: any EventLoopGroup
         let runner: any JobRunning
@@ -53,9 +55,9 @@ struct WorkerShard: Sendable {
         self.limiter = limiter
         let leases = leases ?? RedisClient(server, role: "lease", group: parts.leaseGroup, logger: logger)
         self.leases = leases
-        wake = RedisClient(server, role: "wake", group: parts.group, logger: logger)
+        wake = RedisClient(server, role: "wake", group: parts.loop, logger: logger)
         running = RunningJobs()
-        executor = EventLoopExecutor(parts.group.next())
+        executor = EventLoopExecutor(parts.loop)
         let pace = IdlePace(shardFactor: { [places = parts.places] in places.idleFactor })
         self.pace = pace
         sweeper = LeaseSweeper(
@@ -98,7 +100,7 @@ struct WorkerShard: Sendable {
             settings.takeoverDelay = delay
             settings.pace = pace
             if configuration.cachePolicy == .storeReused { settings.caches = configuration.caches }
-            return Coordinator(settings, redis: server, group: parts.group, name: parts.name, logger: logger)
+            return Coordinator(settings, redis: server, group: parts.loop, name: parts.name, logger: logger)
         }
         heartbeat = LeaseHeartbeat(
             queue: JobQueue(leases, keys: keys),

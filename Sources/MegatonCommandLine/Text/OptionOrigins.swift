@@ -28,7 +28,7 @@ package enum OptionOrigins {
     /// which it has no effect ignores it, and refuses only what was typed for nothing.
     package static func isConfigured(_ option: String) -> Bool { origin(of: option) != nil }
 
-    /// Whether an option was typed, or has its default, and another one was configured: if both contradict each other,
+    /// Whether an option, which has a value, was typed and another one was configured. If both contradict each other,
     /// the other one is a default for other commands.
     package static func ranksAbove(_ option: String, _ other: String) -> Bool {
         !isConfigured(option) && isConfigured(other)

@@ -92,7 +92,8 @@ struct Original: Sendable {
         guard let metadata, let other = rendition?.metadata, metadata.responder == other.responder else { return false }
         if metadata.etag != nil || other.etag != nil { return metadata.etag == other.etag }
         guard metadata.lastModified != nil, metadata.lastModified == other.lastModified else { return false }
-        // The date has whole seconds, and an original that was replaced within one may have it too (section 8.8.2.2).
+        // The date has whole seconds, and an original that was replaced within one may have it too (RFC 9110 section
+        // 8.8.2.2).
         let facts = other.facts.flatMap(SourceFacts.init(packed:))
         return facts.map { $0.bytes == wholeLength ?? data.count } ?? true
     }

@@ -292,7 +292,7 @@ extension OriginalLoader {
             entry,
             shared: storageKeys(of: metadata, load),
             isReplacing: load.shared?.entry != nil,
-            // What was stored before stays so, also for a request that stores nothing.
+            // A confirmed entry stays stored, also for a request that stores nothing.
             isWanted: demand.contains(key) || stale != nil,
             // The delegate was asked about confirmed bytes when they were first stored.
             willCache: stale == nil ? load.source.hooks?.willCache : nil,

@@ -18,6 +18,8 @@ final class RenditionGroups: Sendable {
 
     private struct State {
         var groups: [Wanted: Int] = [:]
+        /// Keys that were assigned to each group, also those that no request has asked it for yet.
+        var members: [Int: Set<Wanted>] = [:]
         var lastID = 0
     }
 
@@ -42,6 +44,7 @@ final class RenditionGroups: Sendable {
                 let wanted = Wanted(key: key, options: options)
                 let id = isCoalescingEnabled ? state.groups[wanted] ?? state.lastID : state.lastID
                 state.groups[wanted] = id
+                state.members[id, default: []].insert(wanted)
                 if let index = parts.firstIndex(where: { $0.id == id }) {
                     parts[index].keys.append(key)
                 } else {
@@ -68,24 +71,36 @@ final class RenditionGroups: Sendable {
             for: part.id,
             priority: priority,
             job: .running { [self] context in
-                defer { close(part.id, part.keys, options) }
+                defer { close(part.id) }
                 return await work(part.keys, context)
             }
         )
         switch outcome.result {
-        case .success(let results): close(part.id, part.keys.filter { results[$0] == nil }, options)
+        case .success(let results): leave(part.id, part.keys.filter { results[$0] == nil }, options)
         // Cancelled before its group began, or as the last of it: nothing makes these keys any more.
-        case .failure: if !pool.contains(part.id) { close(part.id, part.keys, options) }
+        case .failure: if !pool.contains(part.id) { close(part.id) }
         }
         return outcome
     }
 
-    /// The next request for these keys opens a group.
-    private func close(_ id: Int, _ keys: [CacheKey], _ options: RenditionRequestOptions) {
+    /// The next request for a key of the group opens another one.
+    private func close(_ id: Int) {
         state.withLock { state in
-            for wanted in keys.map({ Wanted(key: $0, options: options) }) where state.groups[wanted] == id {
+            for wanted in state.members.removeValue(forKey: id) ?? [] where state.groups[wanted] == id {
                 state.groups[wanted] = nil
             }
+        }
+    }
+
+    /// The next request for one of these keys opens another group.
+    private func leave(_ id: Int, _ keys: [CacheKey], _ options: RenditionRequestOptions) {
+        if keys.isEmpty { return }
+        state.withLock { state in
+            for wanted in keys.map({ Wanted(key: $0, options: options) }) {
+                if state.groups[wanted] == id { state.groups[wanted] = nil }
+                state.members[id]?.remove(wanted)
+            }
+            if state.members[id]?.isEmpty == true { state.members[id] = nil }
         }
     }
 }

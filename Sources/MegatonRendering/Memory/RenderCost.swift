@@ -92,6 +92,17 @@ extension RenderPlan {
         return RenderCost(bytes: Int(bytes), isBuffered: isWhole || writesWhole || passes.contains { $0.frames > 1 })
     }
 
+    /// How often the frames of an animation are in memory in addition, in sizes of its base: scaled frames are held one
+    /// by one, beside the stack that they become if it is read in any order or by several steps.
+    private func frameCopies(of pass: Pass, _ base: Double) -> Double {
+        if pass.frames == 1 { return 0 }
+        let isScaled = pass.base != probe.uprightSize || probe.orientation > 1
+        let isStacked = pass.steps.count > 1 || pass.trim != nil || pass.steps.contains { steps[$0].needsMemory }
+        let others = pass.steps.map { steps[$0].scaled }.filter { $0 != pass.base }
+        let largest = others.map { Double($0.width) * Double($0.height) }.max() ?? 0
+        return (isScaled && isStacked ? 1 : 0) + (base > 0 ? min(largest / base, 1) : 0)
+    }
+
     private func bytes(of pass: Pass) -> Double {
         let page = Double(probe.width) * Double(probe.height)
         let samples = page * Double(probe.bands * probe.sampleBytes)
@@ -110,10 +121,8 @@ extension RenderPlan {
         let isHeld =
             pass.steps.count != 1 || pass.frames > 1 || pass.trim != nil || steps[pass.steps[0]].needsMemory
             || (!pass.usesPlanes && steps[pass.steps[0]].isHeldForFacts)
-        // The whole source is in memory beside the part that remains of it, and scaled frames beside the stack of them
-        // that a step reads in any order.
-        let isStacked = pass.frames > 1 && pass.steps.contains { steps[$0].needsMemory }
-        let copies = levels + (pass.trim == nil ? 0 : 1) + (isStacked ? 1 : 0)
+        // The whole source is in memory beside the part that remains of it.
+        let copies = (pass.trim == nil ? levels : levels + 1) + frameCopies(of: pass, base)
         let held = isHeld ? base * 4 * Double(pass.frames) * copies : 0
         let encoding = pass.steps.map { index in
             let area = steps[index].largestArea

@@ -36,7 +36,7 @@ final class HTTP1RulesInstaller: ChannelInboundHandler, RemovableChannelHandler 
 ///   errors of paths that are none.
 /// - A connection that is closed behind its last response is closed when the response is sent, or after a time limit.
 ///   The framework closes it as soon as that is written: if the server shuts down, or the client has closed its side, a
-///   slow client would lose what waits for it in the channel.
+///   slow client would lose the bytes that the channel still has for it.
 /// - A response to HTTP/1.0 has no `Transfer-Encoding` (RFC 9112 section 6.1): without a length, it ends with the
 ///   connection.
 /// - A client that was answered in the middle of its body, for the most part by a refusal, has a time limit for the
@@ -53,8 +53,10 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
 
     private let limit: Duration
     private var rest: CloseTimer
-    /// The end of the last response; nil when the client's system has it.
+    /// The end of the last response; nil when the system has its bytes.
     private var lastEnd: EventLoopFuture<Void>?
+    /// Whether a response that ends with the connection has been written: nothing follows it.
+    private var hasEnded = false
     /// Ends the wait for `lastEnd` before a close; nil if nothing has closed the connection.
     private var closing: Scheduled<Void>?
     /// Whether the last request that has begun has not ended.
@@ -69,7 +71,7 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
     /// Whether the last request that has begun wants another protocol, and whether the connection ends with it.
     private var isUpgrade = false
     private var isLast = false
-    /// Whether that request has ended: further ones are not answered.
+    /// Whether that request has ended, or the connection is about to be closed: further requests are not answered.
     private var ignoresRequests = false
     /// Whether nothing more is read.
     private var ignoresInput = false
@@ -128,6 +130,10 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        if hasEnded {
+            promise?.succeed()
+            return
+        }
         switch Self.unwrapOutboundIn(data) {
         case .head(let head) where Self.isOfFramework(head):
             refuse(head, context, promise)
@@ -143,7 +149,8 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
         case .end:
             _ = unanswered.popFirst()
             if isRequestOpen && unanswered.isEmpty { rest.start(context.channel) }
-            guard unanswered.isEmpty else { break }
+            guard unanswered.isEmpty || endsConnection else { break }
+            hasEnded = endsConnection
             let written = context.eventLoop.makePromise(of: Void.self)
             let end = written.futureResult
             end.cascade(to: promise)
@@ -165,6 +172,7 @@ private final class HTTP1Rules: ChannelDuplexHandler, RemovableChannelHandler {
             return
         }
         if closing == nil {
+            ignoresRequests = true
             closing = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(limit)) {
                 context.close(mode: .all, promise: nil)
             }

@@ -51,10 +51,20 @@ struct AdmissionWindowTests {
         var window = AdmissionWindow(limit: 1000)
         window.observe(.places(100))
         #expect(window.room(jobs: 4, running: 0, sources: 256, workers: 1) == .init(jobs: 196, packed: -56))
-        #expect(window.room(jobs: 190, running: 0, sources: 253, workers: 50) == .init(jobs: 10, packed: 37))
+        #expect(window.room(jobs: 90, running: 0, sources: 153, workers: 50) == .init(jobs: 110, packed: 47))
         let room = AdmissionWindow.Room(jobs: 10, packed: 37) - (jobs: 3, packed: 64)
         #expect(room == .init(jobs: 7, packed: -27) && room.largest == 7)
         #expect(AdmissionWindow.Room(jobs: 10) - (jobs: 3, packed: 4) == .init(jobs: 3))
+    }
+
+    /// Fault: the first pack beside single jobs used up the room of packs, and ran one source at a time.
+    @Test func packsHaveHalfOfThePlacesBesideJobsThatFillThem() {
+        var window = AdmissionWindow(limit: 1000)
+        window.observe(.places(64))
+        #expect(window.room(jobs: 129, running: 64, sources: 384, workers: 1) == .init(jobs: -1, packed: 31 * 256))
+        #expect((window.room(jobs: 160, running: 64, sources: 160 + 32 * 255, workers: 1).packed ?? 0) == 0)
+        window.observe(packs: [20, 10])
+        #expect(window.room(jobs: 129, running: 64, sources: 143, workers: 1).packed == 31 * 15)
     }
 
     /// Fault: if packs had room, each round admitted the single jobs one by one.

@@ -55,6 +55,29 @@ import Testing
         }
     }
 
+    /// Fault: an element of more than 1 MiB was read by each round while packs filled the window, and no intake behind
+    /// it was looked at.
+    @Test func anOversizedElementIsTakenWithoutRoom() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let stat = RedisArgument.string(fixture.keys.stat)
+            try await fixture.push(QueueFixture.job("a"))
+            try await fixture.admitAll(1)
+            // As if the job were a pack that has filled its room.
+            try await fixture.redis.send(["HSET", stat, "packed", "255"])
+            let large = ByteBuffer(repeating: UInt8(ascii: " "), count: 2 << 20)
+            try await fixture.redis.send(["LPUSH", .string(fixture.keys.jobs(.high)), .buffer(large)])
+            try await fixture.push(QueueFixture.job("b"))
+            var (window, staged) = (AdmissionWindow(limit: 1000), StagedJobs())
+            window.observe(.places(100))
+            for _ in 0..<4 {
+                _ = try await fixture.intake.admit(epoch: fixture.epoch, window: &window, staged: &staged, chunk: 40)
+            }
+            #expect(try await fixture.count("LLEN", fixture.keys.jobs(.high)) == 0)
+            #expect(try await fixture.count("LLEN", fixture.keys.jobs) == 0)
+            #expect(try await fixture.count("ZCARD", fixture.keys.dead) == 1)
+        }
+    }
+
     /// Fault: jobs that another leader had staged were read eight at a time, however large.
     @Test func largeJobsOfAnEarlierLeaderAreReadInPieces() async throws {
         try await QueueFixture.run { (fixture) async throws in

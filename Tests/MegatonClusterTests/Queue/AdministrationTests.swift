@@ -11,6 +11,25 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct AdministrationTests {
     // MARK: - Pausing
 
+    // Fault: they became ready without a limit, and after the pause no intake was read until all of them had run.
+    @Test func delayedJobsStayWhereTheyAreWhileTheQueueIsPaused() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let queue = fixture.queue
+            for number in 0..<20 { try await fixture.push(QueueFixture.job("j\(number)")) }
+            try await fixture.admitAll(20)
+            for job in try await fixture.claim(20) {
+                _ = try await queue.retry(job, worker: "w1", after: .zero, countsAttempt: true, counters: [:])
+            }
+            try await queue.set(.paused, to: true)
+            #expect(try await fixture.claim(8).isEmpty)
+            _ = try await queue.sweep(leads: true)
+            #expect(try await fixture.count("ZCARD", fixture.keys.delay) == 20)
+            #expect(try await fixture.count("LLEN", fixture.keys.ready(.normal)) == 0)
+            try await queue.set(.paused, to: false)
+            #expect(try await fixture.claim(8).isEmpty == false)
+        }
+    }
+
     @Test func aPausedQueueGivesNothingOutAndFinishesWhatRuns() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a"), QueueFixture.job("b"))

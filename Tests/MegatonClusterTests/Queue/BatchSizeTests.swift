@@ -58,6 +58,28 @@ import Testing
         }
     }
 
+    // Fault: the number came back with the next job, and the batch waited for jobs that nobody pushed.
+    @Test func aCancelledBatchEndsWithoutTheJobsThatAreMissing() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await push([job("a", 5)], fixture)
+            _ = try await fixture.queue.cancel(batch: "b")
+            try await push([job("b", 5)], fixture)
+            try await end(fixture)
+            #expect(try await fixture.batch("b").isFinished)
+        }
+    }
+
+    // Fault: `megaton batch close` changed nothing if the jobs had announced more.
+    @Test func aBatchThatIsClosedWithoutANumberEndsWithItsJobs() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await push([job("a", 5)], fixture)
+            try await end(fixture)
+            #expect(try await !fixture.batch("b").isFinished)
+            #expect(try await fixture.queue.close(batch: "b"))
+            #expect(try await fixture.batch("b").isFinished)
+        }
+    }
+
     @Test(arguments: [
         (#""batchSize":2"#, "goes with a batch only"), (#""batch":"b","batchSize":0"#, "1 to 1000000000"),
         (#""batch":"b","batchSize":"all""#, "batchSize"),

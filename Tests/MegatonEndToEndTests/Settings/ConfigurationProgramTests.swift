@@ -53,7 +53,7 @@ import Testing
         #expect(flag.output.contains("a-30x30") && !flag.output.contains("a-20x20"), "\(flag.output)")
     }
 
-    // Fault: a default for other runs refused what was typed.
+    // Fault: a default for other runs refused an option of the command line.
     @Test(arguments: [
         (["--output", "tar:shards"], ["MEGATON_LOCAL_CACHE": "near"]),
         (["--output", "tar:shards"], ["MEGATON_CACHE_POLICY": "none"]),
@@ -62,12 +62,15 @@ import Testing
         (["--output", "out", "--json"], ["MEGATON_LEDGER": "-"]),
         (["--output", "out", "--ledger", "/dev/stdout"], ["MEGATON_REPORT": "true"]),
         (["--output", "out", "--input-format", "csv"], ["MEGATON_NULL": "true"]),
+        (["--output", "out", "--report"], ["MEGATON_LEDGER": "-"]),
+        (["--output", "out", "--null"], ["MEGATON_INPUT_FORMAT": "csv"]),
     ])
-    func whatIsTypedRanksAboveADefault(_ typed: [String], _ variables: [String: String]) async throws {
+    func aTypedOptionRanksAboveADefault(_ typed: [String], _ variables: [String: String]) async throws {
         let home = try Home()
         let path = try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
         try home.directory.write(Data("url\n\(path)\n".utf8), to: "list.csv")
-        let input = typed.contains("csv") ? "list.csv" : "in"
+        try home.directory.write(Data("\(path)\0".utf8), to: "list.txt")
+        let input = typed.contains("csv") ? "list.csv" : typed.contains("--null") ? "list.txt" : "in"
         let ending = try await home.run(["run", input, "--size", "8x8", "--workers", "1"] + typed, variables)
         #expect(ending.code == 0, "\(typed) \(variables): \(ending.errors)")
     }

@@ -14,6 +14,8 @@ from megaton_pace.stage import ROOT
 
 # Ended batches of each age.
 BATCHES = 400
+# A pack has sources of one host.
+PACKED_HOST = ["127.0.0.9"]
 # Commands that list the members or fields of a key; None is the place of the key.
 MEMBERS = {"zset": ("ZRANGE", None, "0", "-1"), "hash": ("HKEYS", None), "set": ("SMEMBERS", None)}
 
@@ -38,6 +40,26 @@ def ids(stage, result):
     codes = [outcome.get("error", {}).get("code") for outcome in batch.outcomes()]
     result.require("an id with two contents: id_conflict, exit 2", code == 2 and "id_conflict" in codes,
                    f"exit {code}, {codes}")
+
+
+def mixed_packs(stage, result):
+    """Packs of one batch beside the single jobs of another that fill all places (30 s, at most 120 s)"""
+    stage.start([32, 16])
+    single = stage.submit("single", stage.urls("single", 4000, 1000), "--pack", "0")
+    stage.reach("single jobs in all places", 30, lambda: single.count > 100)
+    alone = single.pace(4)
+    packed = stage.submit("packed", stage.urls("packed", 4000, 1000, PACKED_HOST), "--pack", "256")
+    stage.reach("the first source of a pack", 60, lambda: packed.count > 0)
+    time.sleep(8)
+    counts = single.count, packed.count
+    time.sleep(10)
+    others, sources = (batch.count - before for batch, before in zip((single, packed), counts))
+    result.note(f"single jobs alone {alone:.1f}/s; beside packs {others / 10:.1f}/s and {sources / 10:.1f} sources/s")
+    result.bound("share of the packs, of two batches of the same weight", sources / max(1, sources + others), ">=", 0.2)
+    result.bound("share of the single jobs", others / max(1, sources + others), ">=", 0.2)
+    result.bound("pace of both / of single jobs alone", (sources + others) / 10 / alone, ">=", 0.8)
+    for batch in (single, packed):
+        stage.call("batch", "cancel", batch.name)
 
 
 def failover(stage, result):
@@ -190,4 +212,4 @@ def _set_clock(file, days):
         clock.write(struct.pack("=q", days * 86_400_000))
 
 
-SCENARIOS = {"ids": ids, "failover": failover, "results": results, "forgetting": forgetting}
+SCENARIOS = {"ids": ids, "mixed-packs": mixed_packs, "failover": failover, "results": results, "forgetting": forgetting}

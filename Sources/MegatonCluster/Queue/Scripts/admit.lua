@@ -94,7 +94,8 @@ for _, batch in ipairs(batches) do
     if redis.call('ZADD', batchesKey, 'NX', now(), batch.name) == 1 then
       redis.call('HSETNX', batch.key, 'created', now())
     end
-    if batch.expected and redis.call('HEXISTS', batch.key, 'submitter') == 0 then
+    -- `cancelBatch` has removed the number: the submitter of a cancelled batch may push no more.
+    if batch.expected and not batch.cancelled and redis.call('HEXISTS', batch.key, 'submitter') == 0 then
       redis.call('HSETNX', batch.key, 'expected', batch.expected)
       redis.call('HSET', batch.key, 'closed', '1')
     end

@@ -192,9 +192,11 @@ function fleet.count()
   local all = math.max(allPlaces(), places)
   return placesOfShard(all, workersKey, workerInfoKey), redis.call('ZCARD', leaseKey)
 end
+-- While the queue is paused, due and held jobs stay where they are: in front of `ready` they would fill the window, and
+-- after the pause no intake would be read until all have run.
+if redis.call('HGET', controlKey, 'paused') == '1' then return reply end
 -- A process for suspects claims nothing else, and would leave what it makes ready without a token.
 if waits and mode ~= 'only' then made = tick(frontier, delayKey, metaKey, readyKeys, t, tickLimit, fleet) end
-if redis.call('HGET', controlKey, 'paused') == '1' then return reply end
 function countDeaths(digests) return deathCounts(crashesKey, digests, t) end
 -- Suspected sources of which a job waits and none runs.
 local open, isOpen = 0, {}

@@ -95,9 +95,10 @@ local function countPlaces(placesKey, workersKey, workerInfoKey, t, leaseTime)
   return total
 end
 
--- The part of the places that a shard may fill with jobs that it makes ready: each shard counts all places.
+-- The part of the places that a shard may fill with jobs that it makes ready: each shard counts all places. The worker
+-- that has renewed last stands for all: after `reshard`, one that died before it knows the earlier number of shards.
 local function placesOfShard(places, workersKey, workerInfoKey)
-  local worker = redis.call('ZRANGE', workersKey, 0, 0)[1]
+  local worker = redis.call('ZRANGE', workersKey, -1, -1)[1]
   local info = worker and redis.call('HGET', workerInfoKey, worker) or ''
   return places / math.max(tonumber(string.match(info, '"shards":(%d+)')) or 1, 1)
 end

@@ -133,8 +133,9 @@ while (want > 0 or packRoom and packRoom > 0) and #open > 0 and bytes + last <= 
     -- Only a look: jobs without room usually wait behind each other.
     number = 1
     local job = looked < maximumBytes and redis.call('LRANGE', intake.key, -1, -1)[1]
+    -- One that is too large is taken without room, as it does not run: otherwise each call would read it again.
+    if job then isPassed = #job <= maximumBytes and not hasRoom(size(job)) else isPassed = looked >= maximumBytes end
     looked = looked + (job and #job or 0)
-    isPassed = job and not hasRoom(size(job)) or looked >= maximumBytes
   end
   local jobs = not isPassed and redis.call('RPOP', intake.key, number)
   if isPassed then
@@ -147,7 +148,7 @@ while (want > 0 or packRoom and packRoom > 0) and #open > 0 and bytes + last <= 
     local priority
     for i, job in ipairs(jobs) do
       local count = size(job)
-      if not hasRoom(count) then
+      if not hasRoom(count) and #job <= maximumBytes then
         -- Of a page that began with room for both kinds.
         for back = #jobs, i, -1 do redis.call('RPUSH', intake.key, jobs[back]) end
         break

@@ -4,7 +4,7 @@
 --
 -- KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 sweepgate · 8 stat · 9 workers · 10 workerinfo ·
 --      11 crashes · 12 suspects · 13 isolating · 14 delay · 15 holding · 16 held · 17 pace · 18 heldbytes · 19 body ·
---      20 places · 21 givenup
+--      20 places · 21 givenup · 22 control
 -- ARGV 1 number of jobs behind which no other worker's are begun · 2 gate, ms · 3 silence after which a worker is
 --      forgotten, ms · 4 `1` to sweep even if another process has just done so · 5 how long a source is suspected, ms ·
 --      6… names of workers whose processes have ended
@@ -13,7 +13,8 @@
 -- After: each swept job has one more stall and goes first, or waits in `suspects`. Jobs whose time has come are ready
 -- (`tick`), and workers are woken for them: an idle fleet need not look for them. They are no more than the places that
 -- are free beyond the ready jobs: further ones would go in front of the jobs of all other batches, and fill the window
--- until no intake is read. A worker that has jobs takes them with its claims.
+-- until no intake is read. A worker that has jobs takes them with its claims. While the queue is paused they stay where
+-- they are.
 -- A worker is dead if it was named, or if one of its leases has run out and it has missed two renewals. A time of more
 -- than 3 s in which no process swept is not silence of a worker: Redis was away, or all processes were. But if all
 -- workers that have renewed since are new, the earlier ones did not survive that time, and it counts. All leases of a
@@ -30,7 +31,7 @@
 local leaseKey, metaKey, wakeKey, sweepGateKey, statKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7], KEYS[8]
 local workersKey, workerInfoKey, crashesKey, suspectsKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local isolatingKey, delayKey, holdingKey, heldKey, paceKey = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
-local heldBytesKey, bodyKey, placesKey, givenUpKey = KEYS[18], KEYS[19], KEYS[20], KEYS[21]
+local heldBytesKey, bodyKey, placesKey, givenUpKey, controlKey = KEYS[18], KEYS[19], KEYS[20], KEYS[21], KEYS[22]
 local readyKeys = {KEYS[3], KEYS[4], KEYS[5]}
 local limit, gate, maximumSilence, isForced = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local suspicion, firstName = tonumber(ARGV[5]), 6
@@ -215,8 +216,11 @@ local function freePlaces()
   if own == 0 then own = 16 end
   return math.max(own - redis.call('ZCARD', leaseKey) - ready, 0)
 end
-local room = redis.call('EXISTS', delayKey, holdingKey) > 0 and freePlaces() or nil
-local made = tick(frontier, delayKey, metaKey, readyKeys, t, math.min(limit, 500), fleet, room)
+local made = 0
+if redis.call('HGET', controlKey, 'paused') ~= '1' then
+  local room = redis.call('EXISTS', delayKey, holdingKey) > 0 and freePlaces() or nil
+  made = tick(frontier, delayKey, metaKey, readyKeys, t, math.min(limit, 500), fleet, room)
+end
 local tokens = math.min(#swept + made, 256)
 for _ = 1, tokens do redis.call('LPUSH', wakeKey, '1') end
 if tokens > 0 then redis.call('LTRIM', wakeKey, 0, 255) end
