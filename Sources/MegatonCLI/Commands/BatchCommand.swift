@@ -114,8 +114,8 @@ struct BatchWaitCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
-                if try await BatchReport.of(name, queue).state == "open" {
-                    Terminal.error("megaton: \(BatchReport.isOpen(name))")
+                if let advice = try await BatchReport.of(name, queue).waitAdvice {
+                    Terminal.error("megaton: \(advice)")
                 }
                 let report = try await timeout.wait(orElse: { "the batch \"\(name)\" has not ended" }) {
                     try await ended(queue)

@@ -16,7 +16,8 @@ struct CachePurgeCommand: AsyncParsableCommand {
               megaton cache purge --host example.org --dry-run
               megaton cache purge --prefix https://example.org/2025/ --rendition card --yes
 
-            A URL stands for its entries with any query. Remembered failures of the sources are deleted too. Work that \
+            A URL stands for its entries with any query. URLs, --host and --prefix add to each other, and --rendition \
+            leaves only its names of all these. Remembered failures of the sources are deleted too. Work that \
             has begun before does not bring deleted entries back, and near caches drop their copies. All keys of the \
             cache are read in small steps, which takes some seconds for each million.
             \(RedisOptions.environmentHelp)
@@ -58,7 +59,12 @@ struct CachePurgeCommand: AsyncParsableCommand {
         if sources.isEmpty && prefix.isEmpty && rendition.isEmpty {
             throw ValidationError("Name URLs, --host, --prefix or --rendition.")
         }
-        for prefix in prefix where !prefix.contains("://") || prefix.contains("?") {
+        for prefix in prefix where prefix.contains("?") {
+            throw ValidationError(
+                "--prefix \"\(prefix)\" has a query, and URLs are compared without their queries: leave it out from the ?."
+            )
+        }
+        for prefix in prefix where !prefix.contains("://") {
             throw ValidationError("--prefix must look like https://example.org/2026/, not \"\(prefix)\".")
         }
         if rendition.contains("") { throw ValidationError("--rendition is empty; it must be a name.") }
@@ -94,14 +100,18 @@ struct CachePurgeCommand: AsyncParsableCommand {
     }
 
     /// Whether the deletion needs a confirmation: the arguments do not name each source.
-    private var asks: Bool { !dryRun && !yes && !(sources.host.isEmpty && prefix.isEmpty && rendition.isEmpty) }
+    private var asks: Bool {
+        let namesEach = sources.host.isEmpty && prefix.isEmpty && !sources.isEmpty
+        return !dryRun && !yes && !namesEach
+    }
 
     private func report(_ result: CachePurge.Result) throws {
         try Terminal.output(json ? try JSONText.pretty(result) : Self.sentence(result, isDryRun: dryRun))
         if result.withoutSource > 0 {
             let entries = Counted.of(result.withoutSource, "entry has", "entries have")
             Terminal.note(
-                "megaton: \(entries) no URL, as an earlier version stored them; they stay until they expire."
+                "megaton: \(entries) no URL: of local files, of bytes in a job, or of a version before 0.3.0. Only "
+                    + "--rendition NAME finds them; the others stay until they expire."
             )
         }
         if result.isEmpty { throw ExitCode(1) }

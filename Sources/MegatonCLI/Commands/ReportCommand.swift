@@ -38,6 +38,9 @@ struct ReportCommand: AsyncParsableCommand {
 
     mutating func validate() throws {
         if ledger.isEmpty { throw ValidationError("The ledger is empty; it must name a file.") }
+        if output == "-" {
+            throw ValidationError("--output - is no file, and the page names images by their paths from its directory.")
+        }
         if output?.isEmpty == true { throw ValidationError("--output is empty; it must name a file.") }
     }
 

@@ -243,7 +243,7 @@ struct RunCommand: AsyncParsableCommand {
                 let reading = shown.isEmpty ? "" : " and" + shown + (paths.readRoots.count > 3 ? " …" : "")
                 Terminal.error(
                     "megaton: \(Counted.of(others, "other worker")) of the cluster \(others == 1 ? "shares" : "share") "
-                        + "these jobs and may not know their directories: without --allow-root "
+                        + "these jobs with limits of their own, and may not know their directories: without --allow-root "
                         + "\(FileNames.absolutePath(output))\(reading), a job fails there. --queue NAME keeps the jobs "
                         + "of this run to its own workers."
                 )
@@ -251,7 +251,8 @@ struct RunCommand: AsyncParsableCommand {
             if others > 0 && options.workers != nil, let bucket = try target?.bucket() {
                 Terminal.error(
                     "megaton: \(Counted.of(others, "other worker")) of the cluster \(others == 1 ? "shares" : "share") "
-                        + "these jobs and may not know the bucket: without --allow-bucket \(bucket) and a credential "
+                        + "these jobs with limits of their own, and may not know the bucket: without --allow-bucket "
+                        + "\(bucket) and a credential "
                         + "for it, a job fails there. --queue NAME keeps the jobs of this run to its own workers."
                 )
             }

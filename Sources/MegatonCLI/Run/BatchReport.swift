@@ -20,6 +20,15 @@ extension BatchReport {
             + "lets the batch end with its last job."
     }
 
+    /// Advice for a caller that waits for the end of a batch; nil if all of its jobs are there.
+    var waitAdvice: String? {
+        if state == "open" { return Self.isOpen(batch) }
+        guard let expected, expected > submitted else { return nil }
+        let missing = Counted.of(expected - submitted, "more job")
+        return "the batch waits for \(missing), as its batchSize or --jobs of batch close says. If no more come, "
+            + "megaton batch close \(batch) lets the batch end with its last job."
+    }
+
     /// The error of a caller that waits for the end of a batch that can have none, as shards have lost their part.
     static func lostPart(_ counters: BatchCounters, of name: String) -> CLIError? {
         let lost = counters.lostShards
@@ -50,6 +59,6 @@ extension BatchReport {
 
     var row: String {
         "\(batch)  \(state)  \(done) done, \(failed) failed, \(cancelled) cancelled, \(deduplicated) deduplicated of "
-            + "\(submitted)"
+            + "\(submitted)" + (expected.map { ", \($0) expected" } ?? "")
     }
 }

@@ -176,8 +176,8 @@ struct LedgerReading: Sendable {
     }
 
     private func reportOpen(_ counters: BatchCounters) {
-        guard counters["closed"] != 1 else { return }
-        Terminal.error("megaton: \(BatchReport.isOpen(batch))")
+        guard let advice = BatchReport(BatchSummary(name: batch, counters: counters)).waitAdvice else { return }
+        Terminal.error("megaton: \(advice)")
     }
 
     private func reportOtherEnd() {

@@ -6,6 +6,9 @@ package struct BatchReport: Encodable, Sendable, Equatable {
     package let state: String
     /// Number of submitted jobs; more may follow while the state is `open`.
     package let submitted: Int
+    /// Number of jobs for which the batch waits, as they or `megaton batch close` named it; nil if there is none, and
+    /// when the batch has ended.
+    package let expected: Int?
     /// Number of shards that have lost their part of the batch, which then never finishes; nil if there are none.
     package let shardsLost: Int?
     package let done: Int
@@ -30,6 +33,7 @@ package struct BatchReport: Encodable, Sendable, Equatable {
             counters.isFinished
             ? "finished" : isIncomplete ? "incomplete" : counters["closed"] == 1 ? "running" : "open"
         submitted = max(counters["submitted"], counters["total"])
+        expected = counters.isFinished || counters["expected"] == 0 ? nil : counters["expected"]
         done = counters["done"]
         failed = counters["failed"]
         cancelled = counters["cancelled"]

@@ -144,19 +144,46 @@ extension JobQueue {
         return try Self.result(reply)
     }
 
+    /// The jobs that wait for a place in a worker, beside one that runs.
+    enum WaitingJobs: Sendable {
+        case none
+        /// Only jobs of a lower priority.
+        case lower
+        /// Jobs of its priority or a higher one, or delayed ones that are due.
+        case equal
+    }
+
     /// Whether jobs wait for a place in a worker: ready ones, or delayed ones that are due.
-    func hasReadyJobs() async throws(RedisError) -> Bool {
-        let replies = try await redis.pipeline([
-            RedisCommand(["EXISTS"] + keys.ready.map { .string($0) }), ["TIME"],
-            ["ZRANGE", .string(keys.delay), "0", "0", "WITHSCORES"],
-        ])
+    func hasReadyJobs() async throws(RedisError) -> Bool { try await waitingJobs(beside: .bulk) != .none }
+
+    /// The jobs that wait for a place in a worker, as a job of this priority sees them.
+    func waitingJobs(beside priority: Job.Priority) async throws(RedisError) -> WaitingJobs {
+        let replies = try await redis.pipeline(
+            [["TIME"], ["ZRANGE", .string(keys.delay), "0", "0", "WITHSCORES"]]
+                + Job.Priority.allCases.map { ["EXISTS", .string(keys.ready($0))] }
+        )
         for case .error(let text) in replies { throw RedisError(reply: text) }
-        guard replies.count == 3 else { throw Self.unexpected("EXISTS") }
-        if replies[0].int ?? 0 > 0 { return true }
-        guard let time = replies[1].array, time.count == 2, let seconds = time[0].int, let microseconds = time[1].int,
-            let due = replies[2].array?.last?.string.flatMap(Double.init)
-        else { return false }
-        return due <= Double(seconds) * 1000 + Double(microseconds) / 1000
+        guard replies.count == 2 + Job.Priority.allCases.count else { throw Self.unexpected("EXISTS") }
+        let ready = zip(Job.Priority.allCases, replies.dropFirst(2)).filter { $1.int == 1 }.map(\.0)
+        let order = Job.Priority.allCases
+        let own = order.firstIndex(of: priority) ?? 0
+        if ready.contains(where: { (order.firstIndex(of: $0) ?? 0) <= own }) { return .equal }
+        let none: WaitingJobs = ready.isEmpty ? .none : .lower
+        guard let time = replies[0].array, time.count == 2, let seconds = time[0].int, let microseconds = time[1].int,
+            let due = replies[1].array?.last?.string.flatMap(Double.init)
+        else { return none }
+        return due <= Double(seconds) * 1000 + Double(microseconds) / 1000 ? .equal : none
+    }
+
+    /// Whether a worker waits for jobs, as it has free places. It looks for some then: Redis gives the token to the one
+    /// that has waited longest, before the next command.
+    ///
+    /// - Returns: false too if there were tokens already, of jobs that nobody has claimed yet.
+    func wakeIdleWorker() async throws(RedisError) -> Bool {
+        let wake = RedisArgument.string(keys.wake)
+        let replies = try await redis.pipeline([["LLEN", wake], ["LPUSH", wake, "1"], ["LLEN", wake]])
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        return replies.count == 3 && replies[0].int == 0 && replies[2].int == 0
     }
 
     /// The jobs whose source is suspected of a process death. A pack runs none of them: its death would say nothing

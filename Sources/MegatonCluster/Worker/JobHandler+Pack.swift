@@ -120,10 +120,9 @@ extension JobHandler {
                                 return .settlementDue
                             }
                         }
+                        if running.activeCountOfWorker >= places, current.looks(at: .now) { await share(&current) }
                         if !current.wantsSettlement(at: .now) || current.undecided.isEmpty { continue }
                         if try await !settle(&current, isLast: false) { active.stop(.leaseLost) }
-                        // Other jobs must not wait for a whole pack, if it has the last place of this worker.
-                        if running.activeCountOfWorker >= places { current.isYielding = await hasReadyJobs() }
                     } catch {
                         active.stop(.leaseLost)
                         group.cancelAll()
@@ -138,10 +137,24 @@ extension JobHandler {
         if let failure { throw failure }
     }
 
-    /// Whether jobs wait for a place of this worker, in this shard or in another. If Redis does not answer, none do.
-    private func hasReadyJobs() async -> Bool {
-        if (try? await queue.hasReadyJobs()) ?? false { return true }
-        return await running.othersHaveReadyJobs()
+    /// A pack has one place, as other jobs have the rest of this worker. If further jobs wait for it, the pack goes behind
+    /// them. If only jobs of a lower priority wait, or another worker is idle, sources become jobs of their own, which
+    /// run side by side: otherwise they would run one after the other, also on the smallest worker of a fleet.
+    private func share(_ run: inout PackRun) async {
+        do {
+            switch try await queue.waitingJobs(beside: run.pack.shared.priority) {
+            case .equal: run.isYielding = true
+            case .lower: run.share()
+            case .none:
+                if await running.othersHaveReadyJobs() {
+                    run.isYielding = true
+                } else if try await queue.wakeIdleWorker() {
+                    run.share()
+                }
+            }
+        } catch {
+            logger.debug("a pack cannot look for other jobs", metadata: [LogKey.error: "\(error)"])
+        }
     }
 
     private func run(_ job: Job, of active: ActiveJob) async -> SourceEnd {

@@ -26,10 +26,18 @@ struct PackRun: Sendable {
     private var bytes = 0
     private var last = ContinuousClock.now
     private let interval: Duration
+    /// When it last looked for other jobs and for idle workers.
+    private var lastLook = ContinuousClock.now
+    /// Whether it has given sources away that Redis does not have yet.
+    private var hasShared = false
 
     /// Time after which sources that have ended are settled while others still run, so that progress is seen, and is
     /// not lost if the worker dies.
-    static let settleInterval: Duration = .seconds(5)
+    static let settleInterval: Duration = .seconds(2)
+    /// Time after which a pack that has one place looks whether others wait for that, or have more for it.
+    private static let lookInterval: Duration = .seconds(1)
+    /// Maximum number of sources that become jobs of their own at once.
+    private static let sharedAtOnce = 64
     /// Maximum number of bytes of outcomes, dead letters and jobs in one call: Redis serves no other client meanwhile.
     static let callBytes = 512 * 1024
 
@@ -48,11 +56,28 @@ struct PackRun: Sendable {
 
     /// Whether decisions are to be settled before the pack has ended.
     func wantsSettlement(at now: ContinuousClock.Instant) -> Bool {
-        bytes >= Self.callBytes || hasDecisions && now - last >= interval
+        bytes >= Self.callBytes || hasShared || hasDecisions && now - last >= interval
     }
 
     /// Whether something was decided that is not settled.
     var hasDecisions: Bool { !ends.isEmpty || !splits.isEmpty }
+
+    /// Whether it is time to look for other jobs and for idle workers.
+    mutating func looks(at now: ContinuousClock.Instant) -> Bool {
+        guard mayStart, now - lastLook >= min(interval, Self.lookInterval) else { return false }
+        lastLook = now
+        return true
+    }
+
+    /// Makes jobs of their own of sources that have not been started, for workers that have places for them. Not those of
+    /// a host that was given up, which end within milliseconds.
+    mutating func share() {
+        if isGivenUp { return }
+        hasShared = true
+        for source in waiting.dropFirst().prefix(Self.sharedAtOnce) {
+            split(.init(job: pack.job(source), free: active.free + 1))
+        }
+    }
 
     mutating func end(_ outcome: JobOutcome, dead: DeadLetter.Content? = nil) {
         let end = PackSettlement.End(
@@ -114,6 +139,6 @@ struct PackRun: Sendable {
         ends.removeFirst(settlement.ends.count)
         splits.removeFirst(settlement.splits.count)
         bytes = ends.reduce(0) { $0 + $1.size } + splits.reduce(0) { $0 + $1.size }
-        (counters, last) = (AttemptCounters(), now)
+        (counters, last, hasShared) = (AttemptCounters(), now, false)
     }
 }

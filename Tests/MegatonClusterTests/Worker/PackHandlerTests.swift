@@ -42,11 +42,13 @@ import Testing
         _ fixture: QueueFixture,
         _ running: RunningJobs,
         labels: Job.Labels? = nil,
+        priority: Job.Priority = .normal,
         path: String = "",
         rewrite: ((String) -> String)? = nil
     ) async throws -> ActiveJob {
         let sources = (1...count).map { Pack.Source(id: "p.\($0)", source: "http://a.example/\(path)\($0)") }
-        let pack = Pack(sharing: Job(id: "p", source: "", batch: "b", labels: labels), sources: sources)
+        let shared = Job(id: "p", source: "", batch: "b", priority: priority, labels: labels)
+        let pack = Pack(sharing: shared, sources: sources)
         _ = try await fixture.queue.push(
             [PushedJob(json: pack.json(), sources: count)],
             to: "b",
@@ -389,6 +391,46 @@ import Testing
             #expect(try await fixture.claim().map(\.id) == ["single"])
             let rest = try #require(try await fixture.claim().first)
             #expect(rest.packSize == 4 && rest.counted == 1)
+        }
+    }
+
+    // Fault: a pack on a worker with one place ran its sources one after the other, while other workers were idle.
+    @Test func aPackWithTheLastPlaceGivesSourcesToAnIdleWorker() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let active = try await claimed(5, fixture, running)
+            #expect(try await !fixture.queue.wakeIdleWorker(), "none waits")
+            try await fixture.redis.send(["DEL", .string(fixture.keys.wake)])
+            let idle = fixture.server.client()
+            defer { idle.close() }
+            // Awaited below.
+            let token = Task { try await idle.send(["BLPOP", .string(fixture.keys.wake), "50"]) }
+            while try await fixture.redis.send(["INFO", "clients"]).string?.contains("blocked_clients:1") != true {}
+            await fixture.handler(Runner { _ in .done([]) }, running: running, interval: .zero).handle(active)
+            _ = try await token.value
+            let singles = try await fixture.claim(9, worker: "w2")
+            #expect(singles.map(\.id).sorted() == ["p.3", "p.4", "p.5"], "one was the next of the pack")
+            #expect(singles.allSatisfy { $0.counted == 1 && $0.packSize == 0 })
+            for single in singles { #expect(try await fixture.finish(single, worker: "w2") == .ok) }
+            let batch = try await fixture.batch("b")
+            #expect(batch["done"] == 5 && batch.isFinished)
+        }
+    }
+
+    // Fault: a pack of a higher priority ran in one place, and jobs of a lower one in the others.
+    @Test(arguments: [(Job.Priority.high, true), (.normal, false)])
+    func aPackDoesNotYieldToLowerPriorities(_ priority: Job.Priority, _ shares: Bool) async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let active = try await claimed(4, fixture, running, priority: priority)
+            try await fixture.push(QueueFixture.job("single"))
+            try await fixture.admit()
+            await fixture.handler(Runner { _ in .done([]) }, running: running, interval: .zero).handle(active)
+            let batch = try await fixture.batch("b")
+            #expect(batch["done"] == (shares ? 2 : 1))
+            let left = try await fixture.claim(9, worker: "w2")
+            #expect(left.filter { $0.packSize > 0 }.map(\.packSize) == (shares ? [] : [3]))
+            #expect(left.count == (shares ? 3 : 2))
         }
     }
 

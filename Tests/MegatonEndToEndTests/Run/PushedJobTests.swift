@@ -62,6 +62,23 @@ import Testing
         }
     }
 
+    // Fault: nothing showed that such a batch waits for jobs that have not come.
+    @Test func aBatchThatLacksJobsSaysSo() async throws {
+        try await withCluster { (cluster, origin) async throws in
+            try await pushOfThree(origin.url("/a.png"), to: "winter", cluster)
+            try await cluster.wait(for: ["batch:winter"]) { client in
+                try await client.send(["HGET", "megaton:{default}:2:batch:winter", "done"]).int == 1
+            }
+            let wait = try await cluster.command(["batch", "wait", "winter", "--timeout", "1"])
+            #expect(wait.code == 75 && wait.errors.contains("waits for 2 more jobs"), "\(wait.errors)")
+            let shown = try await cluster.command(["batch", "list"])
+            #expect(shown.output.contains("0 deduplicated of 1, 3 expected"), "\(shown.output)")
+            let closed = try await cluster.command(["batch", "close", "winter"])
+            #expect(closed.output.contains("winter  finished"), "\(closed.output)")
+            #expect(!closed.output.contains("expected"), "\(closed.output)")
+        }
+    }
+
     // MARK: - key
 
     /// Pushes a job with the idempotency key `upload 17` and returns its outcome.

@@ -62,6 +62,15 @@ def mixed_packs(stage, result):
         stage.call("batch", "cancel", batch.name)
 
 
+def pack_tail(stage, result):
+    """Packs on an uneven fleet: the last ones must not stay on the smallest worker (25 s, at most 150 s)"""
+    stage.start([32, 1, 1])
+    single = stage.seconds_of("single", stage.urls("tail", 512, 500, PACKED_HOST), "--pack", "0")
+    packed = stage.seconds_of("packed", stage.urls("tails", 512, 500, PACKED_HOST), "--pack", "64", limit=120)
+    result.note(f"512 sources of 0.5 s: {single:.1f} s as single jobs, {packed:.1f} s in packs of 64")
+    result.bound("time in packs / as single jobs", packed / single, "<=", 1.6)
+
+
 def failover(stage, result):
     """D7: a ledger through a failover that lost two seconds (45 s, at most 200 s)"""
     jobs = 6000
@@ -212,4 +221,11 @@ def _set_clock(file, days):
         clock.write(struct.pack("=q", days * 86_400_000))
 
 
-SCENARIOS = {"ids": ids, "mixed-packs": mixed_packs, "failover": failover, "results": results, "forgetting": forgetting}
+SCENARIOS = {
+    "ids": ids,
+    "mixed-packs": mixed_packs,
+    "pack-tail": pack_tail,
+    "failover": failover,
+    "results": results,
+    "forgetting": forgetting,
+}
