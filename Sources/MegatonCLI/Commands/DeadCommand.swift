@@ -157,7 +157,7 @@ struct DeadRequeueCommand: AsyncParsableCommand {
                     )
                 }
                 try selection.check(found: found, missing: missing)
-                if found > 0 && done == 0 { throw ExitCode(1) }
+                if done == 0 { throw ExitCode(1) }
             }
         }
     }

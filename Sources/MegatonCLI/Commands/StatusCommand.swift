@@ -78,8 +78,9 @@ struct StatusCommand: AsyncParsableCommand {
             let version = ClusterStatus.version(coordinator.version, coordinator.protocolVersion)
             lines.append("coordinator \(coordinator.name)  \(version)")
         }
-        for cache in caches where caches.count > 1 || !cache.isReachable {
-            lines.append("cache       \(cache.address)\(cache.isReachable ? "" : ", unreachable")")
+        for cache in caches where caches.count > 1 || !cache.isReachable || cache.refusal != nil {
+            let state = cache.isReachable ? cache.refusal.map { ", cannot be used: \($0)" } ?? "" : ", unreachable"
+            lines.append("cache       \(cache.address)\(state)")
         }
         lines.append("workers     \(status.workers.count)")
         for worker in status.workers {

@@ -100,6 +100,9 @@ struct TopSnapshot: Sendable {
             let names = shards.map { "\($0.number)" }.joined(separator: ", ")
             warnings.append("unreachable shards, which the numbers lack: \(names)")
         }
+        for cache in reading.caches {
+            if let refusal = cache.refusal { warnings.append("cache cannot be used: \(cache.address): \(refusal)") }
+        }
         for cache in reading.caches where !cache.isReachable {
             warnings.append("cache unreachable: \(cache.address)")
         }

@@ -166,6 +166,8 @@ package struct Inspector: Sendable {
         /// URL without user and password.
         package var address: String
         package var isReachable: Bool
+        /// Why it refuses this user, in its own words; nil if it does not.
+        package var refusal: String?
     }
 
     /// Time in which a reachable server answers.
@@ -176,16 +178,17 @@ package struct Inspector: Sendable {
         await withTaskGroup(of: (Int, CacheServer).self) { group in
             for (index, cache) in caches.enumerated() {
                 group.addTask {
-                    // It answers also if it refuses the user, which other commands report.
-                    let isReachable = await TimeLimit.run(Self.pingLimit) {
-                        do throws(RedisError) {
-                            try await cache.connect()
-                            return true
-                        } catch {
-                            return !error.isTransient
-                        }
-                    }
-                    return (index, CacheServer(address: "\(cache.configuration)", isReachable: isReachable ?? false))
+                    var server = CacheServer(address: "\(cache.configuration)", isReachable: false)
+                    (server.isReachable, server.refusal) =
+                        await TimeLimit.run(Self.pingLimit) { () -> (Bool, String?) in
+                            do throws(RedisError) {
+                                try await cache.connect()
+                                return (true, nil)
+                            } catch {
+                                return error.isTransient ? (false, nil) : (true, error.message)
+                            }
+                        } ?? (false, nil)
+                    return (index, server)
                 }
             }
             return await group.reduce(into: []) { $0.append($1) }.sorted { $0.0 < $1.0 }.map(\.1)

@@ -137,9 +137,9 @@ extension JobHandler {
         if let failure { throw failure }
     }
 
-    /// A pack has one place, as other jobs have the rest of this worker. If further jobs wait for it, the pack goes behind
-    /// them. If only jobs of a lower priority wait, or another worker is idle, sources become jobs of their own, which
-    /// run side by side: otherwise they would run one after the other, also on the smallest worker of a fleet.
+    /// A pack has one place, as other jobs have the rest of this worker. If further jobs wait for it, the pack goes
+    /// behind them. If only jobs of a lower priority wait, or another worker is idle, sources become jobs of their own,
+    /// which run side by side: otherwise they would run one after the other, also on the smallest worker of a fleet.
     private func share(_ run: inout PackRun) async {
         do {
             switch try await queue.waitingJobs(beside: run.pack.shared.priority) {

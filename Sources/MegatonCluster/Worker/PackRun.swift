@@ -69,8 +69,8 @@ struct PackRun: Sendable {
         return true
     }
 
-    /// Makes jobs of their own of sources that have not been started, for workers that have places for them. Not those of
-    /// a host that was given up, which end within milliseconds.
+    /// Makes jobs of their own of sources that have not been started, for workers that have places for them. Not those
+    /// of a host that was given up, which end within milliseconds.
     mutating func share() {
         if isGivenUp { return }
         hasShared = true

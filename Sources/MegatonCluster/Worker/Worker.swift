@@ -166,6 +166,7 @@ public final class Worker: Sendable {
         if lock != nil {
             let servers = shards.all.map(\.queue).servers
             await CacheGrowth.warnIfRisky(servers, caches: configuration.caches, logger: logger)
+            await CacheRefusal.warn(configuration.caches, group: loop, logger: logger)
         }
         starting.finish()
     }

@@ -155,6 +155,24 @@ import Testing
         }
     }
 
+    // Fault: jobs went on without the cache, and nothing but the log of their ends showed that.
+    @Test func aCacheThatRefusesThePasswordIsShown() async throws {
+        try await RedisServerProcess.run { (redis) async throws in
+            try await RedisServerProcess.run(.init(settings: ["requirepass secret"])) { (cache) async throws in
+                let servers = ["--redis", redis.url, "--cache-redis", cache.url]
+                for command in [["top", "--once", "--interval", "0.1"], ["status"]] {
+                    let ending = await (try ProgramUnderTest.megaton(command + servers)).ending()
+                    #expect(ending.code == 0 && ending.output.contains("cannot be used"), "\(ending.output)")
+                    #expect(ending.output.contains("NOAUTH"), "\(ending.output)")
+                }
+                let worker = try ProgramUnderTest.megaton(["worker"] + servers)
+                try await worker.waitForErrors { $0.contains("the shared cache refuses this worker") }
+                worker.send(SIGTERM)
+                #expect(await worker.ending().code == 0)
+            }
+        }
+    }
+
     @Test func faultsOfTheCallAndOfRedisAreReported() async throws {
         let interval = await (try ProgramUnderTest.megaton(["top", "--interval", "0"])).ending()
         #expect(interval.code == 64 && interval.errors.contains("--interval"), "\(interval.errors)")

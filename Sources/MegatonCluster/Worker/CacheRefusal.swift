@@ -1,0 +1,38 @@
+internal import Logging
+internal import MegatonPipeline
+internal import MegatonRedis
+internal import NIOCore
+
+/// A server of the shared cache that refuses a worker, for example because of a wrong password.
+///
+/// The worker does without it: its jobs are done, but their images are fetched and rendered by each worker again. Only
+/// the log shows that, so that it has the reason at the start.
+enum CacheRefusal {
+    /// Time for all servers; one that does not answer is no refusal.
+    private static let limit: Duration = .seconds(2)
+
+    /// Logs a warning for each server that refuses the user of the configuration.
+    static func warn(_ caches: [RedisConfiguration], group: any EventLoopGroup, logger: Logger) async {
+        await withTaskGroup(of: Void.self) { tasks in
+            for cache in caches { tasks.addTask { await warn(cache, group, logger) } }
+        }
+    }
+
+    private static func warn(_ cache: RedisConfiguration, _ group: any EventLoopGroup, _ logger: Logger) async {
+        let redis = RedisClient(cache, role: "check", group: group, logger: logger)
+        defer { redis.close() }
+        let reason = await TimeLimit.run(limit) { () -> String? in
+            do throws(RedisError) {
+                try await redis.connect()
+                return nil
+            } catch {
+                return error.isTransient ? nil : error.message
+            }
+        }
+        guard let reason = reason ?? nil else { return }
+        logger.warning(
+            "the shared cache refuses this worker, whose jobs are done without it",
+            metadata: ["redis.address": "\(cache)", "reason": "\(reason)"]
+        )
+    }
+}
