@@ -11,8 +11,8 @@ struct AdmissionWindow: Sendable {
     private var places = FleetPlaces()
     /// Jobs that run.
     private var running = 0
-    /// Sources of a pack, as of those that were admitted last.
-    private var packSize = Pack.maximumSources
+    /// Sources of a pack, as of those that were admitted last. At first, the usual number of `megaton submit`.
+    private var packSize = 64
     /// Jobs that recently ended per second.
     private var rate: Double = 0
     /// Observations of the last `span`, and the one before, which the rate is measured from.
@@ -78,9 +78,9 @@ struct AdmissionWindow: Sendable {
     /// few packs fill the window: otherwise they would be in some of the workers, and the others idle.
     ///
     /// Packs do not keep other jobs out, or a batch of ten would wait in its intake until whole packs have ended, also
-    /// if its priority is `high`: for those, each pack is one job. Neither do other jobs keep packs out: at most half
-    /// of the window counts against them; and if they fill all places, half of these may have a pack, as of
-    /// ``beside(_:_:)``.
+    /// if its priority is `high`: for those, each pack is one job, and one for each source that it splits off. Neither
+    /// do other jobs keep packs out: at most half of the window counts against them; and if they fill all places, half
+    /// of these may have a pack, as of ``beside(_:_:)``.
     ///
     /// - Parameters:
     ///   - jobs: number of jobs that are ready or running.
@@ -160,7 +160,7 @@ struct AdmissionWindow: Sendable {
 
     /// - Parameter packs: numbers of the sources of packs that are admitted.
     mutating func observe(packs: [Int]) {
-        if !packs.isEmpty { packSize = max(2, packs.reduce(0, +) / packs.count) }
+        if !packs.isEmpty { packSize = max(2, (packSize + packs.reduce(0, +) / packs.count) / 2) }
     }
 }
 

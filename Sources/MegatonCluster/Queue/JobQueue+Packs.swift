@@ -144,41 +144,50 @@ extension JobQueue {
         return try Self.result(reply)
     }
 
-    /// The jobs that wait for a place in a worker, beside one that runs.
-    enum WaitingJobs: Sendable {
-        case none
-        /// Only jobs of a lower priority.
-        case lower
-        /// Jobs of its priority or a higher one, or delayed ones that are due.
-        case equal
+    /// The jobs that wait for a place in a worker, by the highest priority among them beside that of a job that runs.
+    enum WaitingJobs: Int, Sendable, Comparable {
+        case none, lower, equal, higher
+
+        static func < (one: Self, other: Self) -> Bool { one.rawValue < other.rawValue }
     }
 
-    /// Whether jobs wait for a place in a worker: ready ones, or delayed ones that are due.
-    func hasReadyJobs() async throws(RedisError) -> Bool { try await waitingJobs(beside: .bulk) != .none }
-
-    /// The jobs that wait for a place in a worker, as a job of this priority sees them.
-    func waitingJobs(beside priority: Job.Priority) async throws(RedisError) -> WaitingJobs {
+    /// The ready jobs beside a job of this priority. Delayed ones that are due count as of its priority.
+    ///
+    /// - Returns: nil while the queue is paused, and none of them is claimed.
+    func waitingJobs(beside priority: Job.Priority) async throws(RedisError) -> WaitingJobs? {
+        let order = Job.Priority.allCases
         let replies = try await redis.pipeline(
-            [["TIME"], ["ZRANGE", .string(keys.delay), "0", "0", "WITHSCORES"]]
-                + Job.Priority.allCases.map { ["EXISTS", .string(keys.ready($0))] }
+            [
+                ["HGET", .string(keys.control), .string(PauseMode.paused.rawValue)], ["TIME"],
+                ["ZRANGE", .string(keys.delay), "0", "0", "WITHSCORES"],
+            ] + order.map { ["EXISTS", .string(keys.ready($0))] }
         )
         for case .error(let text) in replies { throw RedisError(reply: text) }
-        guard replies.count == 2 + Job.Priority.allCases.count else { throw Self.unexpected("EXISTS") }
-        let ready = zip(Job.Priority.allCases, replies.dropFirst(2)).filter { $1.int == 1 }.map(\.0)
-        let order = Job.Priority.allCases
+        guard replies.count == 3 + order.count else { throw Self.unexpected("EXISTS") }
+        if replies[0].string == "1" { return nil }
         let own = order.firstIndex(of: priority) ?? 0
-        if ready.contains(where: { (order.firstIndex(of: $0) ?? 0) <= own }) { return .equal }
-        let none: WaitingJobs = ready.isEmpty ? .none : .lower
-        guard let time = replies[0].array, time.count == 2, let seconds = time[0].int, let microseconds = time[1].int,
-            let due = replies[1].array?.last?.string.flatMap(Double.init)
-        else { return none }
-        return due <= Double(seconds) * 1000 + Double(microseconds) / 1000 ? .equal : none
+        guard let first = replies.dropFirst(3).firstIndex(where: { $0.int == 1 }).map({ $0 - 3 }), first <= own else {
+            if isDue(replies[2], at: replies[1]) { return .equal }
+            return replies.dropFirst(3).contains { $0.int == 1 } ? .lower : WaitingJobs.none
+        }
+        return first < own ? .higher : .equal
     }
 
-    /// Whether a worker waits for jobs, as it has free places. It looks for some then: Redis gives the token to the one
-    /// that has waited longest, before the next command.
+    /// - Parameters:
+    ///   - first: the first of the delayed jobs, with its time in milliseconds.
+    ///   - time: the reply of TIME.
+    private func isDue(_ first: RedisValue, at time: RedisValue) -> Bool {
+        guard let time = time.array, time.count == 2, let seconds = time[0].int, let microseconds = time[1].int,
+            let due = first.array?.last?.string.flatMap(Double.init)
+        else { return false }
+        return due <= Double(seconds) * 1000 + Double(microseconds) / 1000
+    }
+
+    /// Wakes a worker that waits for jobs, as it has free places: the one that has waited longest receives the token
+    /// before the next command.
     ///
-    /// - Returns: false too if there were tokens already, of jobs that nobody has claimed yet.
+    /// - Returns: whether a worker has the token. It may be one whose last place was taken a moment ago. False if there
+    ///   were tokens already, of jobs that no worker has claimed yet.
     func wakeIdleWorker() async throws(RedisError) -> Bool {
         let wake = RedisArgument.string(keys.wake)
         let replies = try await redis.pipeline([["LLEN", wake], ["LPUSH", wake, "1"], ["LLEN", wake]])

@@ -82,21 +82,23 @@ extension ShardedQueue {
 
     /// Closes a batch in all shards that know it.
     ///
-    /// - Parameter expected: number of jobs that were pushed in all, if known. Those that the other shards have are
-    ///   subtracted, and shard 0 waits for the rest: foreign clients push to it.
+    /// - Parameter expected: number of jobs that were pushed in all, if known. The first shard that knows the batch
+    ///   waits for those that the others do not have: foreign clients push to one shard, usually shard 0.
     /// - Returns: whether the batch has ended.
     /// - Throws: `.noBatch` if no shard knows it.
     @discardableResult
     package func close(batch: String, expected: Int? = nil) async throws(RedisError) -> Bool {
         if !isDivided { return try await first.close(batch: batch, expected: expected) }
-        var others = 0
-        for shard in shards.dropFirst() where expected != nil {
+        var counts: [(shard: Int, jobs: Int)] = []
+        for shard in shards where expected != nil {
             let counters = BatchCounters(try await shard.batch(batch))
-            others += max(counters["submitted"], counters["total"])
+            guard counters.isKnown else { continue }
+            counts.append((shard.keys.shard, max(counters["submitted"], counters["total"])))
         }
+        let (waiting, others) = (counts.first?.shard, counts.dropFirst().reduce(0) { $0 + $1.jobs })
         let rest = expected.map { max($0 - others, 0) }
         return try await inThoseThatKnow { (shard) async throws(RedisError) in
-            try await shard.close(batch: batch, expected: shard.keys.shard == 0 ? rest : nil)
+            try await shard.close(batch: batch, expected: shard.keys.shard == waiting ? rest : nil)
         }.allSatisfy { $0 }
     }
 

@@ -61,7 +61,7 @@ final class ClaimLoop: Sendable {
         self.running = running
         let places = places ?? Self.places(configuration)
         // Without an answer, none are known of.
-        let member = places.add(running) { (try? await queue.hasReadyJobs()) ?? false }
+        let member = places.add(running) { (try? await queue.waitingJobs(beside: $0)) ?? .none }
         (self.places, self.member, concurrency) = (places, member, places.count)
         self.pace = pace
         throttle = Mutex(ClaimThrottle(concurrency: places.count))

@@ -120,7 +120,11 @@ extension JobHandler {
                                 return .settlementDue
                             }
                         }
-                        if running.activeCountOfWorker >= places, current.looks(at: .now) { await share(&current) }
+                        if running.activeCountOfWorker >= places, !running.isDraining,
+                            current.checksOthers(at: .now)
+                        {
+                            await makeRoom(&current)
+                        }
                         if !current.wantsSettlement(at: .now) || current.undecided.isEmpty { continue }
                         if try await !settle(&current, isLast: false) { active.stop(.leaseLost) }
                     } catch {
@@ -137,23 +141,22 @@ extension JobHandler {
         if let failure { throw failure }
     }
 
-    /// A pack has one place, as other jobs have the rest of this worker. If further jobs wait for it, the pack goes
-    /// behind them. If only jobs of a lower priority wait, or another worker is idle, sources become jobs of their own,
-    /// which run side by side: otherwise they would run one after the other, also on the smallest worker of a fleet.
-    private func share(_ run: inout PackRun) async {
+    /// A pack has one place, as other jobs have the rest of this worker. If jobs of a higher priority wait for it, or
+    /// of its own for long, the pack goes behind them. If only jobs of a lower priority wait, or another worker is
+    /// idle, sources become jobs of their own, which run side by side: otherwise they would run one after the other,
+    /// also on the smallest worker of a fleet.
+    private func makeRoom(_ run: inout PackRun) async {
+        let priority = run.pack.shared.priority
         do {
-            switch try await queue.waitingJobs(beside: run.pack.shared.priority) {
-            case .equal: run.isYielding = true
-            case .lower: run.share()
-            case .none:
-                if await running.othersHaveReadyJobs() {
-                    run.isYielding = true
-                } else if try await queue.wakeIdleWorker() {
-                    run.share()
-                }
+            guard let own = try await queue.waitingJobs(beside: priority) else { return }
+            switch max(own, await running.othersWaiting(beside: priority)) {
+            case .higher: run.isYielding = true
+            case .equal: run.isYielding = run.hasHadTurn(at: .now)
+            case .lower: if !run.isGivenUp { run.share() }
+            case .none: if !run.isGivenUp, try await queue.wakeIdleWorker() { run.share() }
             }
         } catch {
-            logger.debug("a pack cannot look for other jobs", metadata: [LogKey.error: "\(error)"])
+            logger.debug("a pack cannot check for other jobs", metadata: [LogKey.error: "\(error)"])
         }
     }
 

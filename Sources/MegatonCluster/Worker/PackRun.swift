@@ -26,18 +26,20 @@ struct PackRun: Sendable {
     private var bytes = 0
     private var last = ContinuousClock.now
     private let interval: Duration
-    /// When it last looked for other jobs and for idle workers.
-    private var lastLook = ContinuousClock.now
-    /// Whether it has given sources away that Redis does not have yet.
+    /// When it began, and when it last checked for other jobs and for idle workers.
+    private let start = ContinuousClock.now
+    private var lastCheck = ContinuousClock.now
+    /// Number of sources that it splits off next for other workers.
+    private var shareSize = Self.firstShare
+    /// Whether it has split off sources for other workers that Redis does not have yet.
     private var hasShared = false
 
     /// Time after which sources that have ended are settled while others still run, so that progress is seen, and is
     /// not lost if the worker dies.
     static let settleInterval: Duration = .seconds(2)
-    /// Time after which a pack that has one place looks whether others wait for that, or have more for it.
-    private static let lookInterval: Duration = .seconds(1)
-    /// Maximum number of sources that become jobs of their own at once.
-    private static let sharedAtOnce = 64
+    /// Numbers of sources that become jobs of their own at once: the first one, doubled each time up to the last one,
+    /// as they fill the window of the jobs that are admitted if no worker has a place for them.
+    private static let (firstShare, largestShare) = (8, 64)
     /// Maximum number of bytes of outcomes, dead letters and jobs in one call: Redis serves no other client meanwhile.
     static let callBytes = 512 * 1024
 
@@ -62,21 +64,24 @@ struct PackRun: Sendable {
     /// Whether something was decided that is not settled.
     var hasDecisions: Bool { !ends.isEmpty || !splits.isEmpty }
 
-    /// Whether it is time to look for other jobs and for idle workers.
-    mutating func looks(at now: ContinuousClock.Instant) -> Bool {
-        guard mayStart, now - lastLook >= min(interval, Self.lookInterval) else { return false }
-        lastLook = now
+    /// Whether it is time to check for other jobs and for idle workers: after a second, and each further one.
+    mutating func checksOthers(at now: ContinuousClock.Instant) -> Bool {
+        guard mayStart, now - lastCheck >= interval / 2 else { return false }
+        lastCheck = now
         return true
     }
 
-    /// Makes jobs of their own of sources that have not been started, for workers that have places for them. Not those
-    /// of a host that was given up, which end within milliseconds.
+    /// Whether jobs of its own priority may have its place: after five seconds. They may be packs too, and each change
+    /// costs the JSON of a pack twice.
+    func hasHadTurn(at now: ContinuousClock.Instant) -> Bool { now - start >= interval * 5 / 2 }
+
+    /// Makes jobs of their own of sources that have not been started, for workers that have places for them.
     mutating func share() {
-        if isGivenUp { return }
         hasShared = true
-        for source in waiting.dropFirst().prefix(Self.sharedAtOnce) {
+        for source in waiting.dropFirst().prefix(shareSize) {
             split(.init(job: pack.job(source), free: active.free + 1))
         }
+        shareSize = min(shareSize * 2, Self.largestShare)
     }
 
     mutating func end(_ outcome: JobOutcome, dead: DeadLetter.Content? = nil) {

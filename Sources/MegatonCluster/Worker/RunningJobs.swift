@@ -38,8 +38,8 @@ final class RunningJobs: Sendable {
         let activeCount: @Sendable () -> Int
         /// Whether the end of a job in Redis may free a place: other shards count it, or a place is free only then.
         let countsSettlements: @Sendable () -> Bool
-        /// Asks the shards that wait for a place whether jobs are ready there.
-        let haveReadyJobs: @Sendable () async -> Bool
+        /// Asks the shards that wait for a place for their ready jobs, beside one of this priority.
+        let waitingJobs: @Sendable (Job.Priority) async -> JobQueue.WaitingJobs
     }
 
     var count: Int { state.withLock { $0.jobs.count } }
@@ -83,9 +83,9 @@ final class RunningJobs: Sendable {
     /// Jobs of the worker, in all of its shards, whose work is not done.
     var activeCountOfWorker: Int { siblings.withLock { $0 }?.activeCount() ?? activeCount }
 
-    /// Whether jobs of another shard wait for a place of the worker.
-    func othersHaveReadyJobs() async -> Bool {
-        await siblings.withLock({ $0 })?.haveReadyJobs() ?? false
+    /// The jobs of other shards that wait for a place of the worker, beside one of this priority.
+    func othersWaiting(beside priority: Job.Priority) async -> JobQueue.WaitingJobs {
+        await siblings.withLock({ $0 })?.waitingJobs(priority) ?? .none
     }
 
     /// Takes a place back.

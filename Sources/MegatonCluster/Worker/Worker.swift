@@ -16,7 +16,7 @@ public final class Worker: Sendable {
     public let name: String
     /// Event loop of the heartbeats, if the worker has made it.
     private let ownGroup: MultiThreadedEventLoopGroup?
-    /// That of the connections to the control Redis. Their tasks run on it too, see ``EventLoopExecutor``.
+    /// The event loop of the connections to the control Redis. Their tasks run on it too, see ``EventLoopExecutor``.
     private let loop: any EventLoop
     private let lock: InFlightLock?
     /// The shared cache, if the worker neither reads nor writes it: only outdated entries are deleted from it.
@@ -166,7 +166,6 @@ public final class Worker: Sendable {
         if lock != nil {
             let servers = shards.all.map(\.queue).servers
             await CacheGrowth.warnIfRisky(servers, caches: configuration.caches, logger: logger)
-            await CacheRefusal.warn(configuration.caches, group: loop, logger: logger)
         }
         starting.finish()
     }
@@ -252,7 +251,12 @@ public final class Worker: Sendable {
             }
             group.addTask { await self.endIfRenderHangs(signal) }
             group.addTask { await self.flushStatistics() }
-            if let lock { group.addTask { await lock.run() } }
+            if let lock {
+                group.addTask { await lock.run() }
+                group.addTask {
+                    await CacheRefusal.warn(self.configuration.caches, group: self.loop, logger: self.logger)
+                }
+            }
             if let isolated {
                 group.addTask {
                     await withTaskGroup(of: Void.self) { process in

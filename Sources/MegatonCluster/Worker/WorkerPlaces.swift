@@ -19,8 +19,8 @@ final class WorkerPlaces: Sendable {
     private struct State {
         /// The jobs of each shard.
         var members: [RunningJobs] = []
-        /// Calls that ask each shard whether jobs are ready.
-        var readiness: [@Sendable () async -> Bool] = []
+        /// Calls that ask each shard for its ready jobs.
+        var readiness: [@Sendable (Job.Priority) async -> JobQueue.WaitingJobs] = []
         /// Places for which each shard is claiming.
         var reserved: [Int] = []
         /// When the last claim of each shard began.
@@ -49,12 +49,15 @@ final class WorkerPlaces: Sendable {
 
     /// Adds a shard.
     ///
-    /// - Parameter hasReadyJobs: asks the shard whether jobs are ready.
+    /// - Parameter waitingJobs: asks the shard for its ready jobs, beside one of this priority.
     /// - Returns: its number here.
-    func add(_ running: RunningJobs, hasReadyJobs: @escaping @Sendable () async -> Bool = { false }) -> Int {
+    func add(
+        _ running: RunningJobs,
+        waitingJobs: @escaping @Sendable (Job.Priority) async -> JobQueue.WaitingJobs = { _ in .none }
+    ) -> Int {
         let member = state.withLock { state in
             state.members.append(running)
-            state.readiness.append(hasReadyJobs)
+            state.readiness.append(waitingJobs)
             state.reserved.append(0)
             state.begun.append(.now)
             state.isSlow.append(false)
@@ -69,7 +72,7 @@ final class WorkerPlaces: Sendable {
                     guard let self else { return true }
                     return waitsForSettlements || isShared
                 },
-                haveReadyJobs: { [weak self] in await self?.othersHaveReadyJobs(than: member) ?? false }
+                waitingJobs: { [weak self] in await self?.othersWaiting(than: member, beside: $0) ?? .none }
             )
         )
         return member
@@ -101,17 +104,16 @@ final class WorkerPlaces: Sendable {
         }
     }
 
-    /// Whether a shard that waits for a place has jobs for it. Shards that do not answer do not wait.
+    /// The jobs of shards that wait for a place. Shards that do not answer have none.
     ///
     /// - Parameter member: the shard that asks, and knows about its own jobs.
-    private func othersHaveReadyJobs(than member: Int) async -> Bool {
+    private func othersWaiting(than member: Int, beside priority: Job.Priority) async -> JobQueue.WaitingJobs {
         let waiting = state.withLock { state in
             state.waiting.filter { $0 != member }.map { state.readiness[$0] }
         }
-        for hasReadyJobs in waiting {
-            if await hasReadyJobs() { return true }
-        }
-        return false
+        var most = JobQueue.WaitingJobs.none
+        for waitingJobs in waiting { most = max(most, await waitingJobs(priority)) }
+        return most
     }
 
     /// Whether a job in any shard is suspected of process deaths.

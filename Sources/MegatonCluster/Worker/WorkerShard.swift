@@ -26,7 +26,7 @@ struct WorkerShard: Sendable {
     struct Parts: Sendable {
         let configuration: Worker.Configuration
         let name: String
-        /// That of the connections to the control Redis.
+        /// The event loop of the connections to the control Redis.
         let loop: any EventLoop
         /// Event loop of the heartbeats alone.
         let leaseGroup: any EventLoopGroup

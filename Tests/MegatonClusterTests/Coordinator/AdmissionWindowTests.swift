@@ -61,10 +61,10 @@ struct AdmissionWindowTests {
     @Test func packsHaveHalfOfThePlacesBesideJobsThatFillThem() {
         var window = AdmissionWindow(limit: 1000)
         window.observe(.places(64))
-        #expect(window.room(jobs: 129, running: 64, sources: 384, workers: 1) == .init(jobs: -1, packed: 31 * 256))
-        #expect((window.room(jobs: 160, running: 64, sources: 160 + 32 * 255, workers: 1).packed ?? 0) == 0)
-        window.observe(packs: [20, 10])
-        #expect(window.room(jobs: 129, running: 64, sources: 143, workers: 1).packed == 31 * 15)
+        #expect(window.room(jobs: 129, running: 64, sources: 192, workers: 1) == .init(jobs: -1, packed: 31 * 64))
+        #expect((window.room(jobs: 160, running: 64, sources: 160 + 32 * 63, workers: 1).packed ?? 0) == 0)
+        window.observe(packs: [20, 12])
+        #expect(window.room(jobs: 129, running: 64, sources: 168, workers: 1).packed == 31 * 40)
     }
 
     /// Fault: if packs had room, each round admitted the single jobs one by one.

@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    // Fault: the number came back with the next job, and the batch waited for jobs that nobody pushed.
+    // Fault: the number came back with the next job, and the batch waited for jobs that no client pushed.
     @Test func aCancelledBatchEndsWithoutTheJobsThatAreMissing() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await push([job("a", 5)], fixture)
@@ -76,6 +76,17 @@ import Testing
             try await end(fixture)
             #expect(try await !fixture.batch("b").isFinished)
             #expect(try await fixture.queue.close(batch: "b"))
+            #expect(try await fixture.batch("b").isFinished)
+        }
+    }
+
+    // Fault: the number came back with the next job.
+    @Test func aClosedBatchDoesNotWaitForMoreAfterAStraggler() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await push([job("a", 5)], fixture)
+            #expect(try await !fixture.queue.close(batch: "b"), "a job runs")
+            try await push([job("b", 5)], fixture)
+            try await end(fixture)
             #expect(try await fixture.batch("b").isFinished)
         }
     }

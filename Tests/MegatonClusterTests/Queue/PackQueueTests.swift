@@ -187,12 +187,12 @@ import Testing
                 ends: [end(pack.sources[0])],
                 rest: .yield(pack.with(Array(pack.sources[1...])))
             )
-            #expect(try await fixture.queue.hasReadyJobs())
+            #expect(try await fixture.queue.waitingJobs(beside: .normal) == .equal)
             #expect(try await settle(yield, of: active, known: 3, fixture) == .ok)
             #expect(try await fixture.claim().map(\.id) == ["single"])
             let rest = try #require(try await fixture.claim().first)
             #expect(rest.packSize == 2 && rest.counted == 1)
-            #expect(try await !fixture.queue.hasReadyJobs())
+            #expect(try await fixture.queue.waitingJobs(beside: .normal) == JobQueue.WaitingJobs.none)
         }
     }
 

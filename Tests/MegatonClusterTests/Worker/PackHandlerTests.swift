@@ -367,7 +367,7 @@ import Testing
             await fixture.handler(runner, running: running).handle(again)
             #expect(runner.state.withLock { $0.ids }.isEmpty)
             #expect(try await fixture.count("ZCARD", fixture.keys.delay) == 3, "they do not fill the window")
-            #expect(try await fixture.queue.hasReadyJobs(), "packs yield to them")
+            #expect(try await fixture.queue.waitingJobs(beside: .normal) == .equal, "packs yield to them")
             let singles = try await fixture.claim(5)
             #expect(singles.map(\.id).sorted() == ["p.1", "p.2", "p.3"])
             #expect(singles.allSatisfy { $0.stalls == 1 && $0.packSize == 0 })
@@ -395,7 +395,7 @@ import Testing
     }
 
     // Fault: a pack on a worker with one place ran its sources one after the other, while other workers were idle.
-    @Test func aPackWithTheLastPlaceGivesSourcesToAnIdleWorker() async throws {
+    @Test func aPackWithTheLastPlaceSplitsSourcesOffForAnIdleWorker() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let running = RunningJobs()
             let active = try await claimed(5, fixture, running)
@@ -405,7 +405,9 @@ import Testing
             defer { idle.close() }
             // Awaited below.
             let token = Task { try await idle.send(["BLPOP", .string(fixture.keys.wake), "50"]) }
-            while try await fixture.redis.send(["INFO", "clients"]).string?.contains("blocked_clients:1") != true {}
+            while try await fixture.redis.send(["INFO", "clients"]).string?.contains("blocked_clients:1") != true {
+                try Task.checkCancellation()
+            }
             await fixture.handler(Runner { _ in .done([]) }, running: running, interval: .zero).handle(active)
             _ = try await token.value
             let singles = try await fixture.claim(9, worker: "w2")
@@ -431,6 +433,38 @@ import Testing
             let left = try await fixture.claim(9, worker: "w2")
             #expect(left.filter { $0.packSize > 0 }.map(\.packSize) == (shares ? [] : [3]))
             #expect(left.count == (shares ? 3 : 2))
+        }
+    }
+
+    // While a queue is paused, sources that are split off would wait, and fill the window afterwards.
+    @Test func aPackGoesOnWhileTheQueueIsPaused() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let active = try await claimed(4, fixture, running)
+            try await fixture.push(QueueFixture.job("single", priority: .high))
+            try await fixture.admit()
+            try await fixture.queue.set(.paused, to: true)
+            #expect(try await fixture.queue.waitingJobs(beside: .normal) == nil)
+            await fixture.handler(Runner { _ in .done([]) }, running: running, interval: .zero).handle(active)
+            #expect(try await fixture.batch("b")["done"] == 4)
+        }
+    }
+
+    // Fault: all sources of a large pack became single jobs, in front of others, although no worker had a place.
+    @Test func aPackSplitsOffFewSourcesUntilTheyAreClaimed() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let running = RunningJobs()
+            let active = try await claimed(100, fixture, running, priority: .high)
+            try await fixture.push(QueueFixture.job("single"))
+            try await fixture.admit()
+            let runner = Runner { _ in .done([]) }
+            await fixture.handler(runner, running: running, interval: .zero).handle(active)
+            // After the first source it splits eight off, and yields to them after the second one: its turn has no
+            // length here.
+            #expect(runner.state.withLock { $0.ids } == ["p.1", "p.2"])
+            #expect(try await fixture.count("LLEN", fixture.keys.ready(.high)) == 9)
+            let left = try await fixture.claim(20, worker: "w2").filter { $0.packSize > 0 }
+            #expect(left.map(\.packSize) == [90])
         }
     }
 

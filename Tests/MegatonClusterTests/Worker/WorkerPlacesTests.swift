@@ -70,17 +70,18 @@ import Testing
     @Test func aPackLearnsOfReadyJobsInShardsThatWait() async throws {
         let places = WorkerPlaces(count: 1, waitsForSettlements: false)
         let (first, second) = (RunningJobs(), RunningJobs())
-        let a = places.add(first) { true }
-        let b = places.add(second) { true }
+        let a = places.add(first) { _ in .higher }
+        let b = places.add(second) { $0 == .high ? .lower : .equal }
         #expect(places.reserve(for: a) == 1)
         first.insert(try job("1"))
         places.end(for: a)
-        #expect(await !first.othersHaveReadyJobs(), "the other shard has not asked for a place")
+        #expect(await first.othersWaiting(beside: .normal) == .none, "the other shard has not asked for a place")
         #expect(places.reserve(for: b) == 0)
-        #expect(await first.othersHaveReadyJobs())
-        #expect(await !second.othersHaveReadyJobs(), "a shard does not ask for its own")
+        #expect(await first.othersWaiting(beside: .normal) == .equal)
+        #expect(await first.othersWaiting(beside: .high) == .lower)
+        #expect(await second.othersWaiting(beside: .normal) == .none, "a shard does not ask for its own")
         places.leave(b)
-        #expect(await !first.othersHaveReadyJobs(), "its Redis is away")
+        #expect(await first.othersWaiting(beside: .normal) == .none, "its Redis is away")
     }
 
     @Test func aWorkerWithOneShardReservesAllPlaces() {

@@ -94,10 +94,10 @@ for _, batch in ipairs(batches) do
     if redis.call('ZADD', batchesKey, 'NX', now(), batch.name) == 1 then
       redis.call('HSETNX', batch.key, 'created', now())
     end
-    -- `cancelBatch` has removed the number: the submitter of a cancelled batch may push no more.
-    if batch.expected and not batch.cancelled and redis.call('HEXISTS', batch.key, 'submitter') == 0 then
-      redis.call('HSETNX', batch.key, 'expected', batch.expected)
-      redis.call('HSET', batch.key, 'closed', '1')
+    -- A closed batch has its number, or an operator has removed that (`closeBatch`, `cancelBatch`), as fewer jobs come.
+    if batch.expected then
+      local v = redis.call('HMGET', batch.key, 'submitter', 'closed')
+      if not v[1] and not v[2] then redis.call('HSET', batch.key, 'expected', batch.expected, 'closed', '1') end
     end
     -- An open batch is forgotten if it gets no more jobs for long.
     redis.call('ZADD', endedKey, now(), batch.name)

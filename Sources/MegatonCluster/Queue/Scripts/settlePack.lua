@@ -20,7 +20,8 @@
 -- returns `ok` if the rest was kept.
 -- A split job whose key is alive is another job's: it fails as `id_conflict`.
 -- The sources of packs whose worker has died may be thousands. As ready jobs they would fill the window, so that no
--- intake is read until they have ended; the delayed jobs that are due fill half of the places (`claim`).
+-- intake is read until they have ended; the delayed jobs that are due fill half of the places (`claim`). Sources that
+-- are split off for idle workers are ready at once: a worker splits off more only when these were claimed.
 -- Bounded by the caller: at most 256 sources, and 512 KiB of those that end or are split off, or one, beside the rest.
 -- A pack that its worker cannot read ends in one call, of at most 2 MiB.
 
