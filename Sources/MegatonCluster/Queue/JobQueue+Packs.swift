@@ -187,12 +187,13 @@ extension JobQueue {
     /// before the next command.
     ///
     /// - Returns: whether a worker has the token. It may be one whose last place was taken a moment ago. False if there
-    ///   were tokens already, of jobs that no worker has claimed yet.
+    ///   were tokens already: then no worker waits. So at most one token is left over.
     func wakeIdleWorker() async throws(RedisError) -> Bool {
         let wake = RedisArgument.string(keys.wake)
-        let replies = try await redis.pipeline([["LLEN", wake], ["LPUSH", wake, "1"], ["LLEN", wake]])
+        guard try await redis.send(["LLEN", wake]).int == 0 else { return false }
+        let replies = try await redis.pipeline([["LPUSH", wake, "1"], ["LLEN", wake]])
         for case .error(let text) in replies { throw RedisError(reply: text) }
-        return replies.count == 3 && replies[0].int == 0 && replies[2].int == 0
+        return replies.last?.int == 0
     }
 
     /// The jobs whose source is suspected of a process death. A pack runs none of them: its death would say nothing

@@ -83,7 +83,7 @@ extension ShardedQueue {
     /// Closes a batch in all shards that know it.
     ///
     /// - Parameter expected: number of jobs that were pushed in all, if known. The first shard that knows the batch
-    ///   waits for those that the others do not have: foreign clients push to one shard, usually shard 0.
+    ///   waits for those that the others do not have, or shard 0: foreign clients push to one shard, usually to that.
     /// - Returns: whether the batch has ended.
     /// - Throws: `.noBatch` if no shard knows it.
     @discardableResult
@@ -95,7 +95,7 @@ extension ShardedQueue {
             guard counters.isKnown else { continue }
             counts.append((shard.keys.shard, max(counters["submitted"], counters["total"])))
         }
-        let (waiting, others) = (counts.first?.shard, counts.dropFirst().reduce(0) { $0 + $1.jobs })
+        let (waiting, others) = (counts.first?.shard ?? 0, counts.dropFirst().reduce(0) { $0 + $1.jobs })
         let rest = expected.map { max($0 - others, 0) }
         return try await inThoseThatKnow { (shard) async throws(RedisError) in
             try await shard.close(batch: batch, expected: shard.keys.shard == waiting ? rest : nil)

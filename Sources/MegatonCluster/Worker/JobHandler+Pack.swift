@@ -149,7 +149,7 @@ extension JobHandler {
         let priority = run.pack.shared.priority
         do {
             guard let own = try await queue.waitingJobs(beside: priority) else { return }
-            switch max(own, await running.othersWaiting(beside: priority)) {
+            switch max(own, own == .higher ? own : await running.othersWaiting(beside: priority)) {
             case .higher: run.isYielding = true
             case .equal: run.isYielding = run.hasHadTurn(at: .now)
             case .lower: if !run.isGivenUp { run.share() }

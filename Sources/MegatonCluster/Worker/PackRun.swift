@@ -66,7 +66,7 @@ struct PackRun: Sendable {
 
     /// Whether it is time to check for other jobs and for idle workers: after a second, and each further one.
     mutating func checksOthers(at now: ContinuousClock.Instant) -> Bool {
-        guard mayStart, now - lastCheck >= interval / 2 else { return false }
+        guard mayStart, waiting.count > 1, now - lastCheck >= interval / 2 else { return false }
         lastCheck = now
         return true
     }

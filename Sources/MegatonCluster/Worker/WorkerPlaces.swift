@@ -104,16 +104,23 @@ final class WorkerPlaces: Sendable {
         }
     }
 
-    /// The jobs of shards that wait for a place. Shards that do not answer have none.
+    /// Time in which the other shards answer a pack, which does not go on meanwhile.
+    private static let answerLimit: Duration = .milliseconds(250)
+
+    /// The jobs of shards that wait for a place. Shards that do not answer soon have none.
     ///
     /// - Parameter member: the shard that asks, and knows about its own jobs.
     private func othersWaiting(than member: Int, beside priority: Job.Priority) async -> JobQueue.WaitingJobs {
         let waiting = state.withLock { state in
             state.waiting.filter { $0 != member }.map { state.readiness[$0] }
         }
-        var most = JobQueue.WaitingJobs.none
-        for waitingJobs in waiting { most = max(most, await waitingJobs(priority)) }
-        return most
+        if waiting.isEmpty { return .none }
+        return await TimeLimit.run(Self.answerLimit) {
+            await withTaskGroup(of: JobQueue.WaitingJobs.self) { shards in
+                for waitingJobs in waiting { shards.addTask { await waitingJobs(priority) } }
+                return await shards.reduce(.none) { max($0, $1) }
+            }
+        } ?? .none
     }
 
     /// Whether a job in any shard is suspected of process deaths.

@@ -17,10 +17,10 @@ local batch, owner, json, mayPushToAll, closes = ARGV[1], ARGV[2], ARGV[3], ARGV
 
 local kind = redis.call('TYPE', batchKey).ok
 if kind == 'hash' then
-  local finished, stored, expected, submitter =
-    unpack(redis.call('HMGET', batchKey, 'finished', 'owner', 'expected', 'submitter'))
-  -- Only the first number closes a batch.
-  local isOther = submitter or closes and not expected
+  local finished, stored, closed, submitter =
+    unpack(redis.call('HMGET', batchKey, 'finished', 'owner', 'closed', 'submitter'))
+  -- Only the first number closes a batch, and none closes it again (`admit`).
+  local isOther = submitter or closes and not closed
   if stored then isOther = stored ~= owner end
   if isOther and not mayPushToAll then
     return redis.error_reply('OTHEROWNER the batch belongs to another client')
