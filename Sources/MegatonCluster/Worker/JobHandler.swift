@@ -92,11 +92,21 @@ final class JobHandler: Sendable {
         defer { running.remove(job) }
         await history.note(HistoryEvent(.claim, id: job.id, attempt: job.attempt))
         metrics.countClaim(job)
-        if job.packSize > 0 {
-            // Its JSON may have a megabyte, and its images run in child tasks: not for the event loop of the claims.
-            await withTaskExecutorPreference(globalConcurrentExecutor) { await handlePack(job) }
-            return
+        if job.packSize == 0 && job.json.count <= Self.smallJSON {
+            await handleSingle(job)
+        } else {
+            // To read a megabyte takes 10 ms, and the images of a pack run in child tasks: not for the event loop of
+            // the claims.
+            await withTaskExecutorPreference(globalConcurrentExecutor) {
+                if job.packSize > 0 { await handlePack(job) } else { await handleSingle(job) }
+            }
         }
+    }
+
+    /// Bytes of a job that is read on the event loop of the claims.
+    private static let smallJSON = 64 << 10
+
+    private func handleSingle(_ job: ActiveJob) async {
         let start = ContinuousClock.now
         let parsed = Result { () throws(JobError) in try Job(json: job.json, wasValidated: true) }
         guard let scope = spans.scope(continuing: (try? parsed.get())?.traceparent) else {
