@@ -179,15 +179,7 @@ package struct Inspector: Sendable {
             for (index, cache) in caches.enumerated() {
                 group.addTask {
                     var server = CacheServer(address: "\(cache.configuration)", isReachable: false)
-                    (server.isReachable, server.refusal) =
-                        await TimeLimit.run(Self.pingLimit) { () -> (Bool, String?) in
-                            do throws(RedisError) {
-                                try await cache.connect()
-                                return (true, nil)
-                            } catch {
-                                return error.isTransient ? (false, nil) : (true, error.message)
-                            }
-                        } ?? (false, nil)
+                    (server.isReachable, server.refusal) = await CacheRefusal.ask(cache, within: Self.pingLimit)
                     return (index, server)
                 }
             }

@@ -12,8 +12,8 @@ import Testing
     private let options = RenditionRequestOptions(ImageRequest(url: TestPipeline.url("a")))
     private let groups = RenditionGroups(isCoalescingEnabled: true)
 
-    // Fault: its keys stayed in a group that nobody made; the next request for one of them opened it for its own key
-    // alone, and a request for the other joined that and got nothing.
+    // Fault: its keys stayed in a group that no request made; the next request for one of them opened it for its own
+    // key alone, and a request for the other joined that and got nothing.
     @Test func aRequestThatIsCancelledBeforeItsGroupBeginsLeavesNone() async throws {
         let part = groups.parts(keys, options)[0]
         let request = Task { [groups, options] in  // Awaited below.

@@ -18,18 +18,22 @@ enum CacheRefusal {
         }
     }
 
+    /// Whether a server answers within the limit, and why it refuses the user, in the words of Redis.
+    static func ask(_ redis: RedisClient, within limit: Duration) async -> (isReachable: Bool, refusal: String?) {
+        await TimeLimit.run(limit) { () -> (Bool, String?) in
+            do throws(RedisError) {
+                try await redis.connect()
+                return (true, nil)
+            } catch {
+                return error.isTransient ? (false, nil) : (true, error.message)
+            }
+        } ?? (false, nil)
+    }
+
     private static func warn(_ cache: RedisConfiguration, _ group: any EventLoopGroup, _ logger: Logger) async {
         let redis = RedisClient(cache, role: "check", group: group, logger: logger)
         defer { redis.close() }
-        let reason = await TimeLimit.run(limit) { () -> String? in
-            do throws(RedisError) {
-                try await redis.connect()
-                return nil
-            } catch {
-                return error.isTransient ? nil : error.message
-            }
-        }
-        guard let reason = reason ?? nil else { return }
+        guard let reason = await ask(redis, within: limit).refusal else { return }
         logger.warning(
             "the shared cache refuses this worker, whose jobs are done without it",
             metadata: ["redis.address": "\(cache)", "reason": "\(reason)"]
