@@ -75,6 +75,17 @@ import Testing
         }
     }
 
+    /// Fault: small jobs made the pages grow, and the next page had eight large ones: one call held Redis for 24 ms.
+    @Test func largeJobsBehindSmallOnesAreTakenOneByOne() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await submit(small("b", 15) + large("b", 9), to: "b", fixture)
+            var staged = StagedJobs()
+            _ = try await fixture.round(&staged)
+            // A round stages twice.
+            #expect(try await fixture.count("LLEN", fixture.keys.jobs(batch: "b")) >= 6)
+        }
+    }
+
     /// Fault: jobs of other lists were taken before the call ended with an error, and lost.
     @Test func aPublicListOfAnotherTypeLosesNoJobs() async throws {
         try await QueueFixture.run { (fixture) async throws in

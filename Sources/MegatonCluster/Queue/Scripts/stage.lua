@@ -17,8 +17,8 @@
 -- A job of more than 1 MiB is cut and marked with a first byte 1, so that validation rejects it: its first KiB, a line
 -- end and its size follow. One call moves about 1 MiB, less what the stage had, and returns at most 2 MiB, or one job:
 -- Redis serves no other client meanwhile, and jobs that it moved but did not return would be ahead of all that are
--- pushed later. If a batch's own intake has large jobs behind small ones, it moves up to eight of them at once:
--- submitters push at most 1 MiB for each.
+-- pushed later. So jobs are taken one by one: pages of eight, which grew by the small jobs of one intake and then met
+-- the large ones of another, held Redis for 24 ms.
 -- Smooth weighted round robin, as in nginx: with each job, every intake that has jobs gains its weight, and the intake
 -- with the most credit provides the job and pays the sum of all weights. A weight counts 16, 4 or 1 times by priority,
 -- as in `claim`: that of the list, or for a batch that of the last job that left its intake, `normal` before the first.
@@ -112,9 +112,7 @@ for k = publicIntake, #KEYS do
 end
 -- Credits and debts from a time at which other intakes had jobs must not outlast them: at most what one job costs.
 for _, intake in ipairs(open) do intake.credit = math.max(math.min(intake.credit, 256 * total), -256 * total) end
--- Pages are small, so that a call reads little beyond the limit: large jobs one by one, and those of a public intake,
--- whose size nothing limits.
-local last, page, taken, left, looked = 0, 1, {}, {}, 0
+local last, taken, left, looked = 0, {}, {}, 0
 local function hasRoom(number)
   if number > 1 and packRoom then return packRoom > 0 end
   return want > 0
@@ -126,40 +124,27 @@ while (want > 0 or packRoom and packRoom > 0) and #open > 0 and bytes + last <= 
     if open[i].credit > open[best].credit then best = i end
   end
   local intake = open[best]
-  -- The only intake left needs no turns: each job would cost as much credit as it has just gained.
-  local number = #open == 1 and not intake.isPublic and math.min(want, page) or 1
   local isPassed = false
   if packRoom and (want <= 0 or packRoom <= 0) then
     -- Only a look: jobs without room usually wait behind each other.
-    number = 1
     local job = looked < maximumBytes and redis.call('LRANGE', intake.key, -1, -1)[1]
     -- One that is too large is taken without room, as it does not run: otherwise each call would read it again.
     if job then isPassed = #job <= maximumBytes and not hasRoom(size(job)) else isPassed = looked >= maximumBytes end
     looked = looked + (job and #job or 0)
   end
-  local jobs = not isPassed and redis.call('RPOP', intake.key, number)
+  local job = not isPassed and redis.call('RPOP', intake.key)
   if isPassed then
     intake.credit = intake.credit - total
     total = total - intake.weight
     left[#left + 1] = table.remove(open, best)
-  elseif jobs then
+  elseif job then
     intake.credit = intake.credit - total
-    local before, sources, cost = bytes, 0, 0
-    local priority
-    for i, job in ipairs(jobs) do
-      local count = size(job)
-      if not hasRoom(count) and #job <= maximumBytes then
-        -- Of a page that began with room for both kinds.
-        for back = #jobs, i, -1 do redis.call('RPUSH', intake.key, jobs[back]) end
-        break
-      end
-      bytes, last = bytes + #job, #job
-      if packRoom and count > 1 then packRoom = packRoom - count else want = want - count end
-      sources, cost = sources + count, cost + math.max(count, math.min(math.ceil(#job / 8192), 128))
-      priority = priorityOf(job)
-      if #job > maximumBytes then job = '\1' .. string.sub(job, 1, 1024) .. '\n' .. #job end
-      taken[#taken + 1] = intake.batch .. '\0' .. job
-    end
+    local sources, priority = size(job), priorityOf(job)
+    local cost = math.max(sources, math.min(math.ceil(#job / 8192), 128))
+    bytes, last = bytes + #job, #job
+    if packRoom and sources > 1 then packRoom = packRoom - sources else want = want - sources end
+    if #job > maximumBytes then job = '\1' .. string.sub(job, 1, 1024) .. '\n' .. #job end
+    taken[#taken + 1] = intake.batch .. '\0' .. job
     if #open > 1 and cost > 1 then
       -- As if each source, or each 8 KiB, had been a job of its own.
       for _, other in ipairs(open) do other.credit = other.credit + (cost - 1) * other.weight end
@@ -170,7 +155,6 @@ while (want > 0 or packRoom and packRoom > 0) and #open > 0 and bytes + last <= 
       intake.priority, intake.weight = priority, intake.share * priorityWeights[priority]
       total = total + intake.weight
     end
-    page = (bytes - before) / #jobs < 8192 and math.min(page * 2, 8) or 1
   else
     total = total - intake.weight
     table.remove(open, best)
