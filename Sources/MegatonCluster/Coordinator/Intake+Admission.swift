@@ -16,6 +16,8 @@ extension Intake {
     /// Number of jobs above which a call admits no further entry: about 10 ms. Redis reads each call in two turns, in
     /// which it serves all other clients, so that a leader with many small calls is slower than a large fleet.
     static let admittedAtOnce = 1536
+    /// Bytes of JSON above which it is an argument of its own, see the script.
+    private static let largeText = 64 * 1024
     /// Maximum number of calls in a round.
     private static let callsAtOnce = 2
 
@@ -80,6 +82,13 @@ extension Intake {
         ]
         arguments += batches.map { .string($0) }
         var fields: [RedisArgument] = []
+        var large: [RedisArgument] = []
+        func text(_ json: Data) -> RedisArgument {
+            let text = RedisArgument.buffer(ByteBuffer(bytes: json))
+            guard json.count > Self.largeText else { return text }
+            large.append(text)
+            return ""
+        }
         fields.reserveCapacity(13 * part.candidates.count)
         for (candidate, entry) in zip(part.candidates, entries) {
             fields += [.string(candidate.key.text)]
@@ -94,18 +103,17 @@ extension Intake {
                 content = candidate.batch.isEmpty || memory.idsAreUnique ? nil : candidate.content
                 fields += [
                     .string("\(priority)@\(job.sourceDigest)@\(job.host ?? "")"), batch, isOwn,
-                    .buffer(ByteBuffer(bytes: json)),
-                    .buffer(ByteBuffer(bytes: digest ?? Data())),
+                    text(json), .buffer(ByteBuffer(bytes: digest ?? Data())),
                 ]
             case .pack(let pack, _, _):
                 let priority = (Job.Priority.allCases.firstIndex(of: pack.shared.priority) ?? 1) + 1
                 fields += [
                     .string("\(priority)@\(pack.digest)@\(pack.host ?? "")"), batch, isOwn,
-                    .buffer(ByteBuffer(bytes: pack.json())), "",
+                    text(pack.json()), "",
                 ]
             case .invalid(let dead, let source, let job):
                 fields += [
-                    "x", batch, isOwn, .buffer(ByteBuffer(bytes: WireJSON.data(dead))),
+                    "x", batch, isOwn, text(WireJSON.data(dead)),
                     .buffer(ByteBuffer(bytes: candidate.outcome(dead, source: source, job: job).json())),
                 ]
             }
@@ -117,6 +125,7 @@ extension Intake {
             ]
         }
         arguments.append(.packed(fields))
+        arguments += large
         let admitKeys =
             [keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.body, keys.meta] + keys.ready + [
                 keys.wake, keys.dead, keys.deadInfo, keys.stat, keys.batches, keys.cancelled, keys.round,

@@ -86,6 +86,28 @@ import Testing
         }
     }
 
+    /// Large texts are arguments of their own beside the array of the others.
+    @Test func eachJobHasItsOwnTextIfSmallAndLargeOnesAreAdmittedTogether() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let sources = (0..<12).map {
+                "data:image/png;base64,\($0)" + String(repeating: "A", count: $0 % 3 * 80_000)
+            }
+            try await fixture.push(
+                Data(#"{"id":"bad","attempts":0,"source":"\#(String(repeating: "A", count: 90_000))"}"#.utf8)
+            )
+            for (number, source) in sources.enumerated() {
+                try await fixture.push(Job(id: "j\(number)", source: source).json())
+            }
+            try await fixture.admitAll(12)
+            for (number, source) in sources.enumerated() {
+                let body = try await fixture.redis.send(["HGET", .string(fixture.keys.body), .string("j\(number)")])
+                let isEqual = body.string?.contains(#""\#(source)""#) == true
+                #expect(isEqual, "job \(number)")
+            }
+            #expect(try await fixture.redis.send(["HGET", .string(fixture.keys.stat), "failed"]).string == "1")
+        }
+    }
+
     /// Fault: jobs of other lists were taken before the call ended with an error, and lost.
     @Test func aPublicListOfAnotherTypeLosesNoJobs() async throws {
         try await QueueFixture.run { (fixture) async throws in

@@ -16,7 +16,8 @@
 --      with those that the batch has had, otherwise `` · its labels as JSON, otherwise `` · number of its idempotency
 --      key, 0 for none · how long that is remembered from the time at which the job may begin, ms · ms since 1970
 --      before which it does not begin, or 0 · where its outcome is sent (`addReply`), otherwise `` · number of
---      jobs with which its batch closes, 0 for none
+--      jobs with which its batch closes, 0 for none · then each JSON that is `` in the array, as it is large: Redis
+--      hashes all bytes of each text of a script, 1 ms for 1 MiB, and those of an array once more
 -- Returns {admitted, invalid or of a damaged batch or in conflict, duplicates, cancelled}, each a number of sources, or
 --      the error NOTLEADER or STALEROUND. The round is then one higher.
 -- Before: the jobs are those of the first entries of the stage, in order: a pack may have been split into many. After:
@@ -58,7 +59,13 @@ if (redis.call('GET', roundKey) or '0') ~= round then
 end
 -- One argument, as Redis reads a large one at once, and many small ones beside all other clients.
 local fields = cmsgpack.unpack(ARGV[fixedArguments + batchCount + 1])
-local first, last = 1, #fields
+local first, last, largeText = 1, #fields, fixedArguments + batchCount + 1
+for i = first, last, argumentsPerJob do
+  if fields[i + 4] == '' then
+    largeText = largeText + 1
+    fields[i + 4] = ARGV[largeText]
+  end
+end
 if redis.call('LLEN', stageKey) < entryCount then
   return redis.error_reply('STALEROUND the stage has fewer jobs than its leader has read')
 end
