@@ -91,9 +91,9 @@ class Stage:
     def environment(self):
         return {"MEGATON_REDIS": self.control.url, "MEGATON_CACHE_REDIS": self.cache.url}
 
-    def launch(self, name, *arguments):
+    def launch(self, name, *arguments, is_urgent=False):
         """Starts a command of the program."""
-        return self.processes.start(name, [self.program, *map(str, arguments)], self.environment)
+        return self.processes.start(name, [self.program, *map(str, arguments)], self.environment, is_urgent)
 
     def call(self, *arguments, seconds=60):
         """Runs a command of the program. Returns its exit code, output and errors; the code is None after the time."""
@@ -148,7 +148,7 @@ class Stage:
             file.writelines(line + "\n" for line in lines)
         return path
 
-    def submit(self, name, jobs, *arguments, wait=True):
+    def submit(self, name, jobs, *arguments, wait=True, is_urgent=False):
         """Starts a submitter. Jobs are sources, or dictionaries with the fields of jobs."""
         self._batches += 1
         name = f"{name}-{self._batches}"
@@ -159,11 +159,11 @@ class Stage:
         ledger = os.path.join(self.directory, name + "-ledger.jsonl")
         waiting = ["--wait", "--ledger", ledger] if wait else []
         command = ["submit", path, "--quiet", "--batch", name, "--size", "8x8", *waiting, *arguments]
-        return Batch(name, self.launch("submit-" + name, *command), ledger)
+        return Batch(name, self.launch("submit-" + name, *command, is_urgent=is_urgent), ledger)
 
-    def seconds_of(self, name, jobs, *arguments, limit=75):
+    def seconds_of(self, name, jobs, *arguments, limit=75, is_urgent=False):
         """Seconds from the start of a submitter to its end; infinite beyond the limit. The batch is cancelled then."""
-        batch = self.submit(name, jobs, *arguments)
+        batch = self.submit(name, jobs, *arguments, is_urgent=is_urgent)
         code, seconds = batch.wait(limit)
         if code is None:
             batch.process.kill()
