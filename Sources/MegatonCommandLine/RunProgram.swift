@@ -87,6 +87,8 @@ extension AsyncParsableCommand {
             // Asked for once: for each question about an error, the parser describes the whole command, which takes a
             // debug build a tenth of a second or more.
             let code = error as? ExitCode ?? exitCode(for: error)
+            // `--help` behind a misspelled command would print the help of the program, with exit code 0.
+            if code == .success { exitIfCommandIsUnknown(arguments) }
             // The parser takes `-thumbnail` for `-t -h …`, and would print the help.
             if code == .success && OptionNames.haveBundle(arguments) { exitIfOptionIsUnknown(arguments) }
             if code == .validationFailure {

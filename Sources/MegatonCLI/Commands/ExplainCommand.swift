@@ -99,7 +99,7 @@ struct ExplainCommand: AsyncParsableCommand {
         var marks: Watermarks?
         if let watermarks { marks = try await WorkerOptions.watermarks(in: watermarks) }
         let wanted = try renditions.renditions()
-        try WatermarkCheck.requireImages(of: wanted, known: marks?.names)
+        try WatermarkCheck.requireImages(of: wanted, among: marks)
         return try wanted.map { try Watermarks.resolve($0, in: marks) }
     }
 

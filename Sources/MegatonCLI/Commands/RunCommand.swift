@@ -145,7 +145,7 @@ struct RunCommand: AsyncParsableCommand {
         let preset = try batch.presets.preset.map { try batch.presets.load()[$0] ?? [] }
         try WatermarkCheck.requireImages(
             of: try preset ?? batch.renditions.renditions(),
-            known: watermarks?.names
+            among: watermarks
         )
     }
 
@@ -403,6 +403,7 @@ struct RunCommand: AsyncParsableCommand {
             // are not waited for.
             arguments: [
                 "--queue", redis.queue, "--render-threads", String(threads), "--lease", "9", "--drain-timeout", "2",
+                "--part-of-run",
             ] + roots + worker.arguments(workers: count)
                 + ["--log-level", (options.shownLevel ?? .warning).rawValue],
             environment: [

@@ -88,6 +88,7 @@ struct StatusCommand: AsyncParsableCommand {
             lines.append(
                 "  \(worker.name)  \(worker.running) running, last heartbeat \(Int(worker.silent)) s ago\(version)"
             )
+            if let problem = worker.problem { lines.append("    claims few jobs or none: \(problem)") }
         }
         lines += status.versionWarnings.map { "versions    \($0)" }
         return lines.joined(separator: "\n")

@@ -72,6 +72,9 @@ struct WorkerCommand: AsyncParsableCommand {
     @Flag(name: .customLong("only-suspects"), help: .hidden)
     var onlySuspects = false
 
+    @Flag(name: .customLong("part-of-run"), help: .hidden)
+    var isPartOfRun = false
+
     @Option(
         name: .customLong("fail-on"),
         help: ArgumentHelp(
@@ -114,6 +117,16 @@ struct WorkerCommand: AsyncParsableCommand {
         )
     }
 
+    /// Warns of directories for outputs in which this user may not write: each of their jobs would fail here.
+    private static func check(outputRoots roots: [String], _ logger: Logger) {
+        for root in roots where !FileManager.default.isWritableFile(atPath: root) {
+            logger.warning(
+                "a directory of --allow-root is missing or not writable: outputs there may fail on this worker",
+                metadata: ["path": "\(root)"]
+            )
+        }
+    }
+
     func run() async throws {
         try await reportingFailures {
             let shutdown = ShutdownSignal()
@@ -130,6 +143,7 @@ struct WorkerCommand: AsyncParsableCommand {
                 configuration.sweepInterval = .seconds(sweepInterval)
                 configuration.flightLease = .seconds(flightLease)
                 configuration.drainTimeout = .seconds(drainTimeout)
+                configuration.waitsForDisk = !isPartOfRun
                 configuration.failOn = Rendition.FailOn(rawValue: failOn) ?? .truncated
                 configuration.history = try history.map { try HistoryFile($0) }
                 if onlySuspects {
@@ -151,9 +165,14 @@ struct WorkerCommand: AsyncParsableCommand {
                 )
                 try worker.apply(to: &configuration, logger: logger)
                 configuration.watermarks = try await worker.loadedWatermarks()
+                for (name, reason) in configuration.watermarks?.unusable ?? [:] {
+                    let text = "a file in --watermarks is left out: \(reason.message)"
+                    logger.notice("\(text)", metadata: ["file": "\(name)"])
+                }
                 if configuration.roots.isEmpty && configuration.readRoots.isEmpty {
                     logger.notice("no directory is allowed: file sources and outputs fail without --allow-root")
                 }
+                if !onlySuspects { Self.check(outputRoots: configuration.roots, logger) }
                 let worker = try Worker(
                     configuration,
                     logger: logger,

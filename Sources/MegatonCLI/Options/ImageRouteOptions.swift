@@ -253,7 +253,7 @@ struct ImageRouteOptions: ParsableArguments {
             )
         }
         let images = try await WorkerOptions.watermarks(in: watermarks)
-        try WatermarkCheck.requireImage(watermark, among: images.names)
+        try WatermarkCheck.requireImage(watermark, among: images)
         return images
     }
 

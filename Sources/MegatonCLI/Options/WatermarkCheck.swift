@@ -91,31 +91,35 @@ enum WatermarkCheck {
 
     /// Checks the images that renditions name before any job is made, as each job would fail.
     ///
-    /// - Parameter known: names of the images of `--watermarks`; nil without the option.
+    /// - Parameter watermarks: the images of `--watermarks`; nil without the option.
     /// - Throws: `CLIError` for the first name that is unknown.
-    static func requireImages(of renditions: [Rendition], known: [String]?) throws(CLIError) {
+    static func requireImages(of renditions: [Rendition], among watermarks: Watermarks?) throws(CLIError) {
         for rendition in renditions {
-            guard case .image(let name) = rendition.watermark?.content, known?.contains(name) != true else { continue }
+            guard case .image(let name) = rendition.watermark?.content, watermarks?.names.contains(name) != true else {
+                continue
+            }
             let start = "the rendition \(rendition.name) names the watermark \(FieldProblem.quoted(name))"
-            guard let known else {
+            guard let watermarks else {
                 throw CLIError.usage("\(start): give the directory that has this image with --watermarks DIR.")
             }
-            throw CLIError.usage("\(start), and \(others(beside: name, known))")
+            throw CLIError.usage("\(start), and \(problem(of: name, watermarks))")
         }
     }
 
     /// Checks the image of `--image-watermark`, as each URL that draws it would fail.
     ///
-    /// - Parameter known: names of the images of `--watermarks`.
+    /// - Parameter watermarks: the images of `--watermarks`.
     /// - Throws: `CLIError` if none has the name.
-    static func requireImage(_ name: String, among known: [String]) throws(CLIError) {
-        if known.contains(name) { return }
+    static func requireImage(_ name: String, among watermarks: Watermarks) throws(CLIError) {
+        if watermarks.names.contains(name) { return }
         throw CLIError.usage(
-            "--image-watermark names \(FieldProblem.quoted(name)), and \(others(beside: name, known))"
+            "--image-watermark names \(FieldProblem.quoted(name)), and \(problem(of: name, watermarks))"
         )
     }
 
-    private static func others(beside name: String, _ known: [String]) -> String {
+    private static func problem(of name: String, _ watermarks: Watermarks) -> String {
+        if let reason = watermarks.unusable[name] { return reason.message }
+        let known = watermarks.names
         let near = Spelling.nearest(to: name, among: known).map { " Did you mean \($0)?" } ?? ""
         let names = known.isEmpty ? "has no images" : "has \(known.joined(separator: ", "))"
         return "the directory of --watermarks \(names).\(near)"

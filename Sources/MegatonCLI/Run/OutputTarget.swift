@@ -39,6 +39,12 @@ enum OutputTarget: Sendable, Equatable {
     /// - Throws: `ValidationError` if there can be no such bucket.
     func bucket() throws -> OutputBucket? {
         guard case .objects(let text) = self else { return nil }
+        if let mark = text.first(where: { $0 == "?" || $0 == "#" }) {
+            throw ValidationError(
+                "--output \(text) has a \(mark == "?" ? "query" : "fragment"), which objects do not have: write %3F for a "
+                    + "question mark, and %23 for a number sign."
+            )
+        }
         // A URL, as an input is.
         guard let decoded = String(text.dropFirst(Self.objectPrefix.count)).removingPercentEncoding else {
             throw ValidationError("--output \(text) has a broken percent-encoding: write %25 for a percent sign.")

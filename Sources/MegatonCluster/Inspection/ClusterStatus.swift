@@ -80,9 +80,11 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
         package var protocolVersion: Int?
         /// Jobs that it runs at a time at most; nil if it did not report it. For metrics.
         package var places: Int?
+        /// Why it claims few jobs or none, such as a full disk; nil if it claims as many as it can run.
+        public var problem: String?
 
         private enum CodingKeys: String, CodingKey {
-            case name, running, silent, renewal, version
+            case name, running, silent, renewal, version, problem
             case protocolVersion = "protocol"
         }
 

@@ -1,3 +1,4 @@
+internal import MegatonPipeline
 internal import MegatonRedis
 
 extension Doctor {
@@ -10,7 +11,7 @@ extension Doctor {
             let status = try await Inspector(queue: JobQueue(control, keys: keys), cache: control).status()
             var findings = status.isKnown ? [] : [unknownQueue()]
             findings += [coordinator(status), silentWorkers(status), workers(status), dead(status)]
-            findings += versions(status)
+            findings += pausedWorkers(status) + versions(status)
             findings.append(try await damagedBatches())
             findings.append(try await droppedReplies())
             findings.append(try await webhooks(leader: status.leader))
@@ -83,6 +84,18 @@ extension Doctor {
                 ? status.missingWorkers
                 : "\(living) \(living == 1 ? "is" : "are") running"
         )
+    }
+
+    /// Workers that are there and claim few jobs or none.
+    private func pausedWorkers(_ status: ClusterStatus) -> [Finding] {
+        status.livingWorkers.filter { $0.problem != nil }.prefix(Self.shownWorkers).map { worker in
+            let problem = FieldProblem.sentence(worker.problem ?? "")
+            return Finding(
+                level: .warning,
+                subject: "workers",
+                message: "\(worker.name) claims few jobs or none: \(problem) Make room."
+            )
+        }
     }
 
     private func dead(_ status: ClusterStatus) -> Finding {

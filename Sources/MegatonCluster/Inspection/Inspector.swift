@@ -154,7 +154,8 @@ package struct Inspector: Sendable {
                 renewal: described?.renewal ?? WorkerInfo.usualRenewal,
                 version: described?.version,
                 protocolVersion: described?.protocolVersion,
-                places: described?.concurrency
+                places: described?.concurrency,
+                problem: described?.problem
             )
         }
     }

@@ -18,6 +18,8 @@ package struct WorkerInfo: Sendable, Codable {
     var shards: Int?
     /// The space in which its process id is valid: see `ProcessSpace`. Nil from an older version.
     var space: String?
+    /// Why it claims few jobs or none, such as a full disk; nil if it claims as many as it can run.
+    var problem: String?
     /// Version of the protocol. Nil from an older version.
     var protocolVersion: Int? = QueueKeys.version
 
@@ -29,6 +31,9 @@ extension WorkerInfo {
     package init(concurrency: Int) {
         self.init(host: "", pid: 0, started: 0, concurrency: concurrency, version: Megaton.version)
     }
+
+    /// Characters of a problem that are reported.
+    static let maximumProblem = 200
 
     /// Seconds between two heartbeats of a worker that does not state its own.
     static let usualRenewal = 5.0

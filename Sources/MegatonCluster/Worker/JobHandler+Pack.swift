@@ -216,10 +216,19 @@ extension JobHandler {
             if let turn = error.hostTurn, isGivenUp, givenUpHosts.isNews(turn.host, at: .now) {
                 try await duringLease(active) { () throws(RedisError) in try await queue.giveUp(turn.host) }
             }
-            if !isGivenUp, let delay = retry.delay(after: active.counted, of: end.job.attempts, error: error) {
-                let free = active.free + (RetryPolicy.isFree(error) ? 1 : 0)
-                run.split(.init(job: end.job, free: free, start: .after(delay)))
-                if !RetryPolicy.isFree(error) { sourceFailures.note(error, of: end.job.source) }
+            if !isGivenUp,
+                let delay = retry.delay(
+                    after: active.counted,
+                    of: end.job.attempts,
+                    error: error,
+                    free: active.free
+                )
+            {
+                let isFree = retry.isFree(error, free: active.free)
+                // The other sources would find no room either.
+                if isFree && error.isOfFullOutput { run.isYielding = true }
+                run.split(.init(job: end.job, free: active.free + (isFree ? 1 : 0), start: .after(delay)))
+                if !isFree { sourceFailures.note(error, of: end.job.source) }
                 metrics.countRetry(after: error.code.rawValue)
                 log.retry(active, source: end.job.source, after: error, in: delay)
                 return

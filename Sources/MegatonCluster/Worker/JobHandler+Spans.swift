@@ -57,8 +57,9 @@ extension JobHandler {
         }
         if error.hostTurn?.isGivenUp == true { return "failed" }
         if error.hostTurn != nil && !retry.asksForTooLong(error) { return "hold" }
-        if retry.delay(after: active.counted, of: job.attempts, error: error) == nil { return "failed" }
-        return RetryPolicy.isFree(error) ? "wait" : "retry"
+        let delay = retry.delay(after: active.counted, of: job.attempts, error: error, free: active.free)
+        if delay == nil { return "failed" }
+        return retry.isFree(error, free: active.free) ? "wait" : "retry"
     }
 
     private func facts(of job: ActiveJob, id: String?, source: String?, _ result: JobRunner.Result?) -> SpanFacts {

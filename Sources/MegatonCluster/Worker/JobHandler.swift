@@ -281,8 +281,8 @@ final class JobHandler: Sendable {
             }
             let attempts = (try? attempt.parsed.get().attempts) ?? 1  // An unreadable job stays unreadable.
             let isGivenUp = error.hostTurn?.isGivenUp == true
-            if !isGivenUp, let delay = retry.delay(after: job.counted, of: attempts, error: error) {
-                let isFree = RetryPolicy.isFree(error)
+            if !isGivenUp, let delay = retry.delay(after: job.counted, of: attempts, error: error, free: job.free) {
+                let isFree = retry.isFree(error, free: job.free)
                 let reply = try await queue.retry(
                     job,
                     worker: worker,

@@ -19,8 +19,8 @@ struct LeaseHeartbeat: Sendable {
     let statistics: StatisticsRecorder
     /// Learns the size of the fleet.
     var pace = IdlePace()
-    /// Returns the number of shards that the worker's places are for.
-    var shardCount: @Sendable () -> Int = { 1 }
+    /// The worker's places; nil for those of one shard.
+    var places: WorkerPlaces?
     let logger: Logger
     /// The ends of renewals.
     let pulse = Pulse()
@@ -28,17 +28,22 @@ struct LeaseHeartbeat: Sendable {
 
     /// The description of this worker that Redis has.
     private final class Description: Sendable {
-        private let state = Mutex<(running: Int, at: ContinuousClock.Instant)?>(nil)
+        private let state = Mutex<(running: Int, problem: String?, at: ContinuousClock.Instant)?>(nil)
 
         /// It is also written again after this time, as Redis may have returned to an earlier state.
         private static let lifetime: Duration = .seconds(60)
 
         /// Whether it has to be written.
-        func isChanged(_ running: Int, at now: ContinuousClock.Instant) -> Bool {
-            state.withLock { $0.map { $0.running != running || now - $0.at >= Self.lifetime } ?? true }
+        func isChanged(_ running: Int, _ problem: String?, at now: ContinuousClock.Instant) -> Bool {
+            state.withLock { state in
+                guard let state else { return true }
+                return state.running != running || state.problem != problem || now - state.at >= Self.lifetime
+            }
         }
 
-        func written(_ running: Int, at now: ContinuousClock.Instant) { state.withLock { $0 = (running, now) } }
+        func written(_ running: Int, _ problem: String?, at now: ContinuousClock.Instant) {
+            state.withLock { $0 = (running, problem, now) }
+        }
     }
 
     /// How long a job may run after its claim or renewal was sent: two seconds less than the lease, or half of a lease
@@ -88,9 +93,9 @@ struct LeaseHeartbeat: Sendable {
     }
 
     private var currentInfo: WorkerInfo {
-        let count = shardCount()
         var info = info
-        info.shards = count > 1 ? count : nil
+        if let places, places.isShared { info.shards = places.shardCount }
+        info.problem = places?.disk.reason().map { $0.truncated(to: WorkerInfo.maximumProblem) }
         return info
     }
 
@@ -102,17 +107,18 @@ struct LeaseHeartbeat: Sendable {
         defer { pulse.beat() }
         let jobs = running.all
         let sent = ContinuousClock.now
-        let isChanged = description.isChanged(jobs.count, at: sent)
+        let info = currentInfo
+        let isChanged = description.isChanged(jobs.count, info.problem, at: sent)
         do throws(RedisError) {
             let (lost, cancelled, quarantined, workers) = try await queue.renew(
                 jobs.map { ($0.key.text, $0.attempt) },
                 worker: worker,
                 lease: lease,
-                info: currentInfo.json,
+                info: info.json,
                 isChanged: isChanged,
                 timeout: interval
             )
-            if isChanged { description.written(jobs.count, at: sent) }
+            if isChanged { description.written(jobs.count, info.problem, at: sent) }
             pace.observe(workers: workers)
             running.renewed(at: sent)
             let (lostIDs, cancelledIDs, quarantinedIDs) = (Set(lost), Set(cancelled), Set(quarantined))

@@ -43,6 +43,9 @@ extension Worker {
         package var takesOnlySuspects = false
         /// Delays between the attempts of a job.
         public var retry = RetryPolicy()
+        /// Whether jobs that find this worker's disk full go back to the queue, and the worker claims none for a while;
+        /// otherwise they fail. False for the workers of `run`, which share their disk.
+        package var waitsForDisk = true
         /// Time without a leader after which the worker admits jobs by itself, until a coordinator is there; nil for
         /// never.
         public var takeoverDelay: Duration? = .seconds(5)

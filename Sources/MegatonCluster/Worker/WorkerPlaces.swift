@@ -11,6 +11,8 @@ final class WorkerPlaces: Sendable {
     let count: Int
     /// Whether places are free only when jobs have ended in Redis too.
     private let waitsForSettlements: Bool
+    /// Limits the jobs while the worker's disk is full.
+    let disk: DiskPause
     private let state = Mutex(State())
 
     /// Longest claim after which the next one of the shard may reserve all free places: short beside the work of a job.
@@ -33,9 +35,10 @@ final class WorkerPlaces: Sendable {
 
     /// - Parameter waitsForSettlements: true for a worker of suspects. Otherwise a job whose work is done holds no
     ///   place while it is being settled, up to the number of jobs that one call settles.
-    init(count: Int, waitsForSettlements: Bool) {
+    init(count: Int, waitsForSettlements: Bool, disk: DiskPause = DiskPause()) {
         self.count = count
         self.waitsForSettlements = waitsForSettlements
+        self.disk = disk
     }
 
     /// Number of shards that share the places.
@@ -86,7 +89,8 @@ final class WorkerPlaces: Sendable {
         let others = state.reserved.enumerated().reduce(0) { $0 + ($1.offset == member ? 0 : $1.element) }
         if waitsForSettlements { return count - held - others }
         let active = state.members.reduce(0) { $0 + $1.activeCount }
-        return min(count - active, count + JobQueue.maximumBatchSize - held) - others
+        let allowed = min(count, disk.limit() ?? count)
+        return min(allowed - active, count + JobQueue.maximumBatchSize - held) - others
     }
 
     /// Claimed jobs of all shards whose work is not done yet.
@@ -94,9 +98,10 @@ final class WorkerPlaces: Sendable {
 
     /// Lends a place of all shards to a pack of one of them.
     ///
-    /// - Returns: whether a place was free; nil if the shard shares its places with no other.
+    /// - Returns: whether a place was free, and the disk is not full; nil if the shard shares its places with no other.
     func lend(to member: Int) -> Bool? {
-        state.withLock { state in
+        if disk.limit() != nil { return false }
+        return state.withLock { state in
             guard state.members.count > 1 else { return nil }
             guard state.members.reduce(0, { $0 + $1.usedCount }) < count else { return false }
             state.members[member].lend()
@@ -183,6 +188,22 @@ final class WorkerPlaces: Sendable {
             state.reserved[member] = 0
         }
         wakeNext(after: member)
+    }
+
+    /// Wakes the claim loops of all shards, as places are free that no job has left. One of them may sleep although it
+    /// does not wait for its turn: if a claim with a settlement was under way when it looked for places.
+    func wakeAll() {
+        for member in state.withLock({ $0.members }) { member.changed.signal() }
+    }
+
+    /// Does so when a pause is over.
+    func wakeAll(after pause: Duration) {
+        // Unstructured, as no caller waits for it. It ends with the pause, and does nothing if the worker has ended.
+        Task { [weak self] in
+            // Not cancelled: there is no reference to it.
+            try? await Task.sleep(for: pause)
+            self?.wakeAll()
+        }
     }
 
     /// Notifies the shard that has waited longest, if there is a place for it.

@@ -66,13 +66,16 @@ struct WorkerShard: Sendable {
             logger: logger,
             pace: pace
         )
+        var retry = configuration.retry
+        retry.waitsForDisk = configuration.waitsForDisk
         let handler = JobHandler(
             queue: queue,
             completions: CompletionBatcher(queue, worker: parts.name, places: configuration.concurrency),
-            runner: parts.runner,
+            runner: configuration.waitsForDisk && !configuration.takesOnlySuspects
+                ? DiskWatchingRunner(runner: parts.runner, places: parts.places, logger: logger) : parts.runner,
             running: running,
             statistics: parts.statistics,
-            retry: configuration.retry,
+            retry: retry,
             maximumStalls: configuration.maximumStalls,
             worker: parts.name,
             history: parts.history,
@@ -111,7 +114,7 @@ struct WorkerShard: Sendable {
             interval: LeaseHeartbeat.interval(configuration.renewInterval, of: configuration.lease),
             statistics: parts.statistics,
             pace: pace,
-            shardCount: { [places = parts.places] in places.shardCount },
+            places: parts.places,
             logger: logger
         )
     }

@@ -4,6 +4,9 @@ public import Foundation
 /// The images that watermarks of renditions may name: the files of one directory, decoded once.
 public struct Watermarks: Sendable {
     private let images: [String: WatermarkPixels]
+    /// Files that are left out, and why: they are no images, too large, or have a name that no rendition can have.
+    /// Renditions that name one of them fail with this reason.
+    public let unusable: [String: ImageError]
 
     /// Maximum number of files.
     static let maximumCount = 64
@@ -14,13 +17,14 @@ public struct Watermarks: Sendable {
     /// Maximum memory of all decoded images, in bytes.
     static let maximumPixelBytes = 256 << 20
 
-    /// Reads and decodes all files of a directory, which blocks. Hidden files and directories in it are left out.
+    /// Reads and decodes all files of a directory, which blocks. Hidden files and directories in it are left out, and
+    /// those in ``unusable``, such as a README.
     ///
     /// - Parameters:
     ///   - directory: At most 64 files of at most 8 MiB each. A name has letters, digits, `.`, `_` and `-`.
     ///   - types: Formats that may be decoded.
     ///   - limits: Limits of the images, as for any source.
-    /// - Throws: An error that names the file and its fault.
+    /// - Throws: `.notFound` if the directory cannot be read, `.dataTooLarge` if it has too many files or pixels.
     public init(
         directory: URL,
         types: Set<AssetType> = AssetType.supported,
@@ -35,9 +39,16 @@ public struct Watermarks: Sendable {
             )
         }
         var images: [String: WatermarkPixels] = [:]
+        var unusable: [String: ImageError] = [:]
         var bytes = 0
         for file in files {
-            let image = try Self.load(file, types, limits)
+            let image: WatermarkPixels
+            do throws(ImageError) {
+                image = try Self.load(file, types, limits)
+            } catch {
+                unusable[file.lastPathComponent] = error
+                continue
+            }
             images[file.lastPathComponent] = image
             bytes += image.size.width * image.size.height * 4
             if bytes > Self.maximumPixelBytes {
@@ -49,6 +60,7 @@ public struct Watermarks: Sendable {
             }
         }
         self.images = images
+        self.unusable = unusable
     }
 
     /// The names of the images, sorted.
@@ -62,6 +74,9 @@ public struct Watermarks: Sendable {
         var rendition = rendition
         rendition.watermark?.overlay = watermarks?.images[name]
         if rendition.watermark?.overlay != nil { return rendition }
+        if let reason = watermarks?.unusable[name] {
+            throw ImageError(.watermarkMissing, "the rendition \(rendition.name): \(reason.message)")
+        }
         let names = watermarks?.names ?? []
         let known = names.isEmpty ? "there are none" : "known are \(names.joined(separator: ", "))"
         throw ImageError(

@@ -99,6 +99,8 @@ import Testing
         var asked = error
         asked.retryAfter = 30
         #expect(policy.delay(after: 1, of: 5, error: asked, random: 0) == .seconds(30))
+        let askedLong = ImagePipeline.Error(.httpStatus, "x", isRetryable: true, retryAfter: 600)
+        #expect(policy.delay(after: 1, of: 5, error: askedLong, random: 1) == .seconds(630))
         #expect(policy.delay(after: 1, of: 5, error: .init(.corruptImage, "x")) == nil)
         #expect(policy.delay(after: 1, of: 5, error: .init(.httpStatus, "x", isRetryable: true)) != nil)
     }

@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonRedis
 import MegatonTestSupport
 import Testing
 
@@ -91,5 +92,47 @@ import Testing
         let done = try lines(of: ledger).filter { $0.status == .done }.compactMap(\.id)
         #expect(done.count == 16 && Set(done).count == 16)
         #expect(home.outputs.filter { $0.hasSuffix(".tar") }.count == 4, "\(home.outputs)")
+    }
+
+    /// Fault: a worker whose disk was full failed half of a batch for good, as its jobs end soonest.
+    @Test func jobsOfAWorkerWithAFullDiskWaitForOneWithRoom() async throws {
+        let home = try RunTests.Home()
+        let count = 12
+        for index in 0..<count {
+            let image = TestImage.quarters(width: 32, height: 32, seed: UInt8(index))
+            try home.directory.write(image, to: "in/\(index).png")
+        }
+        try await RedisServerProcess.run { (server) async throws in
+            let redis = ["--redis", server.url]
+            let coordinator = try ProgramUnderTest.megaton(["coordinator"] + redis)
+            let worker = ["worker", "--allow-root", home.directory.path, "--lease", "3", "--concurrency", "4"] + redis
+            let full = try ProgramUnderTest.megaton(
+                worker,
+                environment: home.environment.merging(try FaultLibrary.fullDisk(beneath: home.output)) { $1 }
+            )
+            let submit = try ProgramUnderTest.megaton(
+                ["submit", "in", "--output", home.output, "--wait", "--json"] + redis,
+                environment: home.environment,
+                directory: home.directory.path
+            )
+            let info = "megaton:{default}:2:workerinfo"
+            try await server.wait(forChangesOf: [info]) { client in
+                let infos = try await client.send(["HVALS", .string(info)]).array ?? []
+                return infos.contains { $0.string?.contains("No space left") == true }
+            }
+            let status = await (try ProgramUnderTest.megaton(["status"] + redis)).ending()
+            #expect(status.output.contains("claims few jobs or none: \(home.output)"), "\(status.output)")
+            let doctor = await (try ProgramUnderTest.megaton(["doctor"] + redis)).ending()
+            #expect(doctor.output.contains("claims few jobs or none: "), "\(doctor.output)")
+            let other = try ProgramUnderTest.megaton(worker, environment: home.environment)
+            let ending = await submit.ending()
+            #expect(ending.code == 0, "\(ending.errors)")
+            #expect(home.outputs.count == count)
+            #expect(full.errors.contains("this worker claims no jobs for 10 s"), "\(full.errors)")
+            for process in [full, other, coordinator] {
+                process.send(SIGTERM)
+                #expect(await process.ending().code == 0, "\(process.errors)")
+            }
+        }
     }
 }

@@ -100,8 +100,11 @@ import Testing
         #expect(error.message.contains("\"logo.png\"") && error.message.contains("--watermarks"), "\(error.message)")
 
         try home.directory.write(Data("no image".utf8), to: "marks/notes.txt")
-        let broken = try await home.run(options)
-        #expect(broken.code == 64 && broken.errors.contains("notes.txt"), "\(broken.errors)")
+        let beside = try await home.run(options)
+        #expect(beside.code == 0, "no rendition names it: \(beside.errors)")
+        let named = ["--watermark", #"{"image": "notes.txt"}"#]
+        let broken = try await home.run(["in", "--workers", "1", "--watermarks", "marks"] + named)
+        #expect(broken.code == 64 && broken.errors.contains("marks/notes.txt: "), "\(broken.errors)")
     }
 
     @Test func aWatermarkThatCannotBeDrawnIsWrongUsage() async throws {

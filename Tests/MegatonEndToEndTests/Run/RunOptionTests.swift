@@ -99,6 +99,7 @@ import Testing
         (["version"], "Did you mean --version?"), (["statsu"], "Did you mean status?"),
         (["foo"], "Its commands are run, plan, submit, coordinator,"),
         (["help", "bogus"], "megaton has no command \"bogus\""),
+        (["nonsense", "--help"], "megaton has no command \"nonsense\""),
         (["dead", "lits"], "megaton dead has no command \"lits\". Did you mean list?"),
     ]
 

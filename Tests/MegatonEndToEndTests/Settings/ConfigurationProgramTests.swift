@@ -166,7 +166,6 @@ import Testing
             try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: "\(path)/\(name)")
         }
         try home.directory.write(Data(#"{"web": [{"name": "small", "width": 64}]}"#.utf8), to: "presets")
-        try home.directory.write(Data("no image".utf8), to: "marks/logo.png")
         let file = try home.directory.write(
             Data(
                 """
@@ -189,7 +188,7 @@ import Testing
         let lines = ending.errors.split(separator: "\n").map(String.init)
         #expect(lines.count == 5, "each fault once: \(ending.errors)")
         for words in [
-            "\(file):credentials \(path)/credentials: ", "\(file):worker.watermarks: ",
+            "\(file):credentials \(path)/credentials: ", "\(file):worker.watermarks \(path)/marks: no such directory",
             "\(file):coordinator.presets \(path)/missing cannot be read: ",
             "\(file):coordinator.webhook-key \(path)/key has a key of 5 bytes",
             "\(file):submit.preset \"wep\" is not in \(file):presets \(path)/presets; its presets are web. Did you",
