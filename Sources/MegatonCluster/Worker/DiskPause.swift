@@ -24,6 +24,11 @@ final class DiskPause: Sendable {
     static let shortest: Duration = .seconds(10)
     static let longest: Duration = .seconds(160)
 
+    private let first: Duration
+
+    /// - Parameter first: the length of the first pause.
+    init(first: Duration = DiskPause.shortest) { self.first = first }
+
     /// Jobs that may be in progress at this time; nil if they are not limited.
     func limit(at now: ContinuousClock.Instant = .now) -> Int? {
         state.withLock { state in state.isOver(at: now) ? nil : state.end.map { now < $0 ? 0 : 1 } }
@@ -40,7 +45,7 @@ final class DiskPause: Sendable {
     func noteFull(_ reason: String, at now: ContinuousClock.Instant = .now) -> Duration? {
         state.withLock { state -> Duration? in
             if let end = state.end, now < end { return nil }
-            state.length = state.end == nil ? Self.shortest : min(state.length * 2, Self.longest)
+            state.length = state.end == nil ? first : min(state.length * 2, Self.longest)
             (state.end, state.reason) = (now + state.length, reason)
             return state.length
         }

@@ -116,6 +116,7 @@ struct QueueFixture: Sendable {
         running: RunningJobs,
         places: Int = 1,
         interval: Duration = .seconds(60),
+        retry: RetryPolicy = RetryPolicy(),
         through client: JobQueue? = nil
     ) -> JobHandler {
         let queue = client ?? queue
@@ -126,7 +127,7 @@ struct QueueFixture: Sendable {
             runner: runner,
             running: running,
             statistics: StatisticsRecorder(),
-            retry: RetryPolicy(),
+            retry: retry,
             maximumStalls: 3,
             worker: "w1",
             history: History(file: nil, logger: logger),

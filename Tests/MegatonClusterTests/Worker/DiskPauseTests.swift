@@ -1,10 +1,15 @@
+import Logging
 import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import NIOPosix
+import Synchronization
 import Testing
 
 @testable import MegatonCluster
 
 /// Claims of a worker whose disk is full.
-@Suite struct DiskPauseTests {
+@Suite(.timeLimit(.minutes(1))) struct DiskPauseTests {
     private let start = ContinuousClock.now
 
     @Test func aWorkerWithAFullDiskTriesOneJobAfterEachPause() {
@@ -62,5 +67,75 @@ import Testing
         // A download that fills the directory for temporary files counts.
         let download = ImagePipeline.Error(.diskFull, "full", isRetryable: true)
         #expect(retry.delay(after: 5, of: 5, error: download) == nil && !retry.isFree(download))
+    }
+
+    /// Finds the disk full with its first jobs, and reports each that is done.
+    private final class Runner: JobRunning {
+        let done: AsyncStream<String>.Continuation
+        private let full: Atomic<Int>
+
+        init(full: Int, done: AsyncStream<String>.Continuation) {
+            self.full = Atomic(full)
+            self.done = done
+        }
+
+        func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> JobRunner.Result {
+            if full.subtract(1, ordering: .relaxed).oldValue > 0 {
+                return .failed(ImagePipeline.Error(.diskFull, "full", isRetryable: false))
+            }
+            done.yield(job.id ?? "")
+            return .done([
+                .init(name: "a", path: "/out/a", width: 1, height: 1, format: .png, bytes: 1, sha256: "", from: .render)
+            ])
+        }
+    }
+
+    /// Fault: a worker whose only claim was under way when the pause began slept for ever.
+    @Test(arguments: [1, 4]) func aWorkerClaimsAgainAfterThePause(_ places: Int) async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let count = 12
+            for number in 0..<count { try await fixture.push(QueueFixture.job("j\(number)")) }
+            try await fixture.admitAll(count)
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let (stream, continuation) = AsyncStream.makeStream(of: String.self)
+            let running = RunningJobs()
+            var configuration = Worker.Configuration(control: fixture.server.configuration)
+            configuration.concurrency = places
+            var retry = RetryPolicy()
+            retry.waitsForDisk = true
+            let disk = DiskPause(first: .milliseconds(20))
+            let shared = WorkerPlaces(count: places, waitsForSettlements: false, disk: disk)
+            let runner = DiskWatchingRunner(
+                runner: Runner(full: places, done: continuation),
+                places: shared,
+                logger: logger
+            )
+            let wake = RedisClient(
+                fixture.server.configuration,
+                role: "wake",
+                group: MultiThreadedEventLoopGroup.singleton,
+                logger: logger
+            )
+            defer { wake.close() }
+            let loop = ClaimLoop(
+                configuration,
+                queue: fixture.queue,
+                wake: wake,
+                handler: fixture.handler(runner, running: running, places: places, retry: retry),
+                running: running,
+                places: shared,
+                logger: logger
+            )
+            let signal = ShutdownSignal()
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { await loop.run(until: signal) }
+                var jobs = stream.makeAsyncIterator()
+                var done: Set<String> = []
+                while done.count < count - places, let id = await jobs.next() { done.insert(id) }
+                #expect(disk.limit() == nil && disk.reason() == nil)
+                signal.raise(to: .abort)
+            }
+            #expect(try await fixture.count("ZCARD", fixture.keys.dead) == 0)
+        }
     }
 }
