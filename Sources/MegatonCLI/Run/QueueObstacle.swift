@@ -2,7 +2,7 @@ import MegatonCluster
 
 /// Reasons why the jobs of a cluster wait, for messages.
 enum QueueObstacle {
-    /// Why no job starts, and the command that ends it; nil if the queue is not paused.
+    /// Why no job starts, and the command that ends it or explains it; nil if jobs start.
     static func pause(_ status: ClusterStatus) -> String? {
         if status.pauses.contains(JobQueue.PauseMode.paused.rawValue) {
             return "the queue is paused; megaton queue resume starts them"
@@ -10,7 +10,15 @@ enum QueueObstacle {
         if status.pauses.contains(JobQueue.PauseMode.drain.rawValue) {
             return "the queue is draining; megaton queue resume admits them"
         }
-        return nil
+        return lacksDisks(status) ? "\(noDisk); megaton status has the reasons" : nil
+    }
+
+    private static let noDisk = "no worker can write outputs"
+
+    /// Whether all workers wait until they can write outputs again.
+    private static func lacksDisks(_ status: ClusterStatus) -> Bool {
+        let living = status.livingWorkers
+        return !living.isEmpty && living.allSatisfy { $0.problem != nil }
     }
 
     /// Why no ready job ends, cancelled ones included; nil if they do, or if jobs may still end in another way.
@@ -18,6 +26,7 @@ enum QueueObstacle {
         if status.livingWorkers.isEmpty { return "no worker is running" }
         // A leader ends the cancelled jobs that it has not admitted, and workers end those that run.
         let isLed = status.leader != nil && status.staged > 0
+        if status.running == 0 && !isLed && lacksDisks(status) { return noDisk }
         guard status.pauses.contains(JobQueue.PauseMode.paused.rawValue), status.running == 0, !isLed else {
             return nil
         }

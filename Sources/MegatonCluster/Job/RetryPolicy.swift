@@ -15,7 +15,7 @@ public struct RetryPolicy: Sendable, Equatable {
     /// Longest Retry-After that a job waits for; if its origin asks for more, the job fails at once.
     public var maximumWait: Duration = .seconds(3600)
 
-    /// Whether a job that finds the disk full waits for a worker with room, instead of failing at once.
+    /// Whether a job whose outputs the disk does not take waits for another worker, instead of failing at once.
     var waitsForDisk = false
 
     /// Creates the default policy.
@@ -25,8 +25,8 @@ public struct RetryPolicy: Sendable, Equatable {
     private static let freePause = 0.05
     /// The same for one that found a worker's disk full: longer than other workers take to claim it.
     private static let diskPause = 1.0
-    /// Attempts that did not count after which a job that finds its disk full fails: a full quota of its own outputs
-    /// must not stop one worker after the other for ever.
+    /// Attempts that did not count after which such a job fails: a full quota of its own outputs must not stop one
+    /// worker after the other for ever.
     private static let freeLimit = 100
     /// Maximum jitter that is added to a Retry-After: the limits of the host spread the jobs further.
     private static let longestSpread: Duration = .seconds(30)
@@ -39,10 +39,10 @@ public struct RetryPolicy: Sendable, Equatable {
         error.code == .waitTimedOut || error.code == .throttled || isForOthers(error, free: free)
     }
 
-    /// Whether another worker may have the room for the outputs that this one lacks. A full directory for downloads is
-    /// a failure that counts: a large source may have filled it.
+    /// Whether another worker may write the outputs that this one cannot. A full directory for downloads is a failure
+    /// that counts: a large source may have filled it.
     func isForOthers(_ error: ImagePipeline.Error, free: Int) -> Bool {
-        waitsForDisk && error.isOfFullOutput && free < Self.freeLimit
+        waitsForDisk && error.isOfStorage && free < Self.freeLimit
     }
 
     /// The delay after an attempt (1 is the first); nil if the error is permanent or the attempts are used up. An
@@ -60,7 +60,7 @@ public struct RetryPolicy: Sendable, Equatable {
     ) -> Duration? {
         if asksForTooLong(error) { return nil }
         if isFree(error, free: free) {
-            let pause = error.isOfFullOutput ? Self.diskPause : Self.freePause
+            let pause = error.isOfStorage ? Self.diskPause : Self.freePause
             return .seconds(max(pause, error.retryAfter ?? 0) * (1 + 0.1 * random))
         }
         guard error.isRetryable, attempt < attempts else { return nil }
@@ -76,9 +76,4 @@ public struct RetryPolicy: Sendable, Equatable {
 
     /// The shortest time between the end of an attempt that counts (1 is the first) and the start of the next one.
     func shortestDelay(after attempt: Int) -> Duration { min(cap, base * (1 << min(max(attempt - 1, 0), 20))) }
-}
-
-extension ImagePipeline.Error {
-    /// Whether there was no room for outputs. Without room for a download, the error is retryable.
-    var isOfFullOutput: Bool { code == .diskFull && !isRetryable }
 }

@@ -255,10 +255,12 @@ package struct FileOutput: Sendable {
 
     private static func error(_ what: String, at place: FileAccess.OutputDirectory) -> ImagePipeline.Error {
         let code = errno
-        return ImagePipeline.Error(
+        var error = ImagePipeline.Error(
             [ENOSPC, EDQUOT].contains(code) ? .diskFull : .outputFailed,
             "\(place.path)/\(place.name) \(what): \(String(cString: strerror(code))).",
             isRetryable: transientCodes.contains(code)
         )
+        error.isOfStorage = [ENOSPC, EDQUOT, EROFS, EIO].contains(code)
+        return error
     }
 }

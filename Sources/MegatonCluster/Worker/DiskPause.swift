@@ -2,11 +2,11 @@ internal import Logging
 internal import MegatonPipeline
 import Synchronization
 
-/// Keeps a worker whose disk is full from further jobs until there is room; other workers run them meanwhile.
+/// Keeps a worker whose disk is full, read-only or broken from further jobs; other workers run them meanwhile.
 ///
-/// A job that found no room for its outputs goes back to the queue, and its attempt does not count
+/// A job whose outputs the disk did not take goes back to the queue, and its attempt does not count
 /// (`RetryPolicy.waitsForDisk`). The worker claims nothing for a pause, and then one job at a time: if one writes its
-/// outputs, or none finds the disk full for as long as the pause was, it goes on as before; otherwise the next pause is
+/// outputs, or none fails like that for as long as the pause was, it goes on as before; otherwise the next pause is
 /// twice as long. Without it, the worker whose jobs end soonest, as they fail, would take most of the queue.
 final class DiskPause: Sendable {
     private let state = Mutex(State())
@@ -22,7 +22,7 @@ final class DiskPause: Sendable {
     }
 
     static let shortest: Duration = .seconds(10)
-    static let longest: Duration = .seconds(160)
+    static let longest: Duration = .seconds(60)
 
     private let first: Duration
 
@@ -72,19 +72,19 @@ struct DiskWatchingRunner: JobRunning {
     func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> JobRunner.Result {
         let result = await runner.run(job, maximumFailureAge: maximumFailureAge, metrics: metrics)
         switch result {
-        case .failed(let error) where error.isOfFullOutput:
+        case .failed(let error) where error.isOfStorage:
             guard let pause = places.disk.noteFull(error.message) else { break }
             // Once more when the limit of one job ends.
             places.wakeAll(after: pause)
             places.wakeAll(after: pause * 2)
             logger.error(
-                "a disk is full: this worker claims no jobs for \(Int(pause.inSeconds)) s; make room",
+                "outputs cannot be written: this worker claims no jobs for \(Int(pause.inSeconds)) s; repair its disk",
                 metadata: [LogKey.error: "\(error.message)"]
             )
         case .done(let outputs) where outputs.contains { $0.path?.hasPrefix("s3:") == false }:
             guard places.disk.noteRoom() else { break }
             places.wakeAll()
-            logger.notice("there is room on the disk again; this worker claims jobs as before")
+            logger.notice("outputs can be written again; this worker claims jobs as before")
         case .done, .failed: break
         }
         return result

@@ -225,8 +225,8 @@ extension JobHandler {
                 )
             {
                 let isFree = retry.isFree(error, free: active.free)
-                // The other sources would find no room either.
-                if isFree && error.isOfFullOutput { run.isYielding = true }
+                // The outputs of the other sources would fail too.
+                if isFree && error.isOfStorage { run.isYielding = true }
                 run.split(.init(job: end.job, free: active.free + (isFree ? 1 : 0), start: .after(delay)))
                 if !isFree { sourceFailures.note(error, of: end.job.source) }
                 metrics.countRetry(after: error.code.rawValue)

@@ -34,6 +34,9 @@ public struct ImageError: Swift.Error, Sendable, Hashable, Codable, CustomString
     package var address: String?
     /// When the host of the request takes another one, if it did not take this one.
     package var hostTurn: HostTurn?
+    /// Whether the disk of this machine is full, read-only or broken, so that another one may write the same output. It
+    /// is not encoded.
+    package var isOfStorage = false
     /// HTTP status of the origin's response; nil if there was none.
     public var status: Int?
     /// URL of the request, without user, password and query, which may hold secrets; nil if there is none.

@@ -146,11 +146,14 @@ public struct FileAccess: Sendable {
             do {
                 try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
             } catch {
-                let isFull = (error as? CocoaError)?.code == .fileWriteOutOfSpace
-                throw ImageError(
+                let fault = error as? CocoaError
+                let isFull = fault?.code == .fileWriteOutOfSpace
+                var refusal = ImageError(
                     isFull ? .diskFull : .outputFailed,
                     "The directory \(directory) cannot be created: \(Self.reason(error, beneath: base.string))."
                 )
+                refusal.isOfStorage = isFull || fault?.code == .fileWriteVolumeReadOnly
+                throw refusal
             }
         }
         return (directory, name)

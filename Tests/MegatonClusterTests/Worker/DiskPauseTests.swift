@@ -59,7 +59,8 @@ import Testing
 
     @Test func anAttemptThatFindsTheDiskFullIsFreeIfTheWorkerWaits() {
         var retry = RetryPolicy()
-        let error = ImagePipeline.Error(.diskFull, "full", isRetryable: false)
+        var error = ImagePipeline.Error(.diskFull, "full", isRetryable: false)
+        error.isOfStorage = true
         #expect(retry.delay(after: 1, of: 5, error: error, random: 0) == nil && !retry.isFree(error))
         retry.waitsForDisk = true
         #expect(retry.delay(after: 5, of: 5, error: error, random: 0) == .seconds(1) && retry.isFree(error))
@@ -81,7 +82,9 @@ import Testing
 
         func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> JobRunner.Result {
             if full.subtract(1, ordering: .relaxed).oldValue > 0 {
-                return .failed(ImagePipeline.Error(.diskFull, "full", isRetryable: false))
+                var error = ImagePipeline.Error(.diskFull, "full", isRetryable: false)
+                error.isOfStorage = true
+                return .failed(error)
             }
             done.yield(job.id ?? "")
             return .done([
