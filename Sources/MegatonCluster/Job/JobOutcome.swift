@@ -42,6 +42,8 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         public var sha256: String
         /// Origin of the output: rendered for this job, or found in a cache.
         public var from: RenditionResponse.Source
+        /// SSIMULACRA2 score, see `RenditionResponse.score`; nil if the rendition has no `targetScore`.
+        public var score: Double?
         /// Name of the entry in the shared cache, 64 hex digits; nil if the job names an output.
         package var cacheKey: String?
         /// Digest of the rendition's options, 16 hex digits; nil if the job names no output, or if an earlier version
@@ -214,6 +216,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
             json.field("name", output.name)
             json.field("options", output.options)
             json.field("path", output.path)
+            if let score = output.score { json.field("score", score) }
             json.field("sha256", output.sha256)
             json.field("width", output.width)
             json.close("}")

@@ -84,6 +84,7 @@ extension CachedData.Metadata: PlainObject {
         visitor.field("notes", &notes)
         visitor.field("rendition", &rendition)
         visitor.field("responder", &responder)
+        visitor.field("score", &score)
         visitor.field("source", &source)
         visitor.field("staleIfError", &staleIfError)
         visitor.field("staleWhileRevalidate", &staleWhileRevalidate)

@@ -261,6 +261,7 @@ extension CachedData {
         metadata.width = image.size.width
         metadata.height = image.size.height
         metadata.notes = image.notes.isEmpty ? nil : image.notes
+        metadata.score = image.score
         metadata.facts = image.facts?.packed
         self.init(data: image.data, metadata: metadata)
     }
@@ -272,6 +273,7 @@ extension CachedData {
         metadata.width = self.metadata.width
         metadata.height = self.metadata.height
         metadata.notes = self.metadata.notes
+        metadata.score = self.metadata.score
         metadata.facts = self.metadata.facts
         metadata.rendition = self.metadata.rendition
         metadata.address = self.metadata.address ?? original.address

@@ -38,6 +38,8 @@ package struct CachedData: Sendable, Equatable {
         package var headers: [String: String]?
         /// Notes of a rendition, see ``RenditionResponse/notes``. Nil if there are none.
         package var notes: [String]?
+        /// SSIMULACRA2 score of a rendition with a `targetScore`, see ``RenditionResponse/score``. Nil without one.
+        package var score: Double?
         /// Packed facts about the source of a rendition, see ``RenditionResponse/facts``. Nil if there are none.
         package var facts: String?
         /// When the origin was asked for the response, or last asked to confirm it: seconds since 1970, by the clock of

@@ -28,6 +28,10 @@ public struct RenditionResponse: Sendable {
     public let notes: [String]
     /// Facts about the source, which a cached rendition keeps. Nil if an earlier version has cached it.
     public let facts: SourceFacts?
+    /// SSIMULACRA2 score of the encoded image beside its pixels, 100 for no difference; of its middle if it is larger
+    /// than 512 pixels. Nil if the rendition has no `targetScore`, or if the image has less than 8 pixels in a row or
+    /// column.
+    public let score: Double?
     /// Version of the original; nil if it is not known.
     package var original: OriginalVersion?
     /// Key of its entry in the caches, whether they have one or not.
@@ -117,6 +121,7 @@ extension RenditionResponse {
             cacheLayer: nil,
             notes: image.notes,
             facts: image.facts,
+            score: image.score,
             original: original.map(OriginalVersion.init),
             freshness: original.map(RenditionFreshness.init)
         )
@@ -134,6 +139,7 @@ extension RenditionResponse {
             cacheLayer: cached.layer,
             notes: RenderNotes.merged([], cached.metadata.notes ?? []),
             facts: cached.metadata.facts.flatMap(SourceFacts.init(packed:)),
+            score: cached.metadata.score,
             original: OriginalVersion(original ?? cached.metadata),
             freshness: RenditionFreshness(
                 original ?? cached.staleness.map { cached.metadata.aged(by: $0) } ?? cached.metadata
@@ -166,6 +172,7 @@ extension RenditionResponse {
             cacheLayer: cacheLayer,
             notes: notes,
             facts: facts,
+            score: score,
             original: keepsLifetime ? original : nil,
             cacheKey: cacheKey,
             freshness: keepsLifetime ? freshness : nil

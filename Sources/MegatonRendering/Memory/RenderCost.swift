@@ -178,7 +178,9 @@ extension RenderPlan.Step {
         // Text and halo, and the scaled mark.
         if rendition.watermark != nil { bytes += 12 }
         // The pixels between two encodings.
-        if rendition.maxBytes != nil { bytes += 4 }
+        if rendition.maxBytes != nil || rendition.targetScore != nil { bytes += 4 }
+        // Decoded again, and about 30 planes of floats of both images, of which the sample is a part.
+        if rendition.targetScore != nil { bytes += 128 }
         return bytes
     }
 }

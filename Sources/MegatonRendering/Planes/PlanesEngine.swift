@@ -120,6 +120,7 @@ extension RenderPlan.Step {
         if rendition.keepMetadata != .none { return "metadata is kept" }
         if rendition.profile == .keep && probe.hasRGBProfile { return "the profile is kept" }
         if rendition.linear { return "linear light needs pixels" }
+        if rendition.targetScore != nil { return "a score needs pixels" }
         if canvas != nil { return "it has a canvas" }
         if let effect = rendition.effectName { return "\(effect) needs pixels" }
         if probe.hasAlpha && rendition.keepsAlpha { return "transparent pixels are kept" }

@@ -10,6 +10,8 @@ package struct EncodedImage: Sendable {
 
     package let data: Data
     package let size: PixelSize
+    /// See ``RenditionResponse/score``.
+    package var score: Double?
     package var maker = Maker.libvips
     /// See ``RenditionResponse/notes``.
     package var notes: [String] = []

@@ -115,6 +115,11 @@ public struct Rendition: Sendable, Hashable {
     /// Maximum size of the encoded image in bytes: the quality is lowered from `quality`, at most to 20, until the
     /// image fits. At most five encodings find the quality.
     public var maxBytes: Int?
+    /// The SSIMULACRA2 score that the encoded image should have beside its pixels, 10 to 100: 90 is a difference that
+    /// is hardly visible, 70 high quality, 50 medium. The lowest quality that has it is found for each image, from 20
+    /// to 95, by at most eight encodings; if none has it, or within `maxBytes`, the best one is taken. libvips does it,
+    /// in many times the time.
+    public var targetScore: Double?
 
     /// The resolution of color in the encoded image. Brightness always has the full resolution.
     public enum Chroma: String, WordChoice {

@@ -108,5 +108,24 @@ extension RenditionOption {
                 "Lower the quality, at most to \(EncodedSize.lowestQuality), until the encoded image has at most this "
                 + "number of bytes: jpeg, webp, avif and jxl."
         ),
+        RenditionOption(
+            "targetScore",
+            optional: { $0.targetScore },
+            set: { $0.targetScore = $1 },
+            .number(TargetScore.range, allowed: "are numbers from 10 to 100"),
+            encoding: Encoding(
+                formats: Rendition.Format.allCases.filter(\.hasQuality),
+                problem: { rendition in
+                    guard let score = rendition.targetScore else { return nil }
+                    if !TargetScore.range.contains(score) { return "is \(score); allowed are numbers from 10 to 100" }
+                    if rendition.animated { return "and animated exclude each other: one frame would stand for all" }
+                    return rendition.lossless ? "and lossless exclude each other: there is no quality to choose" : nil
+                }
+            ),
+            help:
+                "Choose the lowest quality whose image has this SSIMULACRA2 score beside its pixels, 10 to 100: 90 is "
+                + "a difference that is hardly visible, 70 high quality. The score is in the ledger. Encoding takes "
+                + "many times as long: jpeg, webp, avif and jxl."
+        ),
     ]
 }

@@ -15,7 +15,7 @@ extension VipsEngine {
                 var pixels = image.vipsImage
                 if !rendition.keepsAlpha { pixels = try pixels.flattened(rendition.background) }
                 // Encodes a copy, because progress handlers must not stay on a shared image.
-                return .success(try pixels.keeping([]).encode(rendition, stop: stop))
+                return .success(try pixels.keeping([]).encode(rendition, stop: stop).data)
             } catch {
                 return .failure(error)
             }

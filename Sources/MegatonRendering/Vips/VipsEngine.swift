@@ -167,7 +167,8 @@ package struct VipsEngine: RenderEngine {
             let image = try arrange(try pyramid.make(step.scaled, limit), step, plan, sampler, limit)
             var rendition = step.rendition
             if !pass.keepsProfile { rendition.profile = .srgb }
-            images[index] = EncodedImage(data: try image.encode(rendition, stop: limit), size: image.size)
+            let (data, score) = try image.encode(rendition, stop: limit)
+            images[index] = EncodedImage(data: data, size: image.size, score: score)
         }
         let pixels = sampler.image.map(PixelFacts.init)
         return pass.steps.compactMap { index in

@@ -3,13 +3,64 @@ internal import Foundation
 
 extension VipsImage {
     /// Evaluates the graph and encodes the result, at a lower quality if it has more than the `maxBytes` of the
-    /// rendition. The pixels are computed once.
-    func encode(_ rendition: Rendition, stop: Stop) throws(VipsError) -> Data {
-        if rendition.maxBytes == nil { return try encodeOnce(rendition, stop: stop) }
+    /// rendition, and at the lowest one with its `targetScore`. The pixels are computed once.
+    ///
+    /// - Returns: the score only if the rendition has a target.
+    func encode(_ rendition: Rendition, stop: Stop) throws(VipsError) -> (data: Data, score: Double?) {
+        if rendition.maxBytes == nil && rendition.targetScore == nil {
+            return (try encodeOnce(rendition, stop: stop), nil)
+        }
         let pixels = try inMemory(stop: stop)
-        return try EncodedSize.fit(rendition, tooLarge: { VipsError($0) }) { rendition throws(VipsError) in
+        if let target = rendition.targetScore, let found = try pixels.encode(rendition, scoring: target, stop) {
+            return (found.data, found.score)
+        }
+        let data = try EncodedSize.fit(rendition, tooLarge: { VipsError($0) }) { rendition throws(VipsError) in
             try pixels.encodeOnce(rendition, stop: stop)
         }
+        return (data, nil)
+    }
+
+    /// - Returns: nil for an image that is too small to have a score.
+    private func encode(
+        _ rendition: Rendition,
+        scoring target: Double,
+        _ stop: Stop
+    ) throws(VipsError) -> TargetScore.Scored? {
+        let (samples, width) = try scoreSample(rendition.background)
+        guard let reference = SSIMULACRA2(samples, width: width) else { return nil }
+        return try TargetScore.find(rendition, target: target, tooLarge: { VipsError($0) }) {
+            rendition throws(VipsError) in
+            try encodeOnce(rendition, stop: stop)
+        } score: { data throws(VipsError) in
+            let result = data.withUnsafeBytes { bytes in
+                Result { () throws(VipsError) in
+                    try VipsImage.open(bytes, options: "", failOn: .nothing).scoreSample(rendition.background).pixels
+                }
+            }
+            guard let score = reference.score(of: try result.get()) else {
+                throw VipsError("the encoded image has another size than its pixels")
+            }
+            return score
+        }
+    }
+
+    /// The middle of the image in 8-bit sRGB, on the background: three bytes for each pixel.
+    private func scoreSample(_ background: Color) throws(VipsError) -> (pixels: [UInt8], width: Int) {
+        let part = PixelSize(
+            width: min(width, TargetScore.sampleSide),
+            height: min(height, TargetScore.sampleSide)
+        )
+        let middle = try extract((width - part.width) / 2, (height - part.height) / 2, part)
+        let opaque = hasAlpha ? try middle.flattened(background) : middle
+        return (try opaque.eightBit().inColor().samples(), part.width)
+    }
+
+    /// All samples, row by row.
+    private func samples() throws(VipsError) -> [UInt8] {
+        var length = 0
+        guard let bytes = vips_image_write_to_memory(pointer, &length) else { throw VipsError() }
+        defer { g_free(bytes) }
+        return [UInt8](UnsafeRawBufferPointer(start: bytes, count: length))
     }
 
     /// The returned data owns libvips' buffer without a copy.

@@ -100,6 +100,7 @@ struct PlainJSONReaderTests {
         metadata.notes = ["the image is damaged", ""]
         metadata.generation = "3w5e11264sgsf"
         metadata.facts = "AQID"
+        metadata.score = 72.5
         (metadata.fetched, metadata.rendition) = (1_795_338_000.5, "thumb")
         metadata.source = "https://example.org/a.jpg"
         metadata.address = "10.0.0.5"

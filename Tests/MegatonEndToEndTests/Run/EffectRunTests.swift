@@ -26,6 +26,19 @@ import Testing
         #expect(error.code == "output_too_large" && !error.retryable && error.message.contains("maxBytes is 10"))
     }
 
+    @Test func theScoreIsInTheLedgerAndInTheCache() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(Self.image, to: "in/a.png")
+        let options = ["in", "--workers", "1", "--size", "64", "--target-score", "60"]
+        var scores: [Double] = []
+        for renders in [1, 0] {
+            let ending = try await home.run(options)
+            #expect(try home.summary(ending)["renders"] as? Int == renders, "\(ending.errors)")
+            scores.append(try #require(try home.ledger().first?.outputs.first?.score))
+        }
+        #expect(scores[0] >= 60 && scores[0] == scores[1], "\(scores)")
+    }
+
     // MARK: - Presets
 
     @Test func aPresetIsMadeByOptionAndByJob() async throws {

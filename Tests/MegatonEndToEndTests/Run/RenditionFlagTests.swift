@@ -27,6 +27,7 @@ import Testing
                 "--dpr", "--enlarge", "--progressive", "--effort", "--lossless", "--chroma", "--animated",
                 "--keep-metadata", "--profile", "--quality-profile", "--linear", "--fail-on", "--trim", "--rotate",
                 "--flip", "--flatten", "--blur", "--sharpen", "--grayscale", "--padding", "--watermark", "--max-bytes",
+                "--target-score",
             ]
         )
         #expect(RenditionOptions.helpMessage(columns: 1000).contains("gravity, focus=0.5:0.3, dpr, enlarge=true, "))
@@ -135,6 +136,9 @@ import Testing
         #expect(message("--watermark", #"{"txt":"a"}"#).contains("unknown field \"txt\""))
         let formats = "--max-bytes is for jpeg, webp, avif and jxl, not png"
         #expect(message("--max-bytes", "5", "--format", "png").contains(formats))
+        #expect(message("--target-score", "5").contains("--target-score is 5.0; allowed are numbers from 10 to 100"))
+        let lossless = message("--target-score", "70", "--format", "webp", "--lossless")
+        #expect(lossless.contains("--target-score and lossless exclude each other"), "\(lossless)")
     }
 
     /// Fault: fields in the syntax of `--rendition` were drawn as a text on each image.

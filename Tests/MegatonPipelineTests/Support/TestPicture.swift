@@ -63,7 +63,7 @@ enum TestPicture {
         var delays = [Int32](repeating: 50, count: frames)
         vips_image_set_array_int(roll.pointer, "delay", &delays, Int32(frames))
         return try withExtendedLifetime(stop) {
-            try roll.encode(Rendition(format: format, lossless: format == .webp, animated: true), stop: stop)
+            try roll.encode(Rendition(format: format, lossless: format == .webp, animated: true), stop: stop).data
         }
     }
 

@@ -209,7 +209,7 @@ import Testing
         let plain = RenderPlan(probe, [Rendition(width: 200, height: 200, format: .png)]).cost.bytes
         let changes: [(inout Rendition) -> Void] = [
             { $0.trim = 10 }, { $0.blur = 1 }, { $0.padding = .init(50) }, { $0.watermark = .init(.text("a")) },
-            { $0.maxBytes = 100_000 }, { $0.rotate = .quarter },
+            { $0.maxBytes = 100_000 }, { $0.rotate = .quarter }, { $0.targetScore = 70 },
         ]
         for (index, change) in changes.enumerated() {
             var rendition = Rendition(width: 200, height: 200, format: .png)

@@ -35,13 +35,14 @@ import Testing
         (rendition.blur, rendition.sharpen, rendition.grayscale) = (1.5, 0.5, true)
         rendition.padding = .init(top: 1, right: 2, bottom: 3, left: 4)
         rendition.watermark = .init(.text("© Me, you"), position: .repeat, opacity: 0.5, scale: 0.25, margin: 3)
-        (rendition.maxBytes, rendition.linear) = (20_000, true)
+        (rendition.maxBytes, rendition.targetScore, rendition.linear) = (20_000, 72.5, true)
         return rendition
     }
 
     private static let effectTexts = [
         "trim": "12", "rotate": "90", "flip": "both", "blur": "1.5", "sharpen": "true", "grayscale": "true",
         "padding": "1:2:3:4", "maxBytes": "20000", "linear": "true",
+        "targetScore": "72.5",
         "watermark": #"{"text":"© Me, you","position":"repeat","opacity":0.5,"scale":0.25,"margin":3}"#,
     ]
 
@@ -79,7 +80,7 @@ import Testing
             Self.effects.identity == [
                 "10", "20", "inside", "webp", "80", "#ffffff", "linear", "trim=12", "rotate=90", "flip=both",
                 "blur=1.5", "sharpen=0.5", "grayscale", "padding=1,2,3,4",
-                "watermark=repeat,0.5,0.25,3,text:© Me, you", "maxBytes=20000",
+                "watermark=repeat,0.5,0.25,3,text:© Me, you", "maxBytes=20000", "targetScore=72.5",
             ]
         )
     }
@@ -132,7 +133,7 @@ import Testing
             names(.boolean) == ["animated", "enlarge", "flatten", "grayscale", "linear", "lossless", "progressive"]
         )
         #expect(names(.integer) == ["effort", "height", "maxBytes", "quality", "width"])
-        #expect(names(.number) == ["blur", "dpr"] && names(.object) == ["focus", "watermark"])
+        #expect(names(.number) == ["blur", "dpr", "targetScore"] && names(.object) == ["focus", "watermark"])
         #expect(properties["trim"]?.type?.all == [.integer, .boolean])
         #expect(properties["sharpen"]?.type?.all == [.number, .boolean])
         #expect(
@@ -156,7 +157,7 @@ import Testing
         ##"{"width":5,"background":"#0aF"}"##, #"{"width":5,"background":"fff"}"#,
         #"{"width":5,"chroma":"420"}"#, #"{"width":5,"chroma":444}"#, #"{"width":5,"chroma":"4:2:0"}"#,
         #"{"width":5,"trim":true,"rotate":90,"flip":"both","blur":0.3,"sharpen":false,"grayscale":true}"#,
-        #"{"width":5,"trim":0,"rotate":"180","sharpen":2.5,"padding":[1,2,3,4],"maxBytes":5000}"#,
+        #"{"width":5,"trim":0,"rotate":"180","sharpen":2.5,"padding":[1,2,3,4],"maxBytes":5000,"targetScore":72.5}"#,
         #"{"width":5,"padding":4,"watermark":{"text":"© Me","opacity":0.5,"scale":0.2,"margin":4}}"#,
         #"{"width":5,"watermark":{"image":"logo.png","position":"centre","x":0.5,"y":-3}}"#,
     ])
@@ -185,6 +186,7 @@ import Testing
         #"{"width":5,"blur":0}"#, #"{"width":5,"sharpen":11}"#, #"{"width":5,"rotate":45}"#,
         #"{"width":5,"padding":[1,2,3]}"#, #"{"width":5,"padding":[1,2,3,-4]}"#, #"{"width":5,"padding":"3"}"#,
         #"{"width":5,"watermark":{}}"#, #"{"width":5,"watermark":"me"}"#, #"{"width":5,"maxBytes":0}"#,
+        #"{"width":5,"targetScore":5}"#, #"{"width":5,"targetScore":101}"#,
         #"{"width":5,"watermark":{"image":"../a"}}"#, #"{"width":5,"watermark":{"text":"a","margin":0.5}}"#,
         #"{"width":5,"watermark":{"text":"a","x":9000}}"#,
     ])
