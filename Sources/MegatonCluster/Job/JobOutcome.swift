@@ -42,7 +42,8 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         public var sha256: String
         /// Origin of the output: rendered for this job, or found in a cache.
         public var from: RenditionResponse.Source
-        /// SSIMULACRA2 score, see `RenditionResponse.score`; nil if the rendition has no `targetScore`.
+        /// SSIMULACRA2 score, see `RenditionResponse.score`; nil if the rendition has no `targetScore`, or a side of
+        /// less than 8 pixels. Rounded down to hundredths.
         public var score: Double?
         /// Name of the entry in the shared cache, 64 hex digits; nil if the job names an output.
         package var cacheKey: String?

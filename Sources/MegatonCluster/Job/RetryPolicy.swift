@@ -28,6 +28,7 @@ public struct RetryPolicy: Sendable, Equatable {
     /// Attempts that did not count after which such a job fails: a full quota of its own outputs must not stop one
     /// worker after the other for ever.
     private static let freeLimit = 100
+    private static let brokenLimit = 5
     /// Maximum jitter that is added to a Retry-After: the limits of the host spread the jobs further.
     private static let longestSpread: Duration = .seconds(30)
 
@@ -42,7 +43,8 @@ public struct RetryPolicy: Sendable, Equatable {
     /// Whether another worker may write the outputs that this one cannot. A full directory for downloads is a failure
     /// that counts: a large source may have filled it.
     func isForOthers(_ error: ImagePipeline.Error, free: Int) -> Bool {
-        waitsForDisk && error.isOfStorage && free < Self.freeLimit
+        // A full disk may get room; a directory that is mounted read-only everywhere is an error of the jobs.
+        waitsForDisk && error.isOfStorage && free < (error.code == .diskFull ? Self.freeLimit : Self.brokenLimit)
     }
 
     /// The delay after an attempt (1 is the first); nil if the error is permanent or the attempts are used up. An

@@ -260,7 +260,7 @@ package struct FileOutput: Sendable {
             "\(place.path)/\(place.name) \(what): \(String(cString: strerror(code))).",
             isRetryable: transientCodes.contains(code)
         )
-        error.isOfStorage = [ENOSPC, EDQUOT, EROFS, EIO].contains(code)
+        error.isOfStorage = FileAccess.storageCodes.contains(code)
         return error
     }
 }

@@ -167,7 +167,7 @@ package struct JobRunner: JobRunning {
                 bytes: response.data.count,
                 sha256: response.checksum ?? Checksum.sha256(response.data),
                 from: response.source,
-                score: response.score.map { ($0 * 100).rounded() / 100 },
+                score: response.score.map { ($0 * 100).rounded(.down) / 100 },
                 cacheKey: path == nil ? response.cacheKey?.digest : nil,
                 options: path == nil ? nil : JobOutcome.Output.digest(ofOptions: response.rendition)
             )

@@ -152,7 +152,9 @@ public struct FileAccess: Sendable {
                     isFull ? .diskFull : .outputFailed,
                     "The directory \(directory) cannot be created: \(Self.reason(error, beneath: base.string))."
                 )
-                refusal.isOfStorage = isFull || fault?.code == .fileWriteVolumeReadOnly
+                let code = (fault?.underlying as? POSIXError)?.code.rawValue
+                refusal.isOfStorage =
+                    isFull || fault?.code == .fileWriteVolumeReadOnly || code.map(Self.storageCodes.contains) ?? false
                 throw refusal
             }
         }
@@ -193,6 +195,9 @@ public struct FileAccess: Sendable {
         return OutputDirectory(descriptor: try open(directory: directory, asked: path), path: directory, name: name)
     }
 
+    /// Faults of a disk, which another machine need not have.
+    package static let storageCodes: Set<Int32> = [ENOSPC, EDQUOT, EROFS, EIO]
+
     /// `O_PATH` of open(2), a macro that Swift cannot import.
     private static let pathOnly: Int32 = 0o10000000
 
@@ -201,11 +206,13 @@ public struct FileAccess: Sendable {
         let descriptor = Foundation.open(directory, Self.pathOnly | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else {
             let code = errno
-            throw ImageError(
+            var refusal = ImageError(
                 .outputFailed,
                 "The directory \(directory) cannot be opened: \(String(cString: strerror(code))).",
                 isRetryable: [EIO, EMFILE, ENFILE].contains(code)
             )
+            refusal.isOfStorage = Self.storageCodes.contains(code)
+            throw refusal
         }
         do throws(ImageError) {
             guard let opened = Self.realPath("/proc/self/fd/\(descriptor)") else { throw Self.readError(directory) }

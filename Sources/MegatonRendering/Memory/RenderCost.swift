@@ -76,7 +76,7 @@ extension RenderPlan {
         // quality 100 in 4:4:4 has 4.6 for each pixel.
         case .jpeg:
             (rendition.progressive || usesPlanes && pixels <= Double(JPEGPlanes.mostOptimized) ? 6 : 0)
-                + (rendition.quality >= 90 ? 7 : 1)
+                + (rendition.quality >= 90 || rendition.targetScore != nil ? 7 : 1)
         case .png: rendition.progressive ? 4 : 1
         case .webp: 12
         case .gif: 12
@@ -132,7 +132,8 @@ extension RenderPlan {
             let effects = steps[index].effectFactor * Double(pass.frames)
             let rendition = steps[index].rendition
             let encoder = Self.encodingFactor(rendition, pixels: area, usesPlanes: isFromPlanes)
-            let bytes = area * (encoder + scaled + effects)
+            let score = rendition.targetScore == nil ? 0 : TargetScore.bytes(comparing: area)
+            let bytes = area * (encoder + scaled + effects) + score
             // Rows of a PNG as libvips has stored them, as blocks, as read again, and compressed.
             let isPNG = rendition.format == .png && !rendition.progressive
             return isPNG ? bytes + min(area * 16, Double(4 * PNGCompression.limit)) : bytes
@@ -179,8 +180,8 @@ extension RenderPlan.Step {
         if rendition.watermark != nil { bytes += 12 }
         // The pixels between two encodings.
         if rendition.maxBytes != nil || rendition.targetScore != nil { bytes += 4 }
-        // Decoded again, and about 30 planes of floats of both images, of which the sample is a part.
-        if rendition.targetScore != nil { bytes += 128 }
+        // Decoded again to be compared.
+        if rendition.targetScore != nil { bytes += 16 }
         return bytes
     }
 }

@@ -12,6 +12,9 @@ enum TargetScore {
     /// Longer side of the part in the middle that is compared, in pixels: 0.1 s for each encoding.
     static let sampleSide = 512
 
+    /// Bytes that a comparison holds: about 30 planes of floats, of the part that is compared.
+    static func bytes(comparing pixels: Double) -> Double { min(pixels, Double(sampleSide * sampleSide)) * 132 }
+
     /// An encoded image with its score.
     struct Scored {
         let data: Data

@@ -65,6 +65,9 @@ import Testing
         retry.waitsForDisk = true
         #expect(retry.delay(after: 5, of: 5, error: error, random: 0) == .seconds(1) && retry.isFree(error))
         #expect(retry.delay(after: 1, of: 5, error: error, free: 100) == nil, "its outputs fill each disk")
+        var readOnly = ImagePipeline.Error(.outputFailed, "read-only")
+        readOnly.isOfStorage = true
+        #expect(retry.isFree(readOnly, free: 4) && !retry.isFree(readOnly, free: 5))
         // A download that fills the directory for temporary files counts.
         let download = ImagePipeline.Error(.diskFull, "full", isRetryable: true)
         #expect(retry.delay(after: 5, of: 5, error: download) == nil && !retry.isFree(download))

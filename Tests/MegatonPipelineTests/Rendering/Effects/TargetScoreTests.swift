@@ -116,6 +116,17 @@ import Testing
         }
     }
 
+    /// Fault: the memory of a comparison was counted for each pixel of the image, so that a photograph of 12 megapixels
+    /// was too costly for each worker.
+    @Test func theCostOfALargeImageHasThatOfTheSampleOnce() throws {
+        let probe = try VipsEngine().probe(TestImage.quarters(width: 2000, height: 1500), type: .png)
+        var rendition = Rendition(width: 2000)
+        let plain = RenderPlan(probe, [rendition]).cost.bytes
+        rendition.targetScore = 70
+        let scored = RenderPlan(probe, [rendition]).cost.bytes
+        #expect(scored - plain > 512 * 512 * 132 && scored - plain < 2000 * 1500 * 32 + 512 * 512 * 132)
+    }
+
     @Test func aCachedRenditionKeepsItsScore() async throws {
         let source = TestImage.quarters(width: 64, height: 64)
         var rendition = Rendition(width: 64)
