@@ -92,9 +92,7 @@ struct TopSnapshot: Sendable {
             warnings.append("\(status.pauses.joined(separator: ", ")); megaton queue resume ends this")
         }
         if let text = status.workerWarning { warnings.append(text) }
-        warnings += status.livingWorkers.compactMap { worker in
-            worker.problem.map { "\(worker.name) claims few jobs or none: \($0)" }
-        }.prefix(3)
+        warnings += status.workerProblems
         warnings += reading.memoryWarnings
         if let text = refusal { warnings.append(text) }
         if let text = status.intakeWarning { warnings.append("intakes: \(text)") }

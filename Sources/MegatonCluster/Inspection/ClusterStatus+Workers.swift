@@ -10,4 +10,12 @@ extension ClusterStatus {
 
     /// The same, if no worker runs although jobs wait; nil otherwise.
     package var workerWarning: String? { livingWorkers.isEmpty && waitingJobs > 0 ? missingWorkers : nil }
+
+    /// Living workers that claim few jobs or none, each with the reason. At most five.
+    package var workerProblems: [String] {
+        let problems = livingWorkers.compactMap { worker in
+            worker.problem.map { "\(worker.name) claims few jobs or none: \($0)" }
+        }
+        return Array(problems.prefix(5))
+    }
 }

@@ -88,12 +88,11 @@ extension Doctor {
 
     /// Workers that are there and claim few jobs or none.
     private func pausedWorkers(_ status: ClusterStatus) -> [Finding] {
-        status.livingWorkers.filter { $0.problem != nil }.prefix(Self.shownWorkers).map { worker in
-            let problem = FieldProblem.sentence(worker.problem ?? "")
-            return Finding(
+        status.workerProblems.map { problem in
+            Finding(
                 level: .warning,
                 subject: "workers",
-                message: "\(worker.name) claims few jobs or none: \(problem) Make room."
+                message: "\(FieldProblem.sentence(problem)) Make room, or repair its disk; it tries again by itself."
             )
         }
     }
