@@ -130,7 +130,8 @@ import Testing
         #expect(socket.rest().contains("STOPPING=1"))
     }
 
-    @Test(arguments: ["worker", "coordinator"]) func aLostRedisIsNoReasonToStartAgain(_ command: String) async throws {
+    @Test(arguments: LongTests.sample(["worker", "coordinator"], every: 2))
+    func aLostRedisIsNoReasonToStartAgain(_ command: String) async throws {
         try await RedisServerProcess.run { (server) async throws in
             let directory = try TestDirectory()
             let address = directory.path + "/notify"

@@ -78,7 +78,7 @@ struct BadCorpusTests {
         let bad = Self.badFiles()
         try #require(bad.count > 30, "the corpus is a bad one")
         try await FaultCluster.run { (cluster) async throws in
-            let good = try await Self.writeGoodFiles(200, into: cluster.directory)
+            let good = try await Self.writeGoodFiles(LongTests.areOn ? 200 : 60, into: cluster.directory)
             let roots = ["--allow-root", Corpus.path("bad")]
             let workers = try await cluster.start(workers: [roots, roots])
             let ledger = ["--ledger", cluster.directory.path + "/ledger.jsonl"]

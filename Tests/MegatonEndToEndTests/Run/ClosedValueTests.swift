@@ -66,7 +66,7 @@ import Testing
 
     /// Fault: the message for an unknown format was "Cannot initialize Format from invalid String value".
     @Test func anUnknownValueIsAnsweredWithTheAllowedOnes() async throws {
-        try await inPairs(Self.usages) { usage in
+        try await inPairs(LongTests.sample(Self.usages, every: 3)) { usage in
             let ending = await (try ProgramUnderTest.megaton(usage.command + [usage.option, usage.value])).ending()
             let text = "\(usage.option) \(usage.value): \(ending.errors)"
             #expect(ending.code == 64, "\(text)")

@@ -47,7 +47,7 @@ import Testing
         #expect(first == RedisConfiguration(address: .unix(path: "/tmp/my files/redis")))
     }
 
-    @Test func theShardsOfAQueueLieOnTheMastersOfARedisCluster() async throws {
+    @Test(.isLong) func theShardsOfAQueueLieOnTheMastersOfARedisCluster() async throws {
         try await withOrigin { (origin, directory) async throws in
             try await RedisClusterProcesses.run { (cluster) async throws in
                 let options = ["--redis", cluster.url]

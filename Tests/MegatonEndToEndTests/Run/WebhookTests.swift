@@ -60,7 +60,7 @@ import Testing
     }
 
     /// The receiver has the request, and the coordinator dies before it has the answer.
-    @Test func aKilledCoordinatorIsReplaced() async throws {
+    @Test(.isLong) func aKilledCoordinatorIsReplaced() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             try await OriginServer.run(answer: { _ in .init(status: 200) }) { (receiver) async throws in
                 receiver.hold()

@@ -221,7 +221,7 @@ import Testing
     }
 
     /// Fault: `--format png` could not be typed with a quality in the file.
-    @Test(arguments: ["quality = 70", "effort = 6", "lossless = true", "chroma = \"444\""])
+    @Test(arguments: LongTests.sample(["quality = 70", "effort = 6", "lossless = true", "chroma = \"444\""], every: 4))
     func aValueThatTheFormatDoesNotHaveIsNoError(_ line: String) async throws {
         let home = try Home(line + "\n")
         try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")

@@ -21,8 +21,3 @@ public enum RedisPrograms {
     /// redis-cli speaks to both.
     public static let client = "/usr/bin/redis-cli"
 }
-
-/// Tests that take longer than a change should wait for. `./scripts/test --all` runs them.
-public enum LongTests {
-    public static let areOn = ProcessInfo.processInfo.environment["MEGATON_TEST_ALL"] == "1"
-}

@@ -48,13 +48,14 @@ struct EngineComparisonTests {
 
     @Test func theyMakeTheSameImages() async throws {
         let compared = TestLog<String>()
-        try await inPairs(Self.names) { name in
+        let names = LongTests.sample(Self.names, every: 3)
+        try await inPairs(names) { name in
             let data = try Corpus.data(name)
             guard let made = try all(data, Self.wanted) else { return }
             compared.append(name)
             try expectLikeness(made, Self.wanted, name)
         }
-        #expect(compared.count > 55)
+        #expect(compared.count > names.count * 9 / 10)
     }
 
     /// The corpus has no 4:2:2 images: photographs from it in other samplings, with odd sides.

@@ -151,7 +151,10 @@ import Testing
 
     /// The tables are for people's eyes, which a test cannot ask: by the mean of the squared differences too,
     /// photographs are closer to the source than with the tables of libjpeg, in fewer bytes.
-    @Test(.enabled(if: Corpus.isThere, "the corpus is not there; set MEGATON_CORPUS"), arguments: [60, 80, 92])
+    @Test(
+        .enabled(if: Corpus.isThere, "the corpus is not there; set MEGATON_CORPUS"),
+        arguments: LongTests.sample([80, 60, 92], every: 3)
+    )
     func photographsAreSmallerAndCloser(_ quality: Int) throws {
         let wanted = [
             Rendition(name: "a", width: 256, height: 256, quality: quality),
