@@ -1,5 +1,7 @@
 #include "jpeg_planes.h"
 
+#include "jpeg_codes.h"
+
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +84,6 @@ static void describe(j_compress_ptr image, const megaton_jpeg_form *form) {
         image->comp_info[0].v_samp_factor = form->vertical;
     }
     image->dct_method = JDCT_ISLOW;
-    image->optimize_coding = form->is_optimized;
     image->raw_data_in = TRUE;
     if (form->is_progressive) jpeg_simple_progression(image);
 }
@@ -161,6 +162,16 @@ uint8_t *megaton_jpeg_encode(
         return NULL;
     }
     *length = encoder.capacity - encoder.destination.free_in_buffer;
+    if (form->is_optimized && !form->is_progressive) {
+        size_t size;
+        uint8_t *recoded = megaton_jpeg_recode(encoder.bytes, *length, &size);
+        // Otherwise the image has the usual codes.
+        if (recoded != NULL) {
+            free(encoder.bytes);
+            encoder.bytes = recoded;
+            *length = size;
+        }
+    }
     // A cache counts the bytes, not the buffer.
     uint8_t *fitting = realloc(encoder.bytes, *length);
     return fitting != NULL ? fitting : encoder.bytes;

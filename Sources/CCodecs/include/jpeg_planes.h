@@ -16,8 +16,7 @@ typedef struct {
     const uint16_t *_Nonnull chroma;
     /// Whether it has several scans.
     int is_progressive;
-    /// Whether its Huffman codes are made for it (ITU-T T.81 annex K.2), which takes as long as the rest of the
-    /// encoding, and memory for its coefficients; those of several scans always are.
+    /// Whether its Huffman codes are made for it, see `megaton_jpeg_recode`; those of several scans always are.
     int is_optimized;
 } megaton_jpeg_form;
 

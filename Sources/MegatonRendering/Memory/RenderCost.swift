@@ -72,16 +72,23 @@ extension RenderPlan {
     ///   - usesPlanes: Whether it is made from planes.
     private static func encodingFactor(_ rendition: Rendition, pixels: Double, usesPlanes: Bool) -> Double {
         switch rendition.format {
-        // The coefficients of all scans, or of an image whose Huffman codes are made for it, and the bytes: noise of
-        // quality 100 in 4:4:4 has 4.6 for each pixel.
-        case .jpeg:
-            (rendition.progressive || usesPlanes && pixels <= Double(JPEGPlanes.mostOptimized) ? 6 : 0)
-                + (rendition.quality >= 90 || rendition.targetScore != nil ? 7 : 1)
+        case .jpeg: jpegFactor(rendition, hasOwnCodes: usesPlanes && pixels <= Double(JPEGPlanes.mostOptimized))
         case .png: rendition.progressive ? 4 : 1
         case .webp: 12
         case .gif: 12
         case .avif, .jxl: 32
         }
+    }
+
+    private static func jpegFactor(_ rendition: Rendition, hasOwnCodes: Bool) -> Double {
+        // Chroma of full size, or pixels that `targetScore` may encode so.
+        let isFine = rendition.quality >= 90 || rendition.targetScore != nil || rendition.chroma == .s444
+        // Noise of quality 100 in 4:4:4 has 4.6 for each pixel, in a buffer that is up to half as large again.
+        let data: Double = isFine ? 7 : 1
+        // The coefficients of all scans.
+        if rendition.progressive { return 6 + data }
+        // A symbol of four bytes for each sample at most, and the data with the other codes.
+        return hasOwnCodes ? (isFine ? 12 : 6) + 2 * data : data
     }
 
     /// The cost of the most expensive pass; passes run one after another.

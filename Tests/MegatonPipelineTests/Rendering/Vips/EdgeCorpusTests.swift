@@ -71,7 +71,7 @@ struct EdgeCorpusTests {
         let colors = hasProfile ? ["--eprofile", "srgb"] : []
         func theirs(_ size: String) async throws -> PlatformImage {
             let arguments = [Corpus.path("edge/\(name)"), "-s", size, "-o", "\(file)[strip]"] + colors
-            let status = try await Thumbnailer.run(arguments)
+            let status = try await InstalledTool("vipsthumbnail").run(arguments)
             #expect(status == 0, "vipsthumbnail \(name)")
             return try ImageDecoders.Default().decode(Data(contentsOf: URL(fileURLWithPath: file))).image
         }
@@ -118,22 +118,6 @@ struct EdgeCorpusTests {
             let color = image.bands < 3 ? [0, 0, 0] : [0, 1, 2]
             let alpha = image.hasAlpha ? Double(pixels[start + image.bands - 1]) / 255 : 1
             return color.map { Double(pixels[start + $0]) / 255 * alpha + 1 - alpha }
-        }
-    }
-}
-
-/// The command-line tool of libvips.
-private enum Thumbnailer {
-    private static let path = "/usr/bin/vipsthumbnail"
-
-    static func run(_ arguments: [String]) async throws -> Int32 {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: path)
-        process.arguments = arguments
-        process.standardError = FileHandle.nullDevice
-        return try await withCheckedThrowingContinuation { continuation in
-            process.terminationHandler = { continuation.resume(returning: $0.terminationStatus) }
-            do { try process.run() } catch { continuation.resume(throwing: error) }
         }
     }
 }
