@@ -1,9 +1,8 @@
 import Foundation
-public import Testing
 
 /// Tests that take longer than a change should wait for. `./scripts/test --all` runs them.
 ///
-/// ``Testing/Trait/isLong`` is for tests whose subject has a shorter test too. Tests of many similar values take a
+/// Tests whose subject has a shorter test too are enabled by ``areOn``. Those of many similar values take a
 /// ``sample(_:every:)`` of them.
 public enum LongTests {
     public static let areOn = ProcessInfo.processInfo.environment["MEGATON_TEST_ALL"] == "1"
@@ -17,12 +16,5 @@ public enum LongTests {
     /// How many values ``sample(_:every:)`` leaves of a count.
     public static func sampleCount(of count: Int, every distance: Int) -> Int {
         sample(Array(0..<count), every: distance).count
-    }
-}
-
-extension Trait where Self == ConditionTrait {
-    /// The test runs with `./scripts/test --all` only.
-    public static var isLong: Self {
-        .enabled(if: LongTests.areOn, "takes long; ./scripts/test --all runs it")
     }
 }

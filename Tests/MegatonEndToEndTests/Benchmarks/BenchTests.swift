@@ -116,7 +116,8 @@ import Testing
         return (servers.compactMap { $0["name"] as? String }, servers.reduce(0) { $0 + ($1[figure] as? Double ?? 0) })
     }
 
-    @Test(.isLong) func aQueueWithShardsOnSeveralServersIsMeasuredAsAWhole() async throws {
+    @Test(.enabled(if: LongTests.areOn, "takes long; ./scripts/test --all runs it"))
+    func aQueueWithShardsOnSeveralServersIsMeasuredAsAWhole() async throws {
         try await RedisServerProcess.run { (first) async throws in
             try await RedisServerProcess.run { (second) async throws in
                 let options = ["--redis", first.url, "--redis", second.url]
@@ -160,7 +161,8 @@ import Testing
         }
     }
 
-    @Test(.isLong) func theMastersOfARedisClusterAreMeasured() async throws {
+    @Test(.enabled(if: LongTests.areOn, "takes long; ./scripts/test --all runs it"))
+    func theMastersOfARedisClusterAreMeasured() async throws {
         try await RedisClusterProcesses.run { (cluster) async throws in
             let options = ["--queue", "measured", "--redis", cluster.url]
             let reshard = await (try ProgramUnderTest.megaton(["queue", "reshard", "3"] + options)).ending()
@@ -178,7 +180,8 @@ import Testing
         }
     }
 
-    @Test(.isLong) func anIdleFleetConsistsOfRealWorkers() async throws {
+    @Test(.enabled(if: LongTests.areOn, "takes long; ./scripts/test --all runs it"))
+    func anIdleFleetConsistsOfRealWorkers() async throws {
         let (report, _) = try await bench(["cluster", "--simulated-workers", "6", "--idle", "6"])
         #expect(report["workers"] as? Int == 6 && report["processes"] as? Int == 1)
         #expect(try #require(report["threads"] as? Int) > 6)

@@ -195,7 +195,8 @@ import Testing
 
     /// The memory of a cache that evicts nothing moves around its limit, and the notice must not come and go with it:
     /// it is there on both sides of the limit, and goes only when there is room.
-    @Test(.isLong) func anOperatorSeesACacheThatIsNearlyFull() async throws {
+    @Test(.enabled(if: LongTests.areOn, "takes long; ./scripts/test --all runs it"))
+    func anOperatorSeesACacheThatIsNearlyFull() async throws {
         try await RedisServerProcess.run { (redis) async throws in
             let server = try await ServeTests.Server(["--redis", redis.url, "--open"])
             try await server.wait(for: 200, at: "/ready")

@@ -15,7 +15,9 @@ import Testing
     }
 
     /// One lost server of three costs a share of the entries, and no job fails.
-    @Test(.isLong) func aLostCacheServerFailsNoJob() async throws {
+    @Test(.enabled(if: LongTests.areOn, "takes long; ./scripts/test --all runs it")) func aLostCacheServerFailsNoJob()
+        async throws
+    {
         try await RedisServerProcess.run { (first) async throws in
             try await RedisServerProcess.run { (second) async throws in
                 let lost = try await RedisServerProcess.start()

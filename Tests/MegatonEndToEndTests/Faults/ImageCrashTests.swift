@@ -32,7 +32,8 @@ import Testing
     }
 
     // Fault: the run ended with 69, and most jobs had no line in the ledger.
-    @Test(.isLong) func crashersAmongGoodFilesArePoisonAndAllOthersAreDone() async throws {
+    @Test(.enabled(if: LongTests.areOn, "takes long; ./scripts/test --all runs it"))
+    func crashersAmongGoodFilesArePoisonAndAllOthersAreDone() async throws {
         let home = try RunTests.Home()
         for number in 0..<80 {
             try home.directory.write(number % 20 == 7 ? Self.crasher : Self.good, to: "in/\(number).png")

@@ -47,7 +47,8 @@ import Testing
         #expect(first == RedisConfiguration(address: .unix(path: "/tmp/my files/redis")))
     }
 
-    @Test(.isLong) func theShardsOfAQueueLieOnTheMastersOfARedisCluster() async throws {
+    @Test(.enabled(if: LongTests.areOn, "takes long; ./scripts/test --all runs it"))
+    func theShardsOfAQueueLieOnTheMastersOfARedisCluster() async throws {
         try await withOrigin { (origin, directory) async throws in
             try await RedisClusterProcesses.run { (cluster) async throws in
                 let options = ["--redis", cluster.url]

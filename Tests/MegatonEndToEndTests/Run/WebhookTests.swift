@@ -60,7 +60,9 @@ import Testing
     }
 
     /// The receiver has the request, and the coordinator dies before it has the answer.
-    @Test(.isLong) func aKilledCoordinatorIsReplaced() async throws {
+    @Test(.enabled(if: LongTests.areOn, "takes long; ./scripts/test --all runs it")) func aKilledCoordinatorIsReplaced()
+        async throws
+    {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             try await OriginServer.run(answer: { _ in .init(status: 200) }) { (receiver) async throws in
                 receiver.hold()

@@ -4,7 +4,7 @@ import Testing
 @testable import MegatonRedis
 
 /// Minutes of faults; `./scripts/test --all` runs them.
-@Suite(.isLong, .timeLimit(.minutes(10)))
+@Suite(.enabled(if: LongTests.areOn, "takes minutes; ./scripts/test --all runs it"), .timeLimit(.minutes(10)))
 struct RedisClusterLongTests {
     /// Writers append numbers to lists, each list from one writer, while slots move to and fro and a master is killed.
     /// At the end each list is strictly ascending: nothing was executed twice or out of order.
