@@ -48,7 +48,11 @@ struct ProcessListener: Sendable {
             logger: logger
         )
         do {
-            try await listener.serve { _ in try await body() }
+            try await listener.serve { [address, logger] port in
+                // The only place that has a port which the system has chosen.
+                logger.notice("serving health checks and metrics", metadata: ["address": "\(address.with(port: port))"])
+                try await body()
+            }
         } catch let error as ListenError {
             throw CLIError.system("--health \(error)")
         }

@@ -47,8 +47,9 @@ package struct JobRunner: JobRunning {
                 rendition.failOn = rendition.failOn ?? job.failOn ?? failOn
                 return rendition
             }
+            try await writer.requireOutputs(of: job)
             let responses = try await pipeline.renditions(renditions, for: request, metrics: metrics)
-            for response in responses { metrics.add(notes: response.notes) }
+            for response in responses { metrics.add(notes: response.notes + Self.scoreNotes(of: response)) }
             metrics.facts = Self.facts(of: responses, for: job)
             let outputs = try await deliver(responses, of: job, metrics: metrics)
             await supersede(outputs, responses, request)
@@ -56,6 +57,15 @@ package struct JobRunner: JobRunning {
         } catch {
             return .failed(named(error))
         }
+    }
+
+    private var writer: OutputWriter { OutputWriter(files: output, objects: objects) }
+
+    /// A note about an image that no quality brings to its `targetScore`, or none that `maxBytes` allows.
+    private static func scoreNotes(of response: RenditionResponse) -> [String] {
+        guard let target = response.rendition.targetScore, let score = response.score, score < target else { return [] }
+        let rounded = (score * 10).rounded(.down) / 10
+        return ["\(response.rendition.name) has the score \(rounded), the highest that was found, below \(target)."]
     }
 
     /// The facts that the job wants. If a rendition was made now, they are about the source as it is now.
@@ -117,12 +127,7 @@ package struct JobRunner: JobRunning {
         of job: Job,
         metrics: PipelineMetrics
     ) async throws(ImagePipeline.Error) -> [JobOutcome.Output] {
-        let template: OutputTemplate?
-        do throws(JobError) {
-            template = try job.output.map { text throws(JobError) in try OutputTemplate(text) }
-        } catch {
-            throw ImagePipeline.Error(.forbidden, error.message)
-        }
+        let template = try OutputWriter.template(of: job)
         let paths = responses.map { response in
             template?.path(
                 source: job.source,
@@ -133,9 +138,6 @@ package struct JobRunner: JobRunning {
             )
         }
         if let template {
-            if let problem = template.problem(with: job.labels) {
-                throw ImagePipeline.Error(.forbidden, "\(problem).")
-            }
             guard Set(paths).count == paths.count else {
                 throw ImagePipeline.Error(
                     .forbidden,
@@ -145,8 +147,7 @@ package struct JobRunner: JobRunning {
             let results = zip(paths, responses).map { (path: $0 ?? "", response: $1) }
             let kept = try await metrics.timing(\.storing) { () async throws(ImagePipeline.Error) -> [String] in
                 try await metrics.inSpan(.store) { () async throws(ImagePipeline.Error) -> [String] in
-                    let writer = OutputWriter(files: output, objects: objects)
-                    return try await writer.write(results, of: job, to: template)
+                    try await writer.write(results, of: job, to: template)
                 } facts: { (result: Swift.Result<[String], ImagePipeline.Error>) in
                     var facts = SpanFacts(result) { facts, _ in
                         facts.bytes = responses.reduce(0) { $0 + $1.data.count }
