@@ -49,7 +49,7 @@ struct ProcessListener: Sendable {
         )
         do {
             try await listener.serve { [address, logger] port in
-                // The only place that has a port which the system has chosen.
+                // With the port that the system has chosen if it was 0.
                 logger.notice("serving health checks and metrics", metadata: ["address": "\(address.with(port: port))"])
                 try await body()
             }

@@ -44,7 +44,7 @@ struct RunPaths: Sendable {
     static func ledger(_ options: BatchOptions, output: String?) -> String {
         if let ledger = options.ledger { return LedgerPath.absolute(ledger) }
         if let retried = options.retryFailed { return RetryLedger(path: retried).nextPath }
-        return "\(output ?? FileManager.default.currentDirectoryPath)/megaton-ledger.jsonl"
+        return output.map { "\($0)/megaton-ledger.jsonl" } ?? LedgerPath.absolute("megaton-ledger.jsonl")
     }
 
     /// The absolute path of an output directory.

@@ -128,7 +128,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     public var endedAt: Double?
     /// The duration by stage; nil if no worker attempted the job.
     public var times: Times?
-    /// Remarks about the result: damage despite which an image was rendered, a color profile that does not fit. Nil if
+    /// Remarks about the result: damage despite which an image was rendered, a score below its target. Nil if
     /// there are none; at most eight.
     public var notes: [String]?
     /// Facts about the source, as far as the job wants them; nil if no rendition was made or found, or if all were

@@ -1,6 +1,5 @@
 internal import Foundation
 package import MegatonPipeline
-internal import Synchronization
 
 /// Writes results to files beneath allowed roots, each whole or not at all.
 ///
@@ -10,32 +9,11 @@ internal import Synchronization
 package struct FileOutput: Sendable {
     private let access: FileAccess
     private let threads: ThreadPool
-    private let lastDirectory = LastDirectory()
-
-    /// The directory that may have outputs and was asked for last: the jobs of a batch share one.
-    private final class LastDirectory: Sendable {
-        let path = Mutex<String?>(nil)
-    }
 
     /// - Parameter threads: run the writes, which block.
     package init(access: FileAccess, threads: ThreadPool) {
         self.access = access
         self.threads = threads
-    }
-
-    /// Requires that files beneath a directory can be outputs, so that a job with another output fetches nothing.
-    ///
-    /// - Throws: `.forbidden`, or `.cancelled`.
-    func require(directory: String) async throws(ImagePipeline.Error) {
-        if lastDirectory.path.withLock({ $0 == directory }) { return }
-        do {
-            try await threads.run { [access] in try access.requireOutputs(beneath: directory) }
-        } catch let error as ImagePipeline.Error {
-            throw error
-        } catch {
-            throw ImagePipeline.Error(.cancelled, "The check of the output was cancelled.")
-        }
-        lastDirectory.path.withLock { $0 = directory }
     }
 
     /// Writes all of the files, or none if one of them would replace a file that must stay.

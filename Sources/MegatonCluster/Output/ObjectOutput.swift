@@ -98,21 +98,11 @@ package struct ObjectOutput: Sendable {
     }
 
     private func check(_ location: S3Location) throws(ImagePipeline.Error) {
-        guard buckets.contains(where: { $0.contains(location) }) else { throw outside("\(location)") }
-    }
-
-    /// Requires that some objects of a bucket can be outputs, so that a job with another output fetches nothing.
-    ///
-    /// - Throws: `.forbidden`.
-    func require(bucket: String) throws(ImagePipeline.Error) {
-        guard buckets.contains(where: { $0.bucket == bucket }) else { throw outside("s3://\(bucket)/") }
-    }
-
-    private func outside(_ output: String) -> ImagePipeline.Error {
+        if buckets.contains(where: { $0.contains(location) }) { return }
         let known = buckets.isEmpty ? "none" : buckets.map(\.description).joined(separator: ", ")
-        return ImagePipeline.Error(
+        throw ImagePipeline.Error(
             .forbidden,
-            "The output \(output) is outside of the buckets that this worker may write to (\(known)); \(Self.remedy)."
+            "The output \(location) is outside of the buckets that this worker may write to (\(known)); \(Self.remedy)."
         )
     }
 

@@ -7,34 +7,6 @@ struct OutputWriter: Sendable {
     /// Nil if the worker may write to no bucket.
     let objects: ObjectOutput?
 
-    /// Requires what is known of a job's outputs before there are any, so that a job that may not write them fetches
-    /// and renders nothing.
-    ///
-    /// - Throws: `.forbidden`, or `.cancelled`.
-    func requireOutputs(of job: Job) async throws(ImagePipeline.Error) {
-        guard let template = try Self.template(of: job) else { return }
-        if let problem = template.problem(with: job.labels) { throw ImagePipeline.Error(.forbidden, "\(problem).") }
-        guard let bucket = template.bucket else { return try await files.require(directory: template.directory) }
-        guard let objects else { throw Self.isObject("s3://\(bucket)/") }
-        try objects.require(bucket: bucket)
-    }
-
-    /// The template of a job's output; nil without one.
-    static func template(of job: Job) throws(ImagePipeline.Error) -> OutputTemplate? {
-        do throws(JobError) {
-            return try job.output.map { text throws(JobError) in try OutputTemplate(text) }
-        } catch {
-            throw ImagePipeline.Error(.forbidden, error.message)
-        }
-    }
-
-    private static func isObject(_ output: String) -> ImagePipeline.Error {
-        ImagePipeline.Error(
-            .forbidden,
-            "The output \(output) is an object, and this worker may write to no bucket; \(ObjectOutput.remedy)."
-        )
-    }
-
     /// Writes all of the results, or none if one of them would replace something that must stay.
     ///
     /// - Parameters:
@@ -57,7 +29,13 @@ struct OutputWriter: Sendable {
                 versions: results.map { OutputVersion($0.response) }
             )
         }
-        guard let objects else { throw Self.isObject(results.first?.path ?? "") }
+        guard let objects else {
+            throw ImagePipeline.Error(
+                .forbidden,
+                "The output \(results.first?.path ?? "") is an object, and this worker may write to no bucket; "
+                    + "\(ObjectOutput.remedy)."
+            )
+        }
         let places = try results.map { result throws(ImagePipeline.Error) in
             try ObjectOutput.Object(
                 location: Self.location(result.path),

@@ -47,19 +47,20 @@ package struct JobRunner: JobRunning {
                 rendition.failOn = rendition.failOn ?? job.failOn ?? failOn
                 return rendition
             }
-            try await writer.requireOutputs(of: job)
+            // Before the source is fetched.
+            let template = try Self.template(of: job)
             let responses = try await pipeline.renditions(renditions, for: request, metrics: metrics)
-            for response in responses { metrics.add(notes: response.notes + Self.scoreNotes(of: response)) }
+            for response in responses { metrics.add(notes: response.notes) }
             metrics.facts = Self.facts(of: responses, for: job)
-            let outputs = try await deliver(responses, of: job, metrics: metrics)
+            let outputs = try await deliver(responses, of: job, to: template, metrics: metrics)
+            // Last, as the number of notes is limited.
+            metrics.add(notes: responses.flatMap(Self.scoreNotes))
             await supersede(outputs, responses, request)
             return .done(outputs)
         } catch {
             return .failed(named(error))
         }
     }
-
-    private var writer: OutputWriter { OutputWriter(files: output, objects: objects) }
 
     /// A note about an image that no quality brings to its `targetScore`, or none that `maxBytes` allows.
     private static func scoreNotes(of response: RenditionResponse) -> [String] {
@@ -122,12 +123,24 @@ package struct JobRunner: JobRunning {
         return job.request(at: url)
     }
 
+    /// The template of a job's output, for which the job has all labels; nil without one.
+    private static func template(of job: Job) throws(ImagePipeline.Error) -> OutputTemplate? {
+        do throws(JobError) {
+            guard let output = job.output else { return nil }
+            let template = try OutputTemplate(output)
+            if let problem = template.problem(with: job.labels) { throw JobError("\(problem).") }
+            return template
+        } catch {
+            throw ImagePipeline.Error(.forbidden, error.message)
+        }
+    }
+
     private func deliver(
         _ responses: [RenditionResponse],
         of job: Job,
+        to template: OutputTemplate?,
         metrics: PipelineMetrics
     ) async throws(ImagePipeline.Error) -> [JobOutcome.Output] {
-        let template = try OutputWriter.template(of: job)
         let paths = responses.map { response in
             template?.path(
                 source: job.source,
@@ -147,7 +160,8 @@ package struct JobRunner: JobRunning {
             let results = zip(paths, responses).map { (path: $0 ?? "", response: $1) }
             let kept = try await metrics.timing(\.storing) { () async throws(ImagePipeline.Error) -> [String] in
                 try await metrics.inSpan(.store) { () async throws(ImagePipeline.Error) -> [String] in
-                    try await writer.write(results, of: job, to: template)
+                    let writer = OutputWriter(files: output, objects: objects)
+                    return try await writer.write(results, of: job, to: template)
                 } facts: { (result: Swift.Result<[String], ImagePipeline.Error>) in
                     var facts = SpanFacts(result) { facts, _ in
                         facts.bytes = responses.reduce(0) { $0 + $1.data.count }

@@ -224,16 +224,6 @@ public struct FileAccess: Sendable {
         return descriptor
     }
 
-    /// Requires that files beneath a directory can be outputs, before there are any. Reads the file system, which may
-    /// block. Each output is checked by itself, too.
-    ///
-    /// - Throws: `.forbidden` if no output root has the directory, or lies beneath it.
-    package func requireOutputs(beneath directory: String) throws(ImageError) {
-        let resolved = Self.resolved(Self.filePath(directory)).path
-        if outputRoots.contains(where: { resolved.starts(with: $0) || $0.starts(with: resolved) }) { return }
-        throw Self.outside(directory, outputRoots, "output root", "output roots")
-    }
-
     // MARK: -
 
     private func refuseOddities(_ path: String) throws(ImageError) {
