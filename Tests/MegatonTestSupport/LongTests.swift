@@ -12,9 +12,4 @@ public enum LongTests {
         guard !areOn else { return values }
         return stride(from: 0, to: values.count, by: distance).map { values[$0] }
     }
-
-    /// How many values ``sample(_:every:)`` leaves of a count.
-    public static func sampleCount(of count: Int, every distance: Int) -> Int {
-        sample(Array(0..<count), every: distance).count
-    }
 }

@@ -80,6 +80,9 @@ extension RenderPlan {
         }
     }
 
+    /// Bytes for each pixel of a JPEG.
+    ///
+    /// - Parameter hasOwnCodes: Whether its Huffman codes are made for it, though it has one scan.
     private static func jpegFactor(_ rendition: Rendition, hasOwnCodes: Bool) -> Double {
         // Chroma of full size, or pixels that `targetScore` may encode so.
         let isFine = rendition.quality >= 90 || rendition.targetScore != nil || rendition.chroma == .s444

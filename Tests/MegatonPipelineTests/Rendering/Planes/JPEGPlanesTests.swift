@@ -10,24 +10,11 @@ import Testing
 @Suite struct JPEGPlanesTests {
     private static var later: RenderDeadline { RenderDeadline(.now + .seconds(60)) }
 
-    /// Smooth planes of an image, of the sizes that its sampling gives them.
+    /// Smooth planes.
     private static func image(_ size: PixelSize, _ sampling: ChromaSampling) throws -> PlanarImage {
-        let planes = try (0..<sampling.planes).map { index in
-            let across = index == 0 ? 1 : sampling.horizontal
-            let down = index == 0 ? 1 : sampling.vertical
-            let plane = try #require(
-                Plane(width: (size.width + across - 1) / across, height: (size.height + down - 1) / down)
-            )
-            for row in 0..<plane.height {
-                for column in 0..<plane.width {
-                    let wave = sin(Double(column * across) / 9 + Double(index)) + cos(Double(row * down) / 7)
-                    plane.bytes[row * plane.stride + column] = UInt8(128 + 50 * wave)
-                }
-            }
-            return plane
+        try PlanarImage(size, sampling) { plane, x, y in
+            Int(128 + 50 * (sin(Double(x) / 9 + Double(plane)) + cos(Double(y) / 7)))
         }
-        let (width, height) = (Double(size.width), Double(size.height))
-        return PlanarImage(width: width, height: height, sampling: sampling, planes: planes)
     }
 
     /// The mean and the largest difference between an image and its JPEG, as TurboJPEG decodes it.
