@@ -35,9 +35,10 @@ struct PreparedRequest {
             throw ImageError(.invalidURL, "A request without a URL cannot be sent.")
         }
         self.request = request
-        self.request.credentialName = nil
-        self.request.s3Listing = nil
-        self.request.s3Query = nil
+        // Only those that are there: each removal copies the request.
+        if request.credentialName != nil { self.request.credentialName = nil }
+        if request.s3Listing != nil { self.request.s3Listing = nil }
+        if request.s3Query != nil { self.request.s3Query = nil }
         try Self.check(request.allHTTPHeaderFields ?? [:])
         let scheme = url.scheme?.lowercased() ?? ""
         guard URLPolicy.remoteSchemes.contains(scheme) else {

@@ -91,7 +91,7 @@ public struct FileAccess: Sendable {
         guard descriptor >= 0 else { throw Self.readError(file.path) }
         defer { close(descriptor) }
         // The opened file may not be the one that was looked up, or it may have been moved.
-        guard let opened = Self.realPath("/proc/self/fd/\(descriptor)") else { throw Self.readError(file.path) }
+        guard let opened = Self.openedPath(descriptor) else { throw Self.readError(file.path) }
         try requireRoot(of: opened, asked: file.path)
         try Self.requireUnchanged(file, descriptor)
         let data: Data
@@ -191,6 +191,8 @@ public struct FileAccess: Sendable {
     ///
     /// - Throws: `.forbidden`, `.diskFull` or `.outputFailed`.
     package func openOutput(at path: String) throws(ImageError) -> OutputDirectory {
+        try refuseOddities(path)
+        if let place = openExisting(path) { return place }
         let (directory, name) = try prepareOutput(at: path)
         return OutputDirectory(descriptor: try open(directory: directory, asked: path), path: directory, name: name)
     }
@@ -200,6 +202,21 @@ public struct FileAccess: Sendable {
 
     /// `O_PATH` of open(2), a macro that Swift cannot import.
     private static let pathOnly: Int32 = 0o10000000
+
+    /// Opens the directory of an output if it exists and is allowed, which nearly all are: that is cheaper than to
+    /// resolve its path first. Nil leaves the output to `prepareOutput`, which names the problem.
+    private func openExisting(_ path: String) -> OutputDirectory? {
+        let directory = path.directoryPart
+        let name = String(path.utf8.dropFirst(directory.utf8.count)) ?? ""
+        if name.isEmpty || name == "." { return nil }
+        let descriptor = Foundation.open(String(directory), Self.pathOnly | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        guard let opened = Self.openedPath(descriptor), outputRoots.contains(where: opened.starts) else {
+            close(descriptor)
+            return nil
+        }
+        return OutputDirectory(descriptor: descriptor, path: opened.string, name: name)
+    }
 
     /// Opens a checked directory and checks it again: it may have been replaced by a link.
     func open(directory: String, asked path: String) throws(ImageError) -> Int32 {
@@ -215,7 +232,7 @@ public struct FileAccess: Sendable {
             throw refusal
         }
         do throws(ImageError) {
-            guard let opened = Self.realPath("/proc/self/fd/\(descriptor)") else { throw Self.readError(directory) }
+            guard let opened = Self.openedPath(descriptor) else { throw Self.readError(directory) }
             try requireOutputRoot(of: opened, asked: path)
         } catch {
             close(descriptor)
@@ -306,6 +323,23 @@ public struct FileAccess: Sendable {
     /// An absolute path without the components `.` and the empty ones.
     private static func filePath(_ path: String) -> FilePath {
         FilePath(root: "/", FilePath(path).components.filter { $0.kind != .currentDirectory })
+    }
+
+    /// The path, links resolved, of an open file or directory: one call, for which `realPath` needs one for each
+    /// component (proc_pid_fd(5)). Nil, as from `realPath`, if it was deleted.
+    private static func openedPath(_ descriptor: Int32) -> FilePath? {
+        let link = "/proc/self/fd/\(descriptor)"
+        let capacity = Int(PATH_MAX)
+        let path = withUnsafeTemporaryAllocation(of: CChar.self, capacity: capacity + 1) { text -> FilePath? in
+            guard let start = text.baseAddress else { return nil }
+            let length = readlink(link, start, capacity)
+            if length >= capacity { errno = ENAMETOOLONG }
+            guard length > 0, length < capacity else { return nil }
+            start[length] = 0
+            return FilePath(platformString: start)
+        }
+        // The kernel appends this to the name of a deleted file, and other files may have such a name.
+        return path?.string.hasSuffix(" (deleted)") == true ? realPath(link) : path
     }
 
     private static func realPath(_ path: String) -> FilePath? {

@@ -145,6 +145,33 @@ import Testing
         }
     }
 
+    @Test func opensADirectoryThatExistsIfItIsAllowed() throws {
+        let directory = try TestDirectory()
+        let root = directory.path + "/root"
+        for name in ["in", "in (deleted)", "a\nb", "\u{301}"] { try directory.write(Data(), to: "root/\(name)/x") }
+        try directory.write(Data(), to: "outside/x")
+        for (link, target) in [("inner", root + "/in"), ("outer", directory.path + "/outside")] {
+            try FileManager.default.createSymbolicLink(atPath: "\(root)/\(link)", withDestinationPath: target)
+        }
+        let access = FileAccess(roots: [root])
+        for (asked, expected) in [
+            ("in", "in"), ("inner", "in"), (".//in/.", "in"), ("in (deleted)", "in (deleted)"), ("a\nb", "a\nb"),
+            ("\u{301}", "\u{301}"),
+        ] {
+            let place = try access.openOutput(at: "\(root)/\(asked)/c.jpg")
+            close(place.descriptor)
+            #expect(place.path == "\(root)/\(expected)" && place.name == "c.jpg")
+        }
+        for asked in ["outer/c.jpg", "in/../../outside/c.jpg"] {
+            let code = TestPipeline.thrownCode { _ = try access.openOutput(at: "\(root)/\(asked)") }
+            #expect(code == .forbidden, "\(asked)")
+        }
+        #expect(TestPipeline.thrownCode { _ = try access.openOutput(at: root + "/in/x/c.jpg") } == .outputFailed)
+        let place = try access.openOutput(at: root + "/in/c.jpg/")
+        close(place.descriptor)
+        #expect(place.path == root + "/in" && place.name == "c.jpg")
+    }
+
     /// Fault: the output was opened by path again after the check, and went wherever the path led by then.
     @Test func anOutputGoesToTheDirectoryThatWasLookedAt() throws {
         let directory = try TestDirectory()
