@@ -38,7 +38,7 @@ enum PerceptualHash {
     /// Luminance (ITU-R BT.601) on white at 32x32 pixels, each the average of the area that it covers.
     private static func luminance(_ image: SmallImage) -> [Float] {
         let (width, height) = (image.width, image.height)
-        let (across, down) = (Parts(width), Parts(height))
+        let (across, down) = (Parts.of(width), Parts.of(height))
         var row = [Float](repeating: 0, count: width)
         var narrow = [Float](repeating: 0, count: side * height)
         image.pixels.withUnsafeBufferPointer { pixels in
@@ -49,11 +49,14 @@ enum PerceptualHash {
                     let alpha = Float(pixels[start + 3]) / 255
                     row[x] = (0.299 * red + 0.587 * green + 0.114 * blue) * alpha + 255 * (1 - alpha)
                 }
-                for part in across.all { narrow[y * side + part.result] += row[part.place] * part.weight }
+                narrow.withUnsafeMutableBufferPointer { narrow in
+                    let start = y * side
+                    for part in across { narrow[start &+ part.result] += row[part.place] * part.weight }
+                }
             }
         }
         var result = [Float](repeating: 0, count: side * side)
-        for part in down.all {
+        for part in down {
             result.withUnsafeMutableBufferPointer { result in
                 let start = part.result * side
                 let target = UnsafeMutableBufferPointer(rebasing: result[start..<(start + side)])
@@ -73,18 +76,24 @@ enum PerceptualHash {
     }
 
     /// Samples of one axis that each of 32 results covers, with weights whose sum is 1 for each result.
-    private struct Parts {
-        private(set) var all: [(result: Int, place: Int, weight: Float)] = []
+    private enum Parts {
+        /// By length, for all lengths that a sampled image may have.
+        private static let all = (0...SmallImage.longestSide).map { $0 == 0 ? [] : parts($0) }
 
-        init(_ length: Int) {
-            all.reserveCapacity(side + length)
+        static func of(_ length: Int) -> [(result: Int, place: Int, weight: Float)] {
+            all.indices.contains(length) ? all[length] : parts(length)
+        }
+
+        private static func parts(_ length: Int) -> [(result: Int, place: Int, weight: Float)] {
+            var parts: [(result: Int, place: Int, weight: Float)] = []
             for result in 0..<side {
                 let (start, end) = (result * length, (result + 1) * length)
                 for place in start / side...(end - 1) / side {
                     let overlap = min(end, (place + 1) * side) - max(start, place * side)
-                    all.append((result, place, Float(overlap) / Float(length)))
+                    parts.append((result, place, Float(overlap) / Float(length)))
                 }
             }
+            return parts
         }
     }
 }

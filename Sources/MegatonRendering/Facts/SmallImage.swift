@@ -116,14 +116,15 @@ struct SmallImage: Sendable, Equatable {
                 across.positions.withUnsafeBufferPointer { positions in
                     for row in 0..<down.results {
                         // Whole rows first: neighbors are added at a time.
-                        for x in sums.indices { sums[x] = 0 }
-                        for tap in 0..<down.count {
-                            let line = bytes + down.positions[row * down.count + tap] * rowBytes
-                            for x in sums.indices { sums[x] &+= UInt16(line[x]) }
+                        let taps = down.positions[(row * down.count)..<((row + 1) * down.count)]
+                        add(taps.map { bytes + $0 * rowBytes }, to: sums)
+                        let out = UnsafeMutableBufferPointer(rebasing: out[(row &* total / down.results)...])
+                        if bands == 1 && across.count == 4 {
+                            divideFours(of: sums, at: positions, count / 2, reciprocal, into: out)
+                            continue
                         }
-                        var place = row &* across.results &* bands
-                        var first = 0
-                        for _ in 0..<across.results {
+                        var place = 0
+                        for first in stride(from: 0, to: positions.count, by: across.count) {
                             for band in 0..<bands {
                                 var sum = UInt32(count / 2)
                                 for tap in first..<(first &+ across.count) {
@@ -132,12 +133,42 @@ struct SmallImage: Sendable, Equatable {
                                 out[place] = UInt8(truncatingIfNeeded: (sum &* reciprocal) >> 20)
                                 place &+= 1
                             }
-                            first &+= across.count
                         }
                     }
                 }
             }
             initialized = total
+        }
+    }
+
+    /// Adds rows up, four at a time if there are four, as in all but small images.
+    private static func add(_ rows: [UnsafePointer<UInt8>], to sums: UnsafeMutableBufferPointer<UInt16>) {
+        if rows.count == 4 {
+            let (a, b, c, d) = (rows[0], rows[1], rows[2], rows[3])
+            for x in sums.indices { sums[x] = UInt16(a[x]) &+ UInt16(b[x]) &+ UInt16(c[x]) &+ UInt16(d[x]) }
+            return
+        }
+        for x in sums.indices { sums[x] = 0 }
+        for row in rows {
+            for x in sums.indices { sums[x] &+= UInt16(row[x]) }
+        }
+    }
+
+    /// The averages of one band with four samples each, as in all but small images.
+    private static func divideFours(
+        of sums: UnsafeMutableBufferPointer<UInt16>,
+        at positions: UnsafeBufferPointer<Int>,
+        _ rounding: Int,
+        _ reciprocal: UInt32,
+        into out: UnsafeMutableBufferPointer<UInt8>
+    ) {
+        var first = 0
+        for result in 0..<(positions.count / 4) {
+            let (a, b) = (sums[positions[first]], sums[positions[first &+ 1]])
+            let (c, d) = (sums[positions[first &+ 2]], sums[positions[first &+ 3]])
+            let sum = UInt32(rounding) &+ UInt32(a) &+ UInt32(b) &+ UInt32(c) &+ UInt32(d)
+            out[result] = UInt8(truncatingIfNeeded: (sum &* reciprocal) >> 20)
+            first &+= 4
         }
     }
 

@@ -121,9 +121,12 @@ enum ThumbHash {
 
         init(_ image: SmallImage) {
             (width, height) = (image.width, image.height)
-            across = Self.waves(width)
-            down = Self.waves(height)
+            across = Self.all.indices.contains(width) ? Self.all[width] : Self.waves(width)
+            down = Self.all.indices.contains(height) ? Self.all[height] : Self.waves(height)
         }
+
+        /// By length, for all lengths that a sampled image may have.
+        private static let all = (0...SmallImage.longestSide).map(waves)
 
         /// By the recurrence cos(kx) = 2 cos(x) cos((k - 1)x) - cos((k - 2)x), as cosines take long to compute.
         private static func waves(_ length: Int) -> [Float] {
