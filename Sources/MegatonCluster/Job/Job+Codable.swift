@@ -334,9 +334,6 @@ extension Job {
             throw JobError("\(error)")
         }
     }
-
-    /// The wire form, with sorted fields.
-    package func json() -> Data { WireJSON.data(self) }
 }
 
 /// A job that cannot be accepted.

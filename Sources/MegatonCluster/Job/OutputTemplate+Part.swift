@@ -16,8 +16,9 @@ extension OutputTemplate {
 
         /// - Parameter text: the text between the braces.
         package init?(_ text: Substring) {
-            if text.hasPrefix(Self.labelPrefix), text.utf8.count > Self.labelPrefix.utf8.count {
-                self = .label(String(text.dropFirst(Self.labelPrefix.count)))
+            let label = text.utf8.dropFirst(Self.labelPrefix.utf8.count)
+            if !label.isEmpty, text.utf8.starts(with: Self.labelPrefix.utf8) {
+                self = .label(String(Substring(label)))
                 return
             }
             guard let plain = Self.plain[String(text)] else { return nil }
@@ -42,7 +43,7 @@ extension OutputTemplate {
         case text(String)
         case placeholder(Placeholder)
 
-        /// Reads the parts of a template.
+        /// Reads the parts of a template, by its bytes: jobs of a list may have a template each.
         ///
         /// - Parameters:
         ///   - subject: name of the template in messages.
@@ -55,16 +56,16 @@ extension OutputTemplate {
         ) throws(JobError) -> [Part] {
             var parts: [Part] = []
             var rest = text
-            while let open = rest.firstIndex(of: "{") {
-                guard let close = rest[open...].firstIndex(of: "}") else {
+            while let open = rest.utf8.firstIndex(of: UInt8(ascii: "{")) {
+                guard let close = rest.utf8[open...].firstIndex(of: UInt8(ascii: "}")) else {
                     throw JobError("\(subject) has a \"{\" without its \"}\"")
                 }
-                let name = rest[rest.index(after: open)..<close]
+                let name = rest[rest.utf8.index(after: open)..<close]
                 guard let placeholder = Placeholder(name) else {
                     throw JobError("\(subject) has an unknown placeholder {\(name)}; known are \(Placeholder.known)")
                 }
                 parts += [.text(try decoding(rest[..<open])), .placeholder(placeholder)]
-                rest = rest[rest.index(after: close)...]
+                rest = rest[rest.utf8.index(after: close)...]
             }
             parts.append(.text(try decoding(rest)))
             let hasParent = parts.contains { part in

@@ -99,7 +99,9 @@ package struct OutputTemplate: Sendable, Hashable {
 
     /// Whether a source is a `data:` URL; faster than parsing it; it may have a megabyte.
     package static func isDataURL(_ source: String) -> Bool {
-        String(decoding: source.utf8.prefix("data:".utf8.count), as: UTF8.self).lowercased() == "data:"
+        source.utf8.prefix("data:".utf8.count).elementsEqual("data:".utf8) { byte, letter in
+            byte == letter || (65...90).contains(byte) && byte + 32 == letter
+        }
     }
 
     /// The absolute path for one rendition; for an object its URL. Parts that derive from the source or the job cannot
@@ -129,16 +131,16 @@ package struct OutputTemplate: Sendable, Hashable {
         id: String?,
         labels: Job.Labels?
     ) -> String {
-        // The bytes of a data: URL are no path, and may be many.
+        // The bytes of a data: URL are no path, and may be many. A template need not name parts of the source.
         let isData = Self.isDataURL(source)
-        let url = isData ? nil : URL(string: source)
-        let components = isData ? [] : url.map(Self.components) ?? []
-        let stem = isData ? "data" : components.last.map { Self.stem(of: $0) } ?? "index"
+        lazy var url = isData ? nil : URL(string: source)
+        lazy var components = isData ? [] : url.map(Self.components) ?? []
         let path = parts.map { part in
             switch part {
             case .text(let text): return text
             case .placeholder(.path): return components.dropLast().map(Self.plain).joined(separator: "/")
-            case .placeholder(.stem): return stem
+            case .placeholder(.stem):
+                return isData ? "data" : components.last.map { Self.stem(of: $0) } ?? "index"
             case .placeholder(.name): return rendition.name
             case .placeholder(.ext): return rendition.format.fileExtension
             case .placeholder(.host): return Self.host(of: url)
@@ -150,8 +152,7 @@ package struct OutputTemplate: Sendable, Hashable {
             }
         }.joined()
         // A file named `...` has the stem `..`, and an empty component turns `.{path}.` into two dots.
-        let dot = UInt8(ascii: ".")
-        guard zip(path.utf8, path.utf8.dropFirst()).contains(where: { $0 == dot && $1 == dot }) else { return path }
+        guard path.hasTwoDots else { return path }
         return path.pathComponents(omittingEmpty: false).map { $0 == ".." ? "_" : $0 }.joined(separator: "/")
     }
 

@@ -64,6 +64,9 @@ struct PlainJSON {
         value.write(to: &self)
     }
 
+    /// Writes a value that is JSON already.
+    mutating func value(_ json: Data) { bytes.append(contentsOf: json) }
+
     mutating func string(_ text: String) {
         let (quote, escape) = (UInt8(ascii: "\""), UInt8(ascii: "\\"))
         bytes.append(quote)

@@ -1,8 +1,9 @@
 internal import Foundation
+internal import MegatonCore
 internal import MegatonPipeline
 internal import Synchronization
 
-/// Cache of decoded rendition lists by their JSON: the jobs of most batches have the same list, byte for byte.
+/// Cache of rendition lists and their JSON: the jobs of most batches have the same list, byte for byte.
 struct RenditionLists: ~Copyable {
     /// Lists that this process has met. More than `limit` of them are rare; all are then forgotten.
     static let recent = RenditionLists()
@@ -11,6 +12,8 @@ struct RenditionLists: ~Copyable {
     private static let (limit, maximumSize) = (64, 4096)
 
     private let lists = Mutex<[Data: [Rendition]]>([:])
+    /// Copies of one array are equal at a glance.
+    private let encoded = RecentValues<[Rendition], Data>(limit: 4)
 
     /// Nil if the JSON cannot be read, or has a value that cannot work.
     func list(_ json: Data) -> [Rendition]? {
@@ -26,5 +29,12 @@ struct RenditionLists: ~Copyable {
             lists[json] = list
         }
         return list
+    }
+
+    /// The wire form of a list.
+    func json(of list: [Rendition]) -> Data {
+        // Names have ASCII only. Other texts may be equal in two encodings, which may name two files.
+        if list.contains(where: { $0.watermark != nil }) { return WireJSON.data(list) }
+        return encoded.value(of: list) { WireJSON.data(list) }
     }
 }

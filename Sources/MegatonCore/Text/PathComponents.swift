@@ -18,5 +18,16 @@ extension StringProtocol {
     }
 
     /// Whether a component of the path is `..`, which would lead out of its directory.
-    package var hasParentComponent: Bool { pathComponents().contains("..") }
+    package var hasParentComponent: Bool { hasTwoDots && pathComponents().contains("..") }
+
+    /// Whether a dot follows another: without them no component is `..`, and no more has to be looked at.
+    package var hasTwoDots: Bool {
+        var wasDot = false
+        for byte in utf8 {
+            let isDot = byte == UInt8(ascii: ".")
+            if wasDot && isDot { return true }
+            wasDot = isDot
+        }
+        return false
+    }
 }

@@ -46,6 +46,46 @@ struct PlainJSONTests {
         }
     }
 
+    @Test(arguments: ["https://example.org/a/b.jpg?c=d", "file:///ä/\"quoted\"\\", "😀"])
+    func aJob(_ source: String) {
+        var job = Job(source: source)
+        #expect(job.plainJSON == WireJSON.data(job))
+        job.id = "b.1"
+        job.batch = "b"
+        (job.kind, job.priority, job.attempts) = (.fetch, .bulk, 3)
+        (job.preset, job.failOn, job.replace) = ("small", .error, .images)
+        (job.output, job.idempotencyKey) = ("file:///größe/{stem}-{name}.{ext}", "a/b \"c\"")
+        job.traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        #expect(job.plainJSON == WireJSON.data(job))
+        for width in [100, 200, 100] {
+            job.renditions = [Rendition(width: width), Rendition(name: "b", height: 7, format: .webp)]
+            #expect(job.plainJSON == WireJSON.data(job))
+        }
+        // Equal texts in two encodings stay apart: they may name two files.
+        for text in ["\u{e9}.png", "e\u{301}.png"] {
+            job.renditions?[0].watermark = Rendition.Watermark(.image(text))
+            #expect(job.plainJSON == WireJSON.data(job))
+        }
+        for text in ["\u{e9}", "e\u{301}"] {
+            job.output = "file:///\(text).jpg"
+            #expect(job.plainJSON == WireJSON.data(job))
+        }
+    }
+
+    @Test func fieldsOfAJobThatAreNotPlainAreLeftToTheEncoder() {
+        let changes: [(inout Job) -> Void] = [
+            { $0.credential = "c" }, { $0.labels = ["a": .text("b")] }, { $0.facts = [] }, { $0.reload = false },
+            { $0.refresh = true }, { $0.ignoresRememberedFailures = true }, { $0.batchSize = 2 },
+            { $0.idempotencyTTL = 5 }, { $0.notBefore = 5 }, { $0.requeuedFrom = "b" }, { $0.refused = "r" },
+            { $0.source = "a\u{1}" },
+        ]
+        for change in changes {
+            var job = Job(source: "a")
+            change(&job)
+            #expect(job.plainJSON == nil && job.json() == WireJSON.data(job))
+        }
+    }
+
     @Test func valuesThatAreNotPlainAreLeftToTheEncoder() {
         #expect(outcome("a\nb").plainJSON == nil)
         #expect(outcome("a\nb").json() == WireJSON.data(outcome("a\nb")))
