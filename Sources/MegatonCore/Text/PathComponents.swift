@@ -21,13 +21,21 @@ extension StringProtocol {
     package var hasParentComponent: Bool { hasTwoDots && pathComponents().contains("..") }
 
     /// Whether a dot follows another: without them no component is `..`, and no more has to be looked at.
-    package var hasTwoDots: Bool {
-        var wasDot = false
-        for byte in utf8 {
-            let isDot = byte == UInt8(ascii: ".")
-            if wasDot && isDot { return true }
-            wasDot = isDot
+    package var hasTwoDots: Bool { PathBytes.haveTwoDots(Substring(self)) }
+}
+
+/// Loops over the bytes of a path: outside of generic code, which would not be compiled for one type.
+private enum PathBytes {
+    static func haveTwoDots(_ path: Substring) -> Bool {
+        var path = path
+        return path.withUTF8 { bytes in
+            var wasDot = false
+            for byte in bytes {
+                let isDot = byte == UInt8(ascii: ".")
+                if wasDot && isDot { return true }
+                wasDot = isDot
+            }
+            return false
         }
-        return false
     }
 }

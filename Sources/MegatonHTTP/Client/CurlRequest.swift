@@ -314,9 +314,9 @@ final class CurlRequest {
             httpVersion = text.split(separator: " ").first.map { String($0.dropFirst("HTTP/".count)) }
         } else if text.isEmpty {
             hasWholeHeader = status >= 200
-        } else if let colon = text.firstIndex(of: ":") {
+        } else if let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) {
             let name = text[..<colon].lowercased()
-            let value = String(Self.trimmed(text[text.index(after: colon)...]))
+            let value = String(Self.trimmed(text[text.utf8.index(after: colon)...]))
             headers[name] = headers[name].map { "\($0), \(value)" } ?? value
             if name == "location", location == nil { location = Self.location(line, value) }
         }

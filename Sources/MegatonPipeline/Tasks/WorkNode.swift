@@ -11,9 +11,10 @@ final class WorkNode<Value: Sendable>: WorkSubscribable {
     init(
         _ priority: WorkPriority,
         _ observer: @escaping WorkObserver<Value>,
+        wantsProgress: Bool = true,
         onClose: @escaping @Sendable () -> Void = {}
     ) {
-        state = Mutex(WorkState(priority, observer, onClose: onClose))
+        state = Mutex(WorkState(priority, observer, wantsProgress: wantsProgress, onClose: onClose))
     }
 
     var subscriberCount: Int { state.withLock { $0.subscribers.count } }
@@ -27,9 +28,12 @@ final class WorkNode<Value: Sendable>: WorkSubscribable {
     /// Returns its actions, so that a pool can call it with its own lock held and call `act` after releasing that.
     ///
     /// - Returns: nil if the work has ended.
-    func join(_ priority: WorkPriority, _ observer: @escaping WorkObserver<Value>) -> (id: Int, actions: [WorkAction])?
-    {
-        state.withLock { $0.join(priority, observer) }
+    func join(
+        _ priority: WorkPriority,
+        _ observer: @escaping WorkObserver<Value>,
+        wantsProgress: Bool = true
+    ) -> (id: Int, actions: [WorkAction])? {
+        state.withLock { $0.join(priority, observer, wantsProgress: wantsProgress) }
     }
 
     func leave(_ id: Int) { change { $0.leave(id) } }

@@ -32,6 +32,7 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     /// - Parameters:
     ///   - priority: of this subscriber; the work has the highest priority of all subscribers.
     ///   - job: work to start if this is the first subscriber.
+    ///   - wantsProgress: whether the observer does anything with progress.
     ///   - willStart: called with the subscription before the work starts, so that a subscriber that has ended
     ///     meanwhile can cancel it in time.
     ///   - observer: called with all events from now on, possibly before this function returns: progress, preliminary
@@ -42,10 +43,11 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         to key: Key,
         priority: WorkPriority = .normal,
         job: WorkJob<Value>,
+        wantsProgress: Bool = true,
         willStart: (WorkSubscription) -> Void = { _ in },
         observer: @escaping WorkObserver<Value>
     ) -> WorkSubscription? {
-        let share = share(key, priority, observer)
+        let share = share(key, priority, observer, wantsProgress: wantsProgress)
         share.node.act(share.actions)
         willStart(WorkSubscription(node: share.node, id: share.id))
         if share.isNew { job.start(WorkContext(node: share.node)) }
@@ -56,18 +58,20 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     ///
     /// - Parameters:
     ///   - willStart: called with the subscription, whose priority can be changed, before the work starts.
-    ///   - observer: called with the events before the final one.
+    ///   - observer: called with the events before the final one; nil if they are not needed.
     func outcome(
         for key: Key,
         priority: WorkPriority = .normal,
         job: WorkJob<Value>,
         willStart: (WorkSubscription) -> Void = { _ in },
-        observer: @escaping @Sendable (WorkEvent<Value>) -> Void = { _ in }
+        observer: (@Sendable (WorkEvent<Value>) -> Void)? = nil
     ) async -> WorkOutcome<Value> {
         if Task.isCancelled { return .cancelled }
         let end = Promise<WorkOutcome<Value>>()
         let leaves: @Sendable () -> Void = { end.resolve(.cancelled) }
-        var subscription = subscribe(to: key, priority: priority, job: job) { subscription in
+        let wantsProgress = observer != nil
+        var subscription = subscribe(to: key, priority: priority, job: job, wantsProgress: wantsProgress) {
+            subscription in
             var subscription = subscription
             subscription.onCancel = leaves
             willStart(subscription)
@@ -75,7 +79,7 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
             if let result = event.result {
                 end.resolve(WorkOutcome(result: result, wasCoalesced: wasCoalesced))
             } else {
-                observer(event)
+                observer?(event)
             }
         }
         subscription?.onCancel = leaves
@@ -90,17 +94,24 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
 
     private typealias Share = (node: WorkNode<Value>, id: Int, actions: [WorkAction], isNew: Bool)
 
-    private func share(_ key: Key, _ priority: WorkPriority, _ observer: @escaping WorkObserver<Value>) -> Share {
+    private func share(
+        _ key: Key,
+        _ priority: WorkPriority,
+        _ observer: @escaping WorkObserver<Value>,
+        wantsProgress: Bool
+    ) -> Share {
         let first = WorkState<Value>.firstSubscriber
-        if !isCoalescingEnabled { return (WorkNode(priority, observer), first, [], true) }
+        if !isCoalescingEnabled { return (WorkNode(priority, observer, wantsProgress: wantsProgress), first, [], true) }
         return table.withLock { table in
-            if let node = table.nodes[key]?.node, let joined = node.join(priority, observer) {
+            if let node = table.nodes[key]?.node,
+                let joined = node.join(priority, observer, wantsProgress: wantsProgress)
+            {
                 return (node, joined.id, joined.actions, false)
             }
             // There is no node, or one that has ended and is about to remove itself.
             table.lastID += 1
             let id = table.lastID
-            let node = WorkNode<Value>(priority, observer) { self.remove(key, id) }
+            let node = WorkNode<Value>(priority, observer, wantsProgress: wantsProgress) { self.remove(key, id) }
             table.nodes[key] = (id, node)
             return (node, first, [], true)
         }

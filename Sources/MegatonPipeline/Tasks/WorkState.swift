@@ -11,6 +11,8 @@ struct WorkState<Value: Sendable>: Sendable {
         var priority: WorkPriority
         var revision: UInt64 = 0
         let observer: WorkObserver<Value>
+        /// Without anyone who wants it, progress is not sent.
+        let wantsProgress: Bool
     }
 
     enum Phase: Sendable {
@@ -60,11 +62,13 @@ struct WorkState<Value: Sendable>: Sendable {
     init(
         _ priority: WorkPriority,
         _ observer: @escaping WorkObserver<Value>,
+        wantsProgress: Bool = true,
         onClose: @escaping @Sendable () -> Void
     ) {
         self.priority = priority
         self.onClose = onClose
-        subscribers = [Subscriber(id: Self.firstSubscriber, priority: priority, observer: observer)]
+        let id = Self.firstSubscriber
+        subscribers = [Subscriber(id: id, priority: priority, observer: observer, wantsProgress: wantsProgress)]
         subscribersByPriority[priority.rawValue] = 1
     }
 
@@ -82,11 +86,14 @@ extension WorkState {
     /// - Returns: nil if the work has ended.
     mutating func join(
         _ priority: WorkPriority,
-        _ observer: @escaping WorkObserver<Value>
+        _ observer: @escaping WorkObserver<Value>,
+        wantsProgress: Bool = true
     ) -> (id: Int, actions: [WorkAction])? {
         guard phase.isOpen else { return nil }
         lastSubscriber += 1
-        subscribers.append(Subscriber(id: lastSubscriber, priority: priority, observer: observer))
+        subscribers.append(
+            Subscriber(id: lastSubscriber, priority: priority, observer: observer, wantsProgress: wantsProgress)
+        )
         subscribersByPriority[priority.rawValue] += 1
         return (lastSubscriber, updatePriority())
     }
@@ -202,7 +209,8 @@ extension WorkState {
 extension WorkState {
     /// Adds an event. Events after the end are dropped, and so is an undelivered event that a later one supersedes.
     mutating func send(_ event: WorkEvent<Value>) -> [WorkAction] {
-        phase.isOpen ? add(event) : []
+        if case .progress = event, !subscribers.contains(where: \.wantsProgress) { return [] }
+        return phase.isOpen ? add(event) : []
     }
 
     mutating func finish(

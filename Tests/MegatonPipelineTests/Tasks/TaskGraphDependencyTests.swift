@@ -39,6 +39,16 @@ import Testing
         #expect(pool.count + middle.count + bottom.count == 0)
     }
 
+    @Test func progressIsSentIfASubscriberWantsIt() {
+        let (work, log) = (TaskTestWork(), TaskTestLog())
+        pool.subscribe(to: "a", job: work.job, wantsProgress: false, observer: log.observer("1"))
+        work.context.send(completed: 1, total: 9)
+        #expect(log.lines.isEmpty)
+        pool.subscribe(to: "a", job: work.job, observer: log.observer("2"))
+        work.context.send(completed: 2, total: 9)
+        #expect(log.lines.sorted() == ["1: 2/9", "2: 2/9"])
+    }
+
     /// A node that ends before its dependency unsubscribes from it.
     @Test func aNodeThatEndsLeavesItsDependency() {
         let (upper, lower) = (TaskTestWork(), TaskTestWork())
