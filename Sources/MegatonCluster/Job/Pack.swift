@@ -67,30 +67,32 @@ package struct Pack: Sendable, Equatable {
     var hasOneHost: Bool { hosts.count == 1 }
 
     private var hosts: Set<String?> {
-        var (job, last) = (shared, Substring?.none)
+        var (job, last) = (shared, [UInt8]())
         return sources.reduce(into: []) { hosts, source in
             // Most sources begin like the one before, and to read each URL takes longer than the rest of the
             // validation.
-            let beginning = Self.beginning(of: source.source)
-            if let beginning, beginning == last { return }
+            let isAlike = source.source.utf8.withContiguousStorageIfAvailable { bytes in
+                !last.isEmpty && bytes.count >= last.count && memcmp(bytes.baseAddress!, last, last.count) == 0
+            }
+            if isAlike == true { return }
             job.source = source.source
             hosts.insert(job.host)
-            last = beginning
+            last = Self.beginning(of: source.source)
         }
     }
 
-    /// The scheme and the authority of a URL with a path, `https://example.org`; nil for any other source.
-    private static func beginning(of source: String) -> Substring? {
+    /// The scheme and the authority of a URL with a path, `https://example.org/`; empty for any other source.
+    private static func beginning(of source: String) -> [UInt8] {
         let bytes = source.utf8
         guard let scheme = bytes.firstIndex(of: UInt8(ascii: ":")), bytes[scheme...].starts(with: "://".utf8) else {
-            return nil
+            return []
         }
         let authority = bytes[scheme...].dropFirst(3)
         guard let end = authority.firstIndex(where: { "/?#\\".utf8.contains($0) }), bytes[end] == UInt8(ascii: "/")
         else {
-            return nil
+            return []
         }
-        return source[..<end]
+        return Array(bytes[...end])
     }
 
     /// Whether the queue may keep it whole if nothing has to be known about its ids: one host, no idempotency keys, and
@@ -135,30 +137,50 @@ package struct Pack: Sendable, Equatable {
 
     /// The wire form. A source is a text if it has nothing of its own.
     package func json() -> Data {
-        var list = "["
+        // Shared labels are those of the sources, so that no other field has this name and value.
+        let fields = shared.json()
+        let place = Data("\"source\":\"\(Self.placeholder)\"".utf8)
+        guard let range = fields.range(of: place) else { preconditionFailure("a job encodes its source") }
+        var json: [UInt8] = []
+        json.reserveCapacity(fields.count + size + 4 * sources.count)
+        json += fields[..<range.lowerBound]
+        json += "\"sources\":[".utf8
         for (index, source) in sources.enumerated() {
-            if index > 0 { list += "," }
-            let hasDefaultID = source.id == shared.id.map { Self.sourceID(index + 1, of: $0) }
-            if hasDefaultID && source == Source(id: source.id, source: source.source) {
-                list += Self.quoted(source.source)
+            if index > 0 { json.append(UInt8(ascii: ",")) }
+            let isPlain = source.output == nil && source.labels == nil && source.idempotencyKey == nil
+            if isPlain, source.id == shared.id.map({ Self.sourceID(index + 1, of: $0) }) {
+                Self.quote(source.source, in: &json)
             } else {
-                list += "{\"id\":\(Self.quoted(source.id))"
-                if let key = source.idempotencyKey { list += ",\"key\":\(Self.quoted(key))" }
-                if let labels = source.labels { list += ",\"labels\":\(WireJSON.text(labels))" }
-                if let output = source.output { list += ",\"output\":\(Self.quoted(output))" }
-                list += ",\"source\":\(Self.quoted(source.source))}"
+                json += "{\"id\":".utf8
+                Self.quote(source.id, in: &json)
+                if let key = source.idempotencyKey {
+                    json += ",\"key\":".utf8
+                    Self.quote(key, in: &json)
+                }
+                if let labels = source.labels { json += ",\"labels\":\(WireJSON.text(labels))".utf8 }
+                if let output = source.output {
+                    json += ",\"output\":".utf8
+                    Self.quote(output, in: &json)
+                }
+                json += ",\"source\":".utf8
+                Self.quote(source.source, in: &json)
+                json.append(UInt8(ascii: "}"))
             }
         }
-        // Shared labels are those of the sources, so that no other field has this name and value.
-        let fields = WireJSON.text(shared)
-        let place = "\"source\":\"\(Self.placeholder)\""
-        guard let range = fields.range(of: place) else { preconditionFailure("a job encodes its source") }
-        return Data(fields.replacingCharacters(in: range, with: "\"sources\":\(list)]").utf8)
+        json.append(UInt8(ascii: "]"))
+        json += fields[range.upperBound...]
+        return Data(json)
     }
 
-    private static func quoted(_ text: String) -> String {
-        let isPlain = text.utf8.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
-        return isPlain ? "\"\(text)\"" : WireJSON.text(text)
+    private static func quote(_ text: String, in json: inout [UInt8]) {
+        let (quote, escape) = (UInt8(ascii: "\""), UInt8(ascii: "\\"))
+        guard text.utf8.allSatisfy({ $0 >= 0x20 && $0 != quote && $0 != escape }) else {
+            json += WireJSON.data(text)
+            return
+        }
+        json.append(quote)
+        json += text.utf8
+        json.append(quote)
     }
 
     /// A source of a pushed pack that cannot be used.
@@ -210,11 +232,14 @@ package struct Pack: Sendable, Equatable {
         if fields.count > maximumFields {
             throw JobError("the pack has more than \(maximumFields) fields beside sources; each field may occur once")
         }
-        guard let elements = elements(of: list) else {
+        // Most lists have URLs alone, which are read at once.
+        let urls = PlainJSONReader.read(list) { $0.strings() }
+        guard let elements = urls == nil ? elements(of: list) : [] else {
             throw JobError("sources is no list; allowed are lists of URLs and of objects with id and source")
         }
-        guard (1...maximumSources).contains(elements.count) else {
-            throw JobError("sources has \(elements.count) sources; allowed are 1 to \(maximumSources)")
+        let count = urls?.count ?? elements.count
+        guard (1...maximumSources).contains(count) else {
+            throw JobError("sources has \(count) sources; allowed are 1 to \(maximumSources)")
         }
         let placed = object(fields.map(\.json) + [Data("\"source\":\"\(placeholder)\"".utf8)])
         var shared = try Job(json: placed, wasValidated: wasValidated)
@@ -230,15 +255,18 @@ package struct Pack: Sendable, Equatable {
         }
         shared.id = id
         var pushed = Pushed(pack: Pack(sharing: shared, sources: []), hasMadeIDs: hasMadeID)
-        for (index, element) in elements.enumerated() {
+        pushed.pack.sources.reserveCapacity(count)
+        for index in 0..<count {
             let ownID = sourceID(index + 1, of: id)
             do throws(JobError) {
-                var source = try Self.source(element, at: index, id: ownID, wasValidated: wasValidated)
+                var source = try source(ownID, at: index, urls, elements)
+                if !wasValidated { try check(source, at: index) }
                 source.labels = source.labels ?? labels
                 if source.id != ownID { pushed.hasMadeIDs = false }
                 pushed.pack.sources.append(source)
             } catch {
-                let json = refusedJSON(element, sharing: fields, limit: maximumSplitSize / elements.count)
+                let element = urls.map { WireJSON.data($0[index]) } ?? elements[index]
+                let json = refusedJSON(element, sharing: fields, limit: maximumSplitSize / count)
                 pushed.invalid.append(Invalid(id: ownID, json: json, message: error.message))
             }
         }
@@ -352,24 +380,24 @@ package struct Pack: Sendable, Equatable {
     }
 
     private static func source(
-        _ json: Data,
+        _ id: String,
         at index: Int,
-        id: String,
-        wasValidated: Bool
+        _ urls: [String]?,
+        _ elements: [Data]
     ) throws(JobError) -> Source {
-        let path = "sources[\(index)]"
-        let found: Source
-        if let plain = plainSource(json, id: id) {
-            found = plain
-        } else {
-            found = try decodedSource(json, path, id: id)
-        }
-        if wasValidated { return found }
-        var job = Job(id: found.id, source: found.source, output: found.output, labels: found.labels)
-        job.idempotencyKey = found.idempotencyKey
-        if let problem = job.problem { throw JobError("\(path).\(problem)") }
-        return found
+        if let urls { return Source(id: id, source: urls[index]) }
+        if let plain = plainSource(elements[index], id: id) { return plain }
+        return try decodedSource(elements[index], path(index), id: id)
     }
+
+    private static func check(_ source: Source, at index: Int) throws(JobError) {
+        var job = Job(id: source.id, source: source.source, output: source.output, labels: source.labels)
+        job.idempotencyKey = source.idempotencyKey
+        if let problem = job.problem { throw JobError("\(path(index)).\(problem)") }
+    }
+
+    /// The place of a source in messages.
+    private static func path(_ index: Int) -> String { "sources[\(index)]" }
 
     /// The fast path; nil leaves the source to the decoder.
     private static func plainSource(_ json: Data, id: String) -> Source? {

@@ -82,15 +82,27 @@ struct PlainJSONReader {
         return take("]")
     }
 
+    /// Skips a text by searches for its end and for escapes before that, in one pass over the bytes.
     private mutating func skipString() -> Bool {
         position += 1
-        while position < bytes.count {
-            let byte = bytes[position]
-            position += byte == UInt8(ascii: "\\") ? 2 : 1
-            if byte == UInt8(ascii: "\"") { return true }
+        var end = next("\"", from: position, to: bytes.count)
+        while let quote = end {
+            guard let escape = next("\\", from: position, to: quote) else {
+                position = quote + 1
+                return true
+            }
+            position = escape + 2
+            // The escape was that of the quote.
+            if position > quote { end = next("\"", from: position, to: bytes.count) }
         }
         position = bytes.count
         return false
+    }
+
+    /// Place of the next mark in a part of the bytes.
+    private func next(_ mark: Unicode.Scalar, from start: Int, to end: Int) -> Int? {
+        guard start < end, let first = bytes.baseAddress else { return nil }
+        return memchr(first + start, Int32(mark.value), end - start).map { first.distance(to: UnsafeRawPointer($0)) }
     }
 
     private mutating func skipValue() -> Bool {
@@ -127,15 +139,24 @@ struct PlainJSONReader {
     mutating func string() -> String? {
         guard take("\"") else { return nil }
         let start = position
-        while position < bytes.count, case let byte = bytes[position], byte >= 0x20 {
-            if byte == UInt8(ascii: "\"") {
-                position += 1
-                return String(validating: bytes[start..<position - 1], as: UTF8.self)
-            }
-            if byte == UInt8(ascii: "\\") { return escapedString(from: start) }
-            position += 1
+        guard let end = next("\"", from: start, to: bytes.count) else { return nil }
+        if isPlain(bytes[start..<end]) {
+            position = end + 1
+            return String(validating: bytes[start..<end], as: UTF8.self)
         }
-        return nil
+        guard let escape = next("\\", from: start, to: end), isPlain(bytes[start..<escape]) else { return nil }
+        position = escape
+        return escapedString(from: start)
+    }
+
+    /// Whether a text has neither escapes nor control characters; all of it is looked at, which takes less time than to
+    /// stop.
+    private func isPlain(_ text: Slice<UnsafeRawBufferPointer>) -> Bool {
+        var odd: UInt8 = 0
+        for byte in UnsafeRawBufferPointer(rebasing: text) {
+            odd |= byte < 0x20 || byte == UInt8(ascii: "\\") ? 1 : 0
+        }
+        return odd == 0
     }
 
     /// Entity tags include their quotes, so most stored headers have a text with escapes.
@@ -242,7 +263,11 @@ struct PlainJSONReader {
     }
 
     private mutating func skipSpace() {
-        while position < bytes.count, [0x20, 0x0A, 0x0D, 0x09].contains(bytes[position]) { position += 1 }
+        while position < bytes.count, case let byte = bytes[position],
+            byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09
+        {
+            position += 1
+        }
     }
 
     private mutating func take(_ mark: Unicode.Scalar) -> Bool {
