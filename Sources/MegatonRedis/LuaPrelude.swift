@@ -3,6 +3,8 @@
 /// Redis executes the whole source of a script at each call, so that each function of a prelude costs time even if
 /// the script never calls it (about 0.1 µs of a call of 15). Therefore a script gets only those that it uses.
 ///
+/// Texts are read by bytes: each program does it when it starts, and by characters it took 15 ms.
+///
 /// They are in front of the script. A script that usually ends early has a comment line there that begins with
 /// `-- prelude:`: the functions that only the code below uses follow that line. No local variable above it may have the
 /// name of a library or of a function of the prelude.
@@ -56,7 +58,7 @@ package struct LuaPrelude: Sendable {
         return texts(first) + start + texts(second) + rest
     }
 
-    /// The line of the mark with its end; nil if the script has none behind its first line.
+    /// The line of the mark with its end; nil if the script has none after its first line.
     private static func lineOfMark(in script: String) -> Range<String.Index>? {
         let bytes = script.utf8
         var rest = bytes[...]
@@ -70,8 +72,7 @@ package struct LuaPrelude: Sendable {
 
     private static let newline = UInt8(ascii: "\n")
 
-    /// The lines of a code that are neither empty nor a comment. All of this goes by bytes: each program does it when
-    /// it starts, and by characters it took 15 ms.
+    /// The lines of code that are neither empty nor a comment.
     private static func lines(of code: Substring) -> [Substring] {
         code.utf8.split(separator: newline).filter { line in
             !line.drop { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }.starts(with: "--".utf8)

@@ -54,15 +54,14 @@ public struct JobOutcome: Sendable, Hashable, Codable {
 
         /// The digest of the options that change pixels or bytes: another one stands for another image.
         package static func digest(ofOptions rendition: Rendition) -> String {
-            // Other texts than those of a watermark have ASCII only, and so are equal in one encoding only.
-            if rendition.watermark == nil { return digests.value(of: rendition) { digest(of: rendition) } }
+            if rendition.isIdenticalIfEqual { return digests.value(of: rendition) { digest(of: rendition) } }
             var rendition = rendition
             // Only the worker has the pixels of a watermark; its name is an option.
             rendition.watermark?.overlay = nil
             return digest(of: rendition)
         }
 
-        private static let digests = RecentValues<Rendition, String>(limit: 16)
+        private static let digests = RecentValues<Rendition, String>(limit: Job.maximumRenditions)
 
         private static func digest(of rendition: Rendition) -> String {
             let text = rendition.identity.joined(separator: "\n")

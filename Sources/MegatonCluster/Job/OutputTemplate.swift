@@ -100,7 +100,7 @@ package struct OutputTemplate: Sendable, Hashable {
     /// Whether a source is a `data:` URL; faster than parsing it; it may have a megabyte.
     package static func isDataURL(_ source: String) -> Bool {
         source.utf8.prefix("data:".utf8.count).elementsEqual("data:".utf8) { byte, letter in
-            byte == letter || (65...90).contains(byte) && byte + 32 == letter
+            byte == letter || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) && byte | 0x20 == letter
         }
     }
 

@@ -82,7 +82,7 @@ struct PlainJSONReader {
         return take("]")
     }
 
-    /// Skips a text by searches for its end and for escapes before that, in one pass over the bytes.
+    /// Skips a text by searches for its end and for escapes before that, in linear time.
     private mutating func skipString() -> Bool {
         position += 1
         var end = next("\"", from: position, to: bytes.count)
@@ -92,7 +92,7 @@ struct PlainJSONReader {
                 return true
             }
             position = escape + 2
-            // The escape was that of the quote.
+            // The quote was escaped.
             if position > quote { end = next("\"", from: position, to: bytes.count) }
         }
         position = bytes.count
@@ -136,7 +136,15 @@ struct PlainJSONReader {
     /// Whether the byte can be part of a number, or of true, false and null.
     private func isOfWord(_ byte: UInt8) -> Bool { isOfNumber(byte) || "truefalsnl".utf8.contains(byte) }
 
+    /// Reads a text. If it cannot, it stays where it is: the caller may try another kind of value there.
     mutating func string() -> String? {
+        let start = position
+        if let text = quotedText() { return text }
+        position = start
+        return nil
+    }
+
+    private mutating func quotedText() -> String? {
         guard take("\"") else { return nil }
         let start = position
         guard let end = next("\"", from: start, to: bytes.count) else { return nil }
@@ -149,8 +157,7 @@ struct PlainJSONReader {
         return escapedString(from: start)
     }
 
-    /// Whether a text has neither escapes nor control characters; all of it is looked at, which takes less time than to
-    /// stop.
+    /// Whether a text has neither escapes nor control characters. The loop has no early exit, so that it is vectorized.
     private func isPlain(_ text: Slice<UnsafeRawBufferPointer>) -> Bool {
         var odd: UInt8 = 0
         for byte in UnsafeRawBufferPointer(rebasing: text) {

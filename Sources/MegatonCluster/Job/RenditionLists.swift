@@ -12,7 +12,7 @@ struct RenditionLists: ~Copyable {
     private static let (limit, maximumSize) = (64, 4096)
 
     private let lists = Mutex<[Data: [Rendition]]>([:])
-    /// Copies of one array are equal at a glance.
+    /// Copies of one array share their storage, so that a comparison takes no time.
     private let encoded = RecentValues<[Rendition], Data>(limit: 4)
 
     /// Nil if the JSON cannot be read, or has a value that cannot work.
@@ -33,8 +33,13 @@ struct RenditionLists: ~Copyable {
 
     /// The wire form of a list.
     func json(of list: [Rendition]) -> Data {
-        // Names have ASCII only. Other texts may be equal in two encodings, which may name two files.
-        if list.contains(where: { $0.watermark != nil }) { return WireJSON.data(list) }
-        return encoded.value(of: list) { WireJSON.data(list) }
+        list.allSatisfy(\.isIdenticalIfEqual) ? encoded.value(of: list) { WireJSON.data(list) } : WireJSON.data(list)
     }
+}
+
+extension Rendition {
+    /// Whether an equal rendition has the same bytes, so that values computed from it may be cached by it. Texts of a
+    /// watermark are equal in several Unicode forms, which may name several files, and the coordinates of a focus may
+    /// be 0 or -0. Names have ASCII only; others are refused later.
+    var isIdenticalIfEqual: Bool { watermark == nil && focus == nil }
 }

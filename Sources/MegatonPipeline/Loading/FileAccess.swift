@@ -325,22 +325,24 @@ public struct FileAccess: Sendable {
         FilePath(root: "/", FilePath(path).components.filter { $0.kind != .currentDirectory })
     }
 
-    /// The path, links resolved, of an open file or directory: one call, for which `realPath` needs one for each
-    /// component (proc_pid_fd(5)). Nil, as from `realPath`, if it was deleted.
+    /// The path, links resolved, of an open file or directory (proc_pid_fd(5)). One system call; `realPath`, which is
+    /// asked if the name ends as the kernel marks a deleted file, makes one for each component. Nil if it was deleted.
     private static func openedPath(_ descriptor: Int32) -> FilePath? {
         let link = "/proc/self/fd/\(descriptor)"
         let capacity = Int(PATH_MAX)
-        let path = withUnsafeTemporaryAllocation(of: CChar.self, capacity: capacity + 1) { text -> FilePath? in
+        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: capacity + 1) { text -> FilePath? in
             guard let start = text.baseAddress else { return nil }
             let length = readlink(link, start, capacity)
             if length >= capacity { errno = ENAMETOOLONG }
             guard length > 0, length < capacity else { return nil }
             start[length] = 0
+            if text[..<length].suffix(deleted.count).elementsEqual(deleted) { return realPath(link) }
             return FilePath(platformString: start)
         }
-        // The kernel appends this to the name of a deleted file, and other files may have such a name.
-        return path?.string.hasSuffix(" (deleted)") == true ? realPath(link) : path
     }
+
+    /// The kernel appends this to the name of a deleted file; others may have such a name.
+    private static let deleted = " (deleted)".utf8.map(CChar.init(bitPattern:))
 
     private static func realPath(_ path: String) -> FilePath? {
         guard let resolved = realpath(path, nil) else { return nil }

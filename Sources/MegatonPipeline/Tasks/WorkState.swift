@@ -11,7 +11,7 @@ struct WorkState<Value: Sendable>: Sendable {
         var priority: WorkPriority
         var revision: UInt64 = 0
         let observer: WorkObserver<Value>
-        /// Without anyone who wants it, progress is not sent.
+        /// Whether the observer uses progress, which is dropped if no subscriber does.
         let wantsProgress: Bool
     }
 

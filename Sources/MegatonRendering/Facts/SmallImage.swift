@@ -141,7 +141,7 @@ struct SmallImage: Sendable, Equatable {
         }
     }
 
-    /// Adds rows up, four at a time if there are four, as in all but small images.
+    /// Adds rows up. Four of them, as all but small images have, are one loop.
     private static func add(_ rows: [UnsafePointer<UInt8>], to sums: UnsafeMutableBufferPointer<UInt16>) {
         if rows.count == 4 {
             let (a, b, c, d) = (rows[0], rows[1], rows[2], rows[3])

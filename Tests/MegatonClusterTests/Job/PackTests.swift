@@ -115,6 +115,21 @@ import Testing
         #expect(all.map(\.key.text) == ["b/p", "b/p.2", "b/p.3", "b/p.4", "b/p.5"])
     }
 
+    /// A list of URLs alone is read at once, with the same messages.
+    @Test func anInvalidURLInAListOfURLsEndsByItself() throws {
+        let read = try #require(try read(#"{"id":"p","sources":["http://a.example/1","","http://a.example/3"]}"#))
+        #expect(read.pack.sources.map(\.id) == ["p.1", "p.3"] && read.hasMadeIDs == false)
+        #expect(read.invalid.map(\.id) == ["p.2"])
+        #expect(read.invalid[0].message.hasPrefix("sources[1].source is empty"))
+        #expect((try? JSONDecoder().decode([String: String].self, from: read.invalid[0].json))?["source"] == "")
+        for list in [#"["a",]"#, #"["a" "b"]"#, #"["a""#, #""a""#] {
+            #expect((try? self.read(#"{"sources":\#(list)}"#)) == nil)
+        }
+        let escaped = try #require(try self.read(#"{"sources":["http:\/\/a.example\/1"]}"#))
+        #expect(escaped.pack.sources.map(\.source) == ["http://a.example/1"])
+        #expect(sizes(candidates(#"{"sources":["http://a.example/1","http://a.example.org/2"]}"#)) == [1, 1])
+    }
+
     /// Otherwise its batch would wait for the others for ever.
     @Test func eachSourceOfAPackThatIsRefusedIsRefused() {
         let object = #"{"id":"x","labels":{"b":2},"source":"http://a.example/1"}"#

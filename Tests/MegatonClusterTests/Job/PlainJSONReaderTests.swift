@@ -31,10 +31,26 @@ struct PlainJSONReaderTests {
         #"{"source":"a"}x"#, #"{"source":"a",}"#, #"{"source":"a","unknown":1}"#, #"{"source":"a","kind":"other"}"#,
         #"{"source":"a","renditions":[{"widht":3}]}"#, #"{"source":"a","renditions":[{"width":3}"#, #"{"source":7}"#,
         #"{"source":"a","attempts":9999999999999999999}"#, "{\"source\":\"a\nb\"}", #"{"kind":"process"}"#,
+        // Fault: the number behind a quote was read if the text had no end.
+        #"{"source":"a","id":"5}"#, "{\"id\":\"5,\n\"source\":\"a\"}", #"{"source":"a","labels":{"n":"5}}"#,
+        #"{"source":"a","labels":{"n":"true}}"#, #"{"source":"a","labels":{"n":"\true}}"#, #"{"source":"a","id":"\5}"#,
+        "{\"source\":\"a\",\"id\":\"\n5}",
     ])
     func theRestIsTheDecoders(_ json: String) {
         #expect(Job(plainJSON: Data(json.utf8)) == nil)
         #expect((try? Job(json: Data(json.utf8))) == decoded(json))
+    }
+
+    /// Each quote of a job removed, and each escaped.
+    @Test func aTextWithoutItsQuotesIsReadAsTheDecoderReadsIt() {
+        let bytes = Array(Self.job.utf8)
+        for place in bytes.indices where bytes[place] == UInt8(ascii: "\"") {
+            for replacement in [[], Array(#"\""#.utf8), Array(#"\\""#.utf8)] {
+                let json = Data(bytes[..<place] + replacement + bytes[(place + 1)...])
+                guard let read = Job(plainJSON: json), read.validationError == nil else { continue }
+                #expect(read == (try? JSONDecoder().decode(Job.self, from: json)), "\(place)")
+            }
+        }
     }
 
     @Test func errorsAreThoseOfTheDecoder() {

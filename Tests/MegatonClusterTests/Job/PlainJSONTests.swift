@@ -72,17 +72,49 @@ struct PlainJSONTests {
         }
     }
 
-    @Test func fieldsOfAJobThatAreNotPlainAreLeftToTheEncoder() {
-        let changes: [(inout Job) -> Void] = [
-            { $0.credential = "c" }, { $0.labels = ["a": .text("b")] }, { $0.facts = [] }, { $0.reload = false },
-            { $0.refresh = true }, { $0.ignoresRememberedFailures = true }, { $0.batchSize = 2 },
-            { $0.idempotencyTTL = 5 }, { $0.notBefore = 5 }, { $0.requeuedFrom = "b" }, { $0.refused = "r" },
-            { $0.source = "a\u{1}" },
-        ]
-        for change in changes {
+    /// All fields, so that a new one is not forgotten.
+    @Test(arguments: Job.CodingKeys.allCases)
+    func eachFieldOfAJobIsWrittenOrLeftToTheEncoder(_ field: Job.CodingKeys) throws {
+        var job = Job(source: "a")
+        let others = job.json()
+        switch field {
+        case .source: job.source = "b"
+        case .credential: job.credential = "c"
+        case .id: job.id = "i"
+        case .kind: job.kind = .fetch
+        case .renditions: job.renditions = [Rendition(width: 3)]
+        case .preset: job.preset = "p"
+        case .output: job.output = "file:///o"
+        case .batch: job.batch = "b"
+        case .priority: job.priority = .high
+        case .attempts: job.attempts = 2
+        case .ignoreRememberedFailures: job.ignoresRememberedFailures = true
+        case .labels: job.labels = ["a": .text("b")]
+        case .requeuedFrom: job.requeuedFrom = "b"
+        case .failOn: job.failOn = .error
+        case .replace: job.replace = .all
+        case .reload: job.reload = false
+        case .refresh: job.refresh = false
+        case .refused: job.refused = "r"
+        case .facts: job.facts = []
+        case .idempotencyKey: job.idempotencyKey = "k"
+        case .idempotencyTTL: job.idempotencyTTL = 5
+        case .notBefore: job.notBefore = 5
+        case .reply: job.reply = JobReply(list: "l")
+        case .batchSize: job.batchSize = 2
+        case .traceparent: job.traceparent = "t"
+        }
+        #expect(job.json() == WireJSON.data(job) && job.json() != others)
+        job.source = "a\u{1}"
+        #expect(job.plainJSON == nil && job.json() == WireJSON.data(job))
+    }
+
+    @Test func renditionsThatAreEqualWithOtherBytesStayApart() {
+        for x in [0.0, -0.0] {
+            let rendition = Rendition(name: "r", width: 3, focus: Rendition.FocalPoint(x: x, y: 0.5))
             var job = Job(source: "a")
-            change(&job)
-            #expect(job.plainJSON == nil && job.json() == WireJSON.data(job))
+            job.renditions = [rendition]
+            #expect(job.json() == WireJSON.data(job))
         }
     }
 
