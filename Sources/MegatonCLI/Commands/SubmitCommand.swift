@@ -171,7 +171,14 @@ struct SubmitCommand: AsyncParsableCommand {
                 if !run.notRetried.isEmpty || run.leftOut.unreadable > 0 { throw ExitCode(2) }
                 return
             }
-            let result = try await ProcessSignals.forwarded(to: shutdown) { try await run.run() }
+            let result: BatchRun.Result
+            do {
+                result = try await ProcessSignals.forwarded(to: shutdown) { try await run.run() }
+            } catch let error as CLIError where error.code == BatchFailure.stoppedWaitingCode {
+                // The batch goes on: a program needs its name to wait for it.
+                if options.json { try print(name, run.submitted) }
+                throw error
+            }
             let summary = result.summary
             FailureCauses.report(result.errors, isOfCluster: true)
             result.leftOut.report(canAllowTypes: false)

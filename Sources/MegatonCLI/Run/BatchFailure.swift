@@ -5,6 +5,9 @@ import MegatonRedis
 
 /// Messages about batches that a command does not follow to their end.
 enum BatchFailure {
+    /// EX_TEMPFAIL of sysexits(3).
+    static let stoppedWaitingCode: Int32 = 75
+
     /// The time of `--timeout` is over, and the batch continues without the command.
     ///
     /// - Parameter obstacle: why no job starts, from ``QueueObstacle``; nil if jobs start.
@@ -27,7 +30,7 @@ enum BatchFailure {
                 + "\(batch) --follow --ledger FILE writes a ledger, megaton batch cancel \(batch) ends them."
             : "\(count), and not all were submitted; the submitted ones \(wait). megaton batch cancel \(batch) ends "
                 + "them, and \(repetition.command()) submits all."
-        return CLIError(code: 75, message: message)
+        return CLIError(code: stoppedWaitingCode, message: message)
     }
 
     /// An error ended the command before the batch ended.

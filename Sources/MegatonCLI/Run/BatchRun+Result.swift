@@ -101,6 +101,9 @@ extension BatchRun {
         return unwritten
     }
 
+    /// Number of jobs that Redis has.
+    var submitted: Int { progress.withLock { $0.submitted } }
+
     /// The error of a command that no longer waits for its batch.
     func stoppedWaiting() async -> CLIError {
         // Without an answer the message has no reason: Redis may be unreachable.

@@ -26,6 +26,8 @@ public struct FileAccess: Sendable {
     /// normalization.
     private let roots: [FilePath]
     private let outputRoots: [FilePath]
+    /// Those of them that were there at first.
+    private let presentRoots: Set<FilePath>
 
     /// - Parameters:
     ///   - roots: absolute paths of directories to read from; resolved now, so a root may itself be a link.
@@ -33,6 +35,7 @@ public struct FileAccess: Sendable {
     public init(roots: [String], outputRoots: [String]? = nil) {
         self.roots = roots.map { Self.realPath($0) ?? Self.filePath($0) }
         self.outputRoots = outputRoots?.map { Self.realPath($0) ?? Self.filePath($0) } ?? self.roots
+        presentRoots = Set((outputRoots ?? roots).compactMap(Self.realPath))
     }
 
     /// - Parameter roots: `file:` URLs of directories, used like the paths of the other initializer. Other URLs allow
@@ -143,6 +146,7 @@ public struct FileAccess: Sendable {
         try requireOutputRoot(of: resolved, asked: path)
         let directory = resolved.string
         if resolved != base {
+            try requireRootNotGone(resolved, beneath: base)
             do {
                 try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
             } catch {
@@ -159,6 +163,21 @@ public struct FileAccess: Sendable {
             }
         }
         return (directory, name)
+    }
+
+    /// Refuses to create an output root again that was there at first: its disk may be gone, and the outputs would fill
+    /// another one.
+    private func requireRootNotGone(_ directory: FilePath, beneath base: FilePath) throws(ImageError) {
+        guard let root = presentRoots.first(where: { directory.starts(with: $0) && !base.starts(with: $0) }) else {
+            return
+        }
+        var refusal = ImageError(
+            .outputFailed,
+            "The output root \(root) was there before and is gone; nothing is written beneath it. If it is on another "
+                + "disk, mount that; otherwise create the directory."
+        )
+        refusal.isOfStorage = true
+        throw refusal
     }
 
     /// Why a directory cannot be created.

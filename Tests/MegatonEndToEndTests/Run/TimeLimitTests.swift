@@ -47,8 +47,9 @@ import Testing
                 "submit", "https://example.org/a.png", "--batch", "b", "--redis", server.url, "--timeout", "1",
             ]
             #expect(await (try ProgramUnderTest.megaton(submit)).ending().code == 64, "without --wait nothing waits")
-            let ending = await (try ProgramUnderTest.megaton(submit + ["--wait"])).ending()
+            let ending = await (try ProgramUnderTest.megaton(submit + ["--wait", "--json"])).ending()
             #expect(ending.code == 75 && ending.errors.contains("megaton batch wait b"), "\(ending.errors)")
+            #expect(ending.output == #"{"batch":"b","jobs":1}"# + "\n")
             let client = server.client()
             defer { client.close() }
             #expect(try await client.send(["LLEN", "megaton:{default}:2:jobs:b"]).int == 1)

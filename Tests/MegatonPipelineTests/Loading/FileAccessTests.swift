@@ -145,6 +145,27 @@ import Testing
         }
     }
 
+    /// Fault: a root whose disk was gone was created again, and the outputs filled the disk of the system.
+    @Test func aRootThatIsGoneIsNotCreatedAgain() throws {
+        let directory = try TestDirectory()
+        let (gone, new) = (directory.path + "/gone", directory.path + "/new")
+        try directory.write(Data(), to: "gone/x")
+        let access = FileAccess(roots: [gone, new])
+        try FileManager.default.removeItem(atPath: gone)
+        #expect {
+            _ = try access.openOutput(at: gone + "/a/b.jpg")
+        } throws: { error in
+            let error = error as? ImagePipeline.Error
+            return error?.code == .outputFailed && error?.isOfStorage == true
+                && error?.message.contains("The output root \(gone) was there before") == true
+        }
+        #expect(!FileManager.default.fileExists(atPath: gone))
+        // A root that was never there is created with its first output.
+        close(try access.openOutput(at: new + "/a/b.jpg").descriptor)
+        try FileManager.default.createDirectory(atPath: gone, withIntermediateDirectories: false)
+        close(try access.openOutput(at: gone + "/a/b.jpg").descriptor)
+    }
+
     @Test func opensADirectoryThatExistsIfItIsAllowed() throws {
         let directory = try TestDirectory()
         let root = directory.path + "/root"
