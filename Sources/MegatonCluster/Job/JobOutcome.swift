@@ -1,5 +1,4 @@
 package import Foundation
-internal import MegatonCore
 public import MegatonPipeline
 
 /// Outcome of a job: one line of a ledger.

@@ -1,4 +1,3 @@
-import MegatonCore
 import MegatonPipeline
 import Testing
 
