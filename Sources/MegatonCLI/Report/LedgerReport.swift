@@ -120,12 +120,11 @@ struct LedgerReport {
         home = Self.withSlash(URL(fileURLWithPath: ledger).deletingLastPathComponent().path)
         let lines = try LastLines(of: ledger)
         var reader = try InputReader.lines(of: ledger)
-        let decoder = JSONDecoder()
         var number = 0
         while let line = try reader.nextLine() {
             number += 1
             if line.isEmpty { continue }
-            guard let outcome = try? decoder.decode(JobOutcome.self, from: Data(line.utf8)) else {
+            guard let outcome = try? JobOutcome(json: Data(line.utf8)) else {
                 totals.unreadable += 1
                 continue
             }

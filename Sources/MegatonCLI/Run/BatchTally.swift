@@ -24,10 +24,12 @@ struct BatchTally {
     /// Jobs in a row after which no more are made: each source would be fetched and rendered in vain.
     private static let fullDiskLimit = 100
 
-    mutating func add(_ line: Data) {
+    mutating func add(_ line: Data) { add(OutcomeFields(line)) }
+
+    /// - Parameter outcome: nil if it could not be read, which is reported at the end.
+    mutating func add(_ outcome: OutcomeFields?) {
         ended += 1
-        // Counted, and reported at the end.
-        guard let outcome = try? JSONDecoder().decode(OutcomeFields.self, from: line) else {
+        guard let outcome else {
             unreadable += 1
             return
         }
@@ -56,15 +58,6 @@ struct BatchTally {
             "\(failedByFullDisk) jobs in a row failed because a disk is full (disk_full): "
                 + "\(FieldProblem.sentence(fullDisk)) Make room; the same command again makes the missing images."
         )
-    }
-
-    /// The fields that count; the line itself goes to the ledger unchanged.
-    private struct OutcomeFields: Decodable {
-        let status: JobOutcome.Status
-        let source: String?
-        let worker: String?
-        let error: JobOutcome.Failure?
-        let notes: [String]?
     }
 
     /// The causes of failures with their counts, the most frequent first.

@@ -183,7 +183,7 @@ final class OrphanFinder: Sendable {
 
     /// The line with only some of its outputs.
     private static func line(_ text: String, keeping kept: Set<Int>) throws -> Data {
-        var outcome = try JSONDecoder().decode(JobOutcome.self, from: Data(text.utf8))
+        var outcome = try JobOutcome(json: Data(text.utf8))
         outcome.outputs = outcome.outputs.enumerated().filter { kept.contains($0.offset) }.map(\.element)
         return outcome.json()
     }

@@ -100,7 +100,7 @@ final class ShardOutput: Sendable {
         var open: [(index: Int, outcome: JobOutcome)] = []
         var bytes = 0
         for (index, line) in lines.enumerated() {
-            guard let outcome = try? JSONDecoder().decode(JobOutcome.self, from: line), outcome.status == .done,
+            guard let outcome = try? JobOutcome(json: line), outcome.status == .done,
                 outcome.id != nil, !outcome.outputs.isEmpty
             else { continue }
             let size = outcome.outputs.reduce(0) { $0 + $1.bytes }

@@ -180,7 +180,7 @@ final class KnownSamples: Sendable {
     ///
     /// - Parameter line: of the ledger, or of a shard; ignored if it is not that of a job that is done.
     func note(line: Data) {
-        guard let job = try? JSONDecoder().decode(DoneJob.self, from: line), job.status == .done, let id = job.id else {
+        guard let job = DoneJob(line), job.status == .done, let id = job.id else {
             return
         }
         note(job.source, of: id)
@@ -207,6 +207,16 @@ final class KnownSamples: Sendable {
         let id: String?
         let source: String
         let status: JobOutcome.Status
+
+        /// Nil if the line has not these fields.
+        init?(_ line: Data) {
+            if let outcome = JobOutcome(plainJSON: line) {
+                (id, source, status) = (outcome.id, outcome.source, outcome.status)
+                return
+            }
+            guard let fields = try? JSONDecoder().decode(Self.self, from: line) else { return nil }
+            self = fields
+        }
     }
 
     /// Jobs that were not submitted: those that the shards had, and repeated inputs.

@@ -63,7 +63,7 @@ struct ShardScan {
 
     /// The sample of some members; nil if they are not those of the outcome.
     private static func sample(_ members: [ShardIndex.Member], line: Data) -> ShardIndex.Sample? {
-        guard let outcome = try? JSONDecoder().decode(JobOutcome.self, from: line), let id = outcome.id else {
+        guard let outcome = try? JobOutcome(json: line), let id = outcome.id else {
             return nil
         }
         let key = ShardSample.key(of: id)

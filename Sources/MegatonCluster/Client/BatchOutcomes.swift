@@ -10,7 +10,6 @@ struct BatchOutcomes: AsyncSequence, Sendable {
 
     struct Iterator: AsyncIteratorProtocol {
         let reader: OutcomeReader
-        private let decoder = JSONDecoder()
         private var page: ArraySlice<Data> = []
         private var isOver = false
 
@@ -32,7 +31,7 @@ struct BatchOutcomes: AsyncSequence, Sendable {
 
         private func outcome(_ line: Data) throws -> JobOutcome {
             do {
-                return try decoder.decode(JobOutcome.self, from: line)
+                return try JobOutcome(json: line)
             } catch {
                 throw ClusterError(
                     .unreadableOutcome,

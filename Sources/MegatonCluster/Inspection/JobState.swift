@@ -71,7 +71,7 @@ package struct JobState: Sendable, Equatable, Encodable {
         }
         if fields[11].isEmpty { return nil }
         stage = .ended
-        outcome = try? JSONDecoder().decode(JobOutcome.self, from: Data(fields[11].utf8))
+        outcome = try? JobOutcome(json: Data(fields[11].utf8))
         worker = outcome?.worker
         error = outcome?.error
     }
@@ -81,7 +81,7 @@ package struct JobState: Sendable, Equatable, Encodable {
     /// - Parameter json: the outcome; nil if it was too long to be remembered.
     init(ended json: Data?, of key: JobKey) {
         (id, batch, stage) = (key.id, key.batch, .ended)
-        outcome = json.flatMap { try? JSONDecoder().decode(JobOutcome.self, from: $0) }
+        outcome = json.flatMap { try? JobOutcome(json: $0) }
         worker = outcome?.worker
         error = outcome?.error
     }

@@ -53,7 +53,7 @@ extension Job: Decodable {
                 false
             }
         case .labels:
-            Field(key, \.labels, allowed: "are objects of texts, numbers, true and false") { $0.labels() }
+            Field(key, \.labels, allowed: "are objects of texts, numbers, true and false") { Labels.read(&$0) }
         case .requeuedFrom: Field(key, \.requeuedFrom, allowed: allowedNames) { $0.string() }
         case .failOn: Field(key, \.failOn)
         case .replace: Field(key, \.replace)
@@ -293,20 +293,6 @@ extension [String] {
     fileprivate func words<Word: WordChoice>() -> [Word]? {
         let values = compactMap(Word.init(word:))
         return values.count == count ? values : nil
-    }
-}
-
-extension PlainJSONReader {
-    /// Reads labels whose values are texts, integers, true and false. Other numbers are left to the decoder.
-    mutating func labels() -> Job.Labels? {
-        var labels: Job.Labels = [:]
-        let isRead = object { reader, name in
-            labels[name] =
-                reader.string().map { .text($0) } ?? reader.bool().map { .bool($0) }
-                ?? reader.int().map { .integer($0) }
-            return labels[name] != nil
-        }
-        return isRead ? labels : nil
     }
 }
 

@@ -8,7 +8,7 @@ extension Job {
     /// The same bytes for a usual job, which Foundation's encoder needs 10 µs for; nil if the job has a field that only
     /// the general encoder writes.
     var plainJSON: Data? {
-        guard credential == nil, labels == nil, facts == nil, requeuedFrom == nil, refused == nil, reply == nil,
+        guard credential == nil, facts == nil, requeuedFrom == nil, refused == nil, reply == nil,
             reload == nil, refresh == nil, !ignoresRememberedFailures, batchSize == nil, idempotencyTTL == nil,
             notBefore == nil
         else { return nil }
@@ -20,6 +20,7 @@ extension Job {
         json.field("id", id)
         json.field("key", idempotencyKey)
         json.field("kind", kind.rawValue)
+        json.field("labels", labels)
         json.field("output", output)
         json.field("preset", preset)
         json.field("priority", priority.rawValue)

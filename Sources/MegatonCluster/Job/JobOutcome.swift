@@ -1,4 +1,4 @@
-package import Foundation
+internal import Foundation
 public import MegatonPipeline
 
 /// Outcome of a job: one line of a ledger.
@@ -197,53 +197,5 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         self.seconds = seconds
         self.worker = worker
         self.labels = labels
-    }
-
-    /// One line of JSON, without its line end.
-    package func json() -> Data { plainJSON ?? WireJSON.data(self) }
-
-    /// The same line for a usual outcome, encoded faster; nil if the outcome needs the general encoder.
-    var plainJSON: Data? {
-        guard error == nil, job == nil, labels == nil, endedAt == nil else { return nil }
-        var json = PlainJSON(capacity: 512)
-        json.open("{")
-        json.field("attempts", attempts)
-        if let facts { json.field(facts) }
-        json.field("id", id)
-        json.field("notes", notes)
-        json.name("outputs")
-        json.open("[")
-        for output in outputs {
-            json.next()
-            json.open("{")
-            json.field("bytes", output.bytes)
-            json.field("cacheKey", output.cacheKey)
-            json.field("format", output.format.rawValue)
-            json.field("from", output.from.rawValue)
-            json.field("height", output.height)
-            json.field("name", output.name)
-            json.field("options", output.options)
-            json.field("path", output.path)
-            if let score = output.score { json.field("score", score) }
-            json.field("sha256", output.sha256)
-            json.field("width", output.width)
-            json.close("}")
-        }
-        json.close("]")
-        json.field("seconds", seconds)
-        json.field("source", source)
-        json.field("status", status.rawValue)
-        if let times {
-            json.name("times")
-            json.open("{")
-            json.field("fetching", times.fetching)
-            json.field("rendering", times.rendering)
-            json.field("storing", times.storing)
-            json.field("waiting", times.waiting)
-            json.close("}")
-        }
-        json.field("worker", worker)
-        json.close("}")
-        return json.isPlain ? json.data : nil
     }
 }

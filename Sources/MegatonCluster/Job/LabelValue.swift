@@ -54,6 +54,24 @@ public enum LabelValue: Sendable, Hashable, Codable {
     }
 }
 
+extension LabelValue: PlainValue {
+    func write(to json: inout PlainJSON) {
+        switch self {
+        case .text(let text): json.string(text)
+        case .integer(let integer): json.number(integer)
+        case .number(let number): json.number(number)
+        case .bool(let bool): json.bool(bool)
+        }
+    }
+
+    /// Reads a text, an integer, true or false. Other numbers are left to the decoder.
+    static func read(_ reader: inout PlainJSONReader) -> LabelValue? {
+        if let text = reader.string() { return .text(text) }
+        if let bool = reader.bool() { return .bool(bool) }
+        return reader.int().map { .integer($0) }
+    }
+}
+
 extension Job {
     /// A submitter's notes on a job.
     public typealias Labels = [String: LabelValue]
@@ -73,7 +91,14 @@ extension Job {
     package static func encodedSize(_ labels: Labels) -> Int {
         // Counting is faster than encoding, and the sum cannot overflow.
         let texts = labels.reduce(0) { $0 + $1.key.utf8.count }
-        return texts > maximumLabels ? texts : WireJSON.data(labels).count
+        return texts > maximumLabels ? texts : json(of: labels).count
+    }
+
+    /// The JSON of labels, with sorted names.
+    static func json(of labels: Labels) -> Data {
+        var json = PlainJSON(capacity: 256)
+        labels.write(to: &json)
+        return json.isPlain ? json.data : WireJSON.data(labels)
     }
 
     /// The first problem of the labels; nil if there is none.

@@ -420,7 +420,7 @@ package struct Pack: Sendable, Equatable {
                     text = reader.string()
                     found.idempotencyKey = text
                 case "labels":
-                    found.labels = reader.labels()
+                    found.labels = Job.Labels.read(&reader)
                     return found.labels != nil
                 default: return false
                 }

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import MegatonCore
 internal import MegatonPipeline
 
 extension PlainJSON {
@@ -28,5 +29,36 @@ extension PlainJSON {
         field("thumbHash", facts.thumbHash?.base64EncodedString())
         field("width", facts.width)
         close("}")
+    }
+}
+
+extension PlainJSONReader {
+    /// The facts that each source has.
+    private static let factsOfAll: Set = ["width", "height", "bytes", "format", "orientation"]
+
+    /// Reads facts as `SourceFacts` decodes itself.
+    mutating func facts() -> SourceFacts? {
+        var facts = SourceFacts(width: 0, height: 0, bytes: 0, format: "", orientation: 1)
+        var found = 0
+        let isRead = object { reader, name in
+            if Self.factsOfAll.contains(name) { found += 1 }
+            switch name {
+            case "width": return keep(reader.int(), in: &facts.width)
+            case "height": return keep(reader.int(), in: &facts.height)
+            case "bytes": return keep(reader.int(), in: &facts.bytes)
+            case "format": return keep(reader.string(), in: &facts.format)
+            case "orientation": return keep(reader.int(), in: &facts.orientation)
+            case "frames": return keep(reader.int(), in: &facts.frames)
+            case "animated": return keep(reader.bool(), in: &facts.isAnimated)
+            case "hasAlpha": return keep(reader.bool(), in: &facts.hasAlpha)
+            case "c2pa": return keep(reader.bool(), in: &facts.hasC2PA)
+            case "gainMap": return keep(reader.bool(), in: &facts.hasGainMap)
+            case "thumbHash": return keep(reader.string().flatMap { Data(base64Encoded: $0) }, in: &facts.thumbHash)
+            case "dominantColor": return keep(reader.string().flatMap { Color(hex: $0) }, in: &facts.dominantColor)
+            // EXIF, and hashes that few ask for.
+            default: return false
+            }
+        }
+        return isRead && found == Self.factsOfAll.count ? facts : nil
     }
 }

@@ -136,14 +136,24 @@ extension [String]: PlainValue {
     static func read(_ reader: inout PlainJSONReader) -> [String]? { reader.strings() }
 }
 
-extension [String: String]: PlainValue {
+extension Dictionary: PlainValue where Key == String, Value: PlainValue {
     func write(to json: inout PlainJSON) {
         json.open("{")
-        for (key, text) in sorted(by: { $0.key < $1.key }) { json.field(key, text) }
+        // By bytes, as Foundation's encoder: `<` compares other forms of one text as equal.
+        for (name, value) in sorted(by: { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }) {
+            json.field(name, value)
+        }
         json.close("}")
     }
 
-    static func read(_ reader: inout PlainJSONReader) -> [String: String]? { reader.texts() }
+    static func read(_ reader: inout PlainJSONReader) -> [String: Value]? {
+        var values: [String: Value] = [:]
+        let isRead = reader.object { reader, name in
+            values[name] = Value.read(&reader)
+            return values[name] != nil
+        }
+        return isRead ? values : nil
+    }
 }
 
 /// An object whose JSON is written and read by hand.

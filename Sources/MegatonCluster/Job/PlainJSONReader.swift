@@ -227,25 +227,24 @@ struct PlainJSONReader {
         return value.isNormal || isZero ? value : nil
     }
 
-    mutating func texts() -> [String: String]? {
-        var texts: [String: String] = [:]
-        let isRead = object { reader, name in
-            texts[name] = reader.string()
-            return texts[name] != nil
+    mutating func strings() -> [String]? {
+        var texts: [String] = []
+        let isRead = list { reader in
+            guard let text = reader.string() else { return false }
+            texts.append(text)
+            return true
         }
         return isRead ? texts : nil
     }
 
-    mutating func strings() -> [String]? {
-        guard take("[") else { return nil }
-        if take("]") { return [] }
-        var texts: [String] = []
+    /// - Parameter element: called at each element; returns whether it could read it.
+    mutating func list(_ element: (inout PlainJSONReader) -> Bool) -> Bool {
+        guard take("[") else { return false }
+        if take("]") { return true }
         repeat {
-            skipSpace()
-            guard let text = string() else { return nil }
-            texts.append(text)
+            guard element(&self) else { return false }
         } while take(",")
-        return take("]") ? texts : nil
+        return take("]")
     }
 
     /// Raw bytes of an array with any elements, for another reader.
@@ -307,4 +306,21 @@ struct PlainJSONReader {
     private func isOfNumber(_ byte: UInt8) -> Bool {
         0x30...0x39 ~= byte || "+-.eE".utf8.contains(byte)
     }
+}
+
+/// Keeps a value that was read.
+///
+/// - Returns: whether there is one.
+func keep<Value>(_ value: Value?, in field: inout Value) -> Bool {
+    guard let value else { return false }
+    field = value
+    return true
+}
+
+/// Keeps a value that was read, or nil.
+///
+/// - Returns: whether there is one.
+func keep<Value>(_ value: Value?, in field: inout Value?) -> Bool {
+    field = value
+    return value != nil
 }

@@ -253,7 +253,7 @@ final class RenditionJobs: Sendable {
 
     private static func result(_ json: Data?) -> Result<JobOutcome?, RenditionError> {
         // An outcome that cannot be read is one of another version: the cache shows whether there is a rendition.
-        guard let json, let outcome = try? JSONDecoder().decode(JobOutcome.self, from: json) else {
+        guard let json, let outcome = try? JobOutcome(json: json) else {
             return .success(nil)
         }
         guard let failure = outcome.error else { return .success(outcome) }

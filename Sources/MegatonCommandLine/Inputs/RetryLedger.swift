@@ -141,7 +141,7 @@ package struct RetryLedger {
 
     /// Nil if the line is not a ledger's, or was cut off, as by a full disk.
     static func outcome(_ line: String) -> JobOutcome? {
-        try? JSONDecoder().decode(JobOutcome.self, from: Data(line.utf8))
+        try? JobOutcome(json: Data(line.utf8))
     }
 
     /// Default path of the new ledger: beside the old one, and beside those of earlier retries.

@@ -48,6 +48,22 @@ public struct SourceFacts: Sendable, Hashable {
 }
 
 extension SourceFacts {
+    /// The facts that each source has.
+    package init(width: Int, height: Int, bytes: Int, format: String, orientation: Int) {
+        self.init(
+            width: width,
+            height: height,
+            bytes: bytes,
+            format: format,
+            orientation: orientation,
+            frames: 1,
+            isAnimated: false,
+            hasAlpha: false,
+            hasC2PA: false,
+            hasGainMap: false
+        )
+    }
+
     /// - Parameter pixels: Nil if none were sampled.
     init(_ probe: ImageProbe, _ data: Data, _ pixels: PixelFacts?) {
         let metadata = SourceMetadata(data, probe.type)

@@ -68,7 +68,7 @@ struct PlainJSONReaderTests {
 
     /// With bytes changed, removed and inserted: if the fast reader reads a job, the decoder reads the same.
     @Test func damagedJobsAreReadAsTheDecoderReadsThemOrNotAtAll() {
-        let read = damage(Data(Self.job.utf8)) { json in
+        let read = TextDamage.count(of: Data(Self.job.utf8)) { json in
             guard let job = Job(plainJSON: json), job.validationError == nil else { return false }
             let decoded = try? JSONDecoder().decode(Job.self, from: json)
             #expect(decoded == job, "\(String(decoding: json, as: UTF8.self))")
@@ -78,32 +78,14 @@ struct PlainJSONReaderTests {
     }
 
     @Test func damagedHeadersAreReadAsTheDecoderReadsThemOrNotAtAll() throws {
-        let read = damage(try #require(Self.header(String(repeating: "0b", count: 16)).plainJSON)) { json in
+        let read = TextDamage.count(of: try #require(Self.header(String(repeating: "0b", count: 16)).plainJSON)) {
+            json in
             guard let header = CacheEntry.Header(plainJSON: json) else { return false }
             let decoded = try? JSONDecoder().decode(CacheEntry.Header.self, from: json)
             #expect(decoded == header, "\(String(decoding: json, as: UTF8.self))")
             return true
         }
         #expect(read > 1000)
-    }
-
-    /// - Returns: the number of 20,000 damaged texts for which `isRead` returns true.
-    private func damage(_ json: Data, isRead: (Data) -> Bool) -> Int {
-        var random = SeededGenerator(seed: 7)
-        let marks = Array(#"{}[]",:\0123456789.-+eEtrufalsn "#.utf8) + [0, 10, 127, 0x80, 0xC3, 0xFF]
-        return (0..<20_000).count { _ in
-            var bytes = Array(json)
-            for _ in 0...Int.random(in: 0..<3, using: &random) {
-                let place = Int.random(in: 0..<bytes.count, using: &random)
-                let mark = marks[Int.random(in: 0..<marks.count, using: &random)]
-                switch Int.random(in: 0..<3, using: &random) {
-                case 0: bytes[place] = mark
-                case 1: bytes.remove(at: place)
-                default: bytes.insert(mark, at: place)
-                }
-            }
-            return isRead(Data(bytes))
-        }
     }
 
     /// A header with all fields that metadata may have.

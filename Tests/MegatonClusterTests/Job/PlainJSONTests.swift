@@ -122,8 +122,24 @@ struct PlainJSONTests {
         #expect(outcome("a\nb").plainJSON == nil)
         #expect(outcome("a\nb").json() == WireJSON.data(outcome("a\nb")))
         var failed = outcome("a")
-        failed.error = .init(code: "x", message: "y", retryable: false)
+        failed.error = .init(code: "x", message: "y\n", retryable: false)
         #expect(failed.plainJSON == nil && failed.json() == WireJSON.data(failed))
+    }
+
+    @Test func labelsAreWrittenInTheOrderOfTheEncoder() {
+        let labels: Job.Labels = [
+            "ä": .text("\"größe\" \\ /"), "Z": .integer(-7), "a10": .number(0.5), "a2": .number(-0.0),
+            "a": .number(1e21), "e\u{301}z": .bool(true), "\u{e9}": .bool(false), "": .number(3),
+            "😀": .integer(.max), "\u{ff5e}": .text(""),
+        ]
+        var job = Job(source: "a")
+        job.labels = labels
+        #expect(job.plainJSON == WireJSON.data(job) && Job.json(of: labels) == WireJSON.data(labels))
+        var outcome = outcome("a")
+        outcome.labels = labels
+        #expect(outcome.plainJSON == WireJSON.data(outcome))
+        let odd: Job.Labels = ["a": .text("line\nend")]
+        #expect(Job.json(of: odd) == WireJSON.data(odd))
     }
 
     @Test func aHeaderComesBackAsItWas() throws {
