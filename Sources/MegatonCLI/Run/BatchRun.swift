@@ -14,9 +14,9 @@ final class BatchRun: Sendable {
 
     let options: BatchOptions
     let batch: String
-    private let selection: InputSelection
-    private let builder: JobBuilder
-    private let remote: RemoteInputs?
+    let selection: InputSelection
+    let builder: JobBuilder
+    let remote: RemoteInputs?
     /// Whether workers also write to this process' standard error.
     private let showsLogs: Bool
     let queue: ShardedQueue
@@ -26,7 +26,7 @@ final class BatchRun: Sendable {
     let ledger: Ledger?
     /// The shards, and the cache with their renditions; nil if none are written.
     let shards: Shards?
-    private let shutdown: ShutdownSignal
+    let shutdown: ShutdownSignal
     /// The end of `--timeout`; nil if there is none.
     private let deadline: ContinuousClock.Instant?
     /// Whether the jobs left after `--timeout` are cancelled; otherwise they continue.
@@ -34,19 +34,15 @@ final class BatchRun: Sendable {
     let progress = Mutex(Progress())
     /// Ids of the submitted jobs, if a ledger is written. Apart from the progress, of which copies are taken: an id
     /// that is added while there is a copy would copy all the others.
-    private let ids: Mutex<SubmittedIDs>
+    let ids: Mutex<SubmittedIDs>
+    let readAhead = ReadAhead()
     /// Signaled when the batch has begun, or will not begin.
-    private let changed = AsyncSignal()
+    let changed = AsyncSignal()
 
-    /// Maximum number of jobs that are submitted and have not ended: how far reading runs ahead of the workers.
-    private static let outstandingLimit = 20_000
-    private static let readAtOnce = 500
     /// Number of outcomes from which a read of the ledger is worthwhile. Fewer outcomes are left to accumulate while
     /// more than this are awaited: a read for each would cost as much as the rest of the queue.
     private static let readThreshold = 100
     private static let batchingWindow: Duration = .milliseconds(50)
-    /// Interval at which a submission that waits looks whether Redis has lost jobs.
-    private static let restoreInterval: Duration = .seconds(2)
     /// Time limit for the rest of an interrupted batch to end.
     private static let cancelTimeout: Duration = .seconds(10)
     /// Time limit for retries of the last read of the counters.
@@ -256,73 +252,6 @@ final class BatchRun: Sendable {
         throw BatchFailure.interrupted(batch, options.repetition, wasTried: now.wasTried, isCancelled: isCancelled)
     }
 
-    // MARK: - In
-
-    /// Pushes all jobs. Returns at the first signal, which also ends a wait for a Redis that is full or unreachable.
-    private func submit(unbounded: Bool = false) async throws {
-        do {
-            try await pushAll(unbounded: unbounded)
-        } catch let error as RedisError {
-            guard shutdown.level > .none && error.isTransient else { throw error }
-        }
-    }
-
-    private func pushAll(unbounded: Bool) async throws {
-        let reader = try ReadingThread(selection, builder, remote)
-        defer { reader.stop() }
-        // A batch that compares its jobs has packs split anyway.
-        var packs = PackBuilder(size: options.deduplicate ? 0 : options.pack)
-        while shutdown.level == .none, let jobs = try await reader.next(Self.readAtOnce) {
-            if !jobs.isEmpty { progress.withLock { $0.wasTried = true } }
-            // With `--retry-failed`, the operator states that these jobs may run again.
-            if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap(\.job)) }
-            for job in packs.pack(jobs, queue.layout) { try await submitter.add(job) }
-            if ledger != nil { ids.withLock { $0.add(jobs.map { $0.job?.id }) } }
-            // Flushed at the end of a chunk, so that a few inputs start at once and many are pushed in large chunks.
-            try await submitter.flush()
-            began(with: await submitter.submitted)
-            if !unbounded { try await waitForRoom() }
-        }
-        // An interrupted batch stays open, as not all of its jobs were submitted.
-        guard shutdown.level == .none else { return }
-        progress.withLock { $0.wasTried = true }
-        try await submitter.close()
-        progress.withLock { progress in
-            progress.hasBegun = true
-            progress.isComplete = true
-            progress.leftOut = reader.leftOut
-            progress.notRetried = reader.notRetried
-        }
-    }
-
-    private func began(with submitted: Int) {
-        let isNew = progress.withLock { progress in
-            progress.submitted = submitted
-            defer { progress.hasBegun = submitted > 0 }
-            return !progress.hasBegun && submitted > 0
-        }
-        if isNew { changed.signal() }
-    }
-
-    /// Outcomes arrive at least once a second or not at all, so that a poll every tenth of a second is soon enough.
-    private func waitForRoom() async throws {
-        var next = ContinuousClock.now + Self.restoreInterval
-        while shutdown.level == .none,
-            progress.withLock({ $0.submitted - $0.ended }) > Self.outstandingLimit
-        {
-            try await Task.sleep(for: .milliseconds(100))
-            // Otherwise lost jobs would be awaited for ever.
-            if ContinuousClock.now >= next {
-                do {
-                    try await submitter.restore()
-                } catch {
-                    guard error.isTransient else { throw error }
-                }
-                next = .now + Self.restoreInterval
-            }
-        }
-    }
-
     // MARK: - Out
 
     /// Waits until the batch has begun. Before that, a batch of this name belongs to another submitter, and so do its
@@ -415,7 +344,9 @@ final class BatchRun: Sendable {
         var lines = lines
         if let shards, !lines.isEmpty { lines = try await shards.store(lines, unless: shutdown) }
         if !lines.isEmpty { try await ledger?.append(lines) }
-        for line in lines { tally.add(line) }
+        let outcomes = lines.map(OutcomeFields.init)
+        for outcome in outcomes { tally.add(outcome) }
+        readAhead.end(outcomes.compactMap { $0 })
         progress.withLock { [ended = tally.ended] in $0.ended = ended }
         try tally.checkDisk()
     }

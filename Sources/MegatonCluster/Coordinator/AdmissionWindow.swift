@@ -163,24 +163,3 @@ struct AdmissionWindow: Sendable {
         if !packs.isEmpty { packSize = max(2, (packSize + packs.reduce(0, +) / packs.count) / 2) }
     }
 }
-
-/// The places of a fleet as a leader sees them.
-struct FleetPlaces: Equatable {
-    /// Those in all workers that are for this shard: of a worker that has several shards, its part.
-    private(set) var ofShard = 0
-    /// The largest number of shards that a worker has.
-    private(set) var shardCount = 1
-
-    init() {}
-
-    /// - Parameter workers: the places of each worker, and the number of shards that they are for.
-    init(_ workers: [(places: Int, shards: Int)]) {
-        var sum = 0.0
-        for worker in workers where worker.places > 0 {
-            sum += Double(worker.places) / Double(max(worker.shards, 1))
-            shardCount = max(shardCount, worker.shards)
-        }
-        // A part of a place is one, but not the rest by which a sum of thirds may be too large.
-        ofShard = Int((sum - 1e-6).rounded(.up))
-    }
-}

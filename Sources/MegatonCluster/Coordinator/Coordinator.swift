@@ -416,7 +416,7 @@ public final class Coordinator: Sendable {
     }
 
     private func countPlaces(_ intake: Intake) async throws {
-        let counted = try await intake.places()
+        let counted = try await intake.queue.places()
         places.withLock { $0 = counted }
     }
 

@@ -197,13 +197,6 @@ struct Intake: Sendable {
         )
     }
 
-    /// The places in all workers that have signed on.
-    func places() async throws(RedisError) -> FleetPlaces {
-        let infos = try await queue.redis.send(["HVALS", .string(queue.keys.workerInfo)]).array ?? []
-        let workers = infos.compactMap { WorkerInfo(stored: $0.string ?? "") }
-        return FleetPlaces(workers.map { ($0.concurrency, $0.shards ?? 1) })
-    }
-
     /// A call of the script `stage`, behind the jobs that are staged already.
     private func stageCall(
         _ state: State,

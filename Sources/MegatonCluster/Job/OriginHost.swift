@@ -42,7 +42,10 @@ enum OriginHost {
 extension Job {
     /// The host of the source as in host limits, `host:port`; nil if the source has none, or if only the workers know
     /// it, as with `s3:`.
-    package var host: String? {
+    package var host: String? { Self.host(ofSource: source) }
+
+    /// As ``host``, of the source of an outcome.
+    package static func host(ofSource source: String) -> String? {
         // Compared before the source is parsed as a URL: a data: URL may have a megabyte.
         let beginning = String(decoding: source.utf8.prefix("https:".utf8.count), as: UTF8.self).lowercased()
         guard beginning.hasPrefix("http:") || beginning == "https:", let url = URL(string: source) else { return nil }

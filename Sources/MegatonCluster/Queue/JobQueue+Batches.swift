@@ -142,6 +142,11 @@ extension JobQueue {
         try await redis.send(["HGETALL", .string(keys.batch(name))]).dictionary
     }
 
+    /// Number of jobs in the intake of a batch, which were pushed and not staged; a pack is one.
+    func intakeLength(of batch: String) async throws(RedisError) -> Int {
+        try await redis.send(["LLEN", .string(keys.jobs(batch: batch))]).int ?? 0
+    }
+
     /// The client that has made a batch over HTTP; nil if the batch is the operator's, or there is none.
     package func owner(ofBatch name: String) async throws(RedisError) -> String? {
         try await redis.send(["HGET", .string(keys.batch(name)), "owner"]).string

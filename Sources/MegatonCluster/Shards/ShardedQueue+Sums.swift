@@ -33,6 +33,11 @@ extension ShardedQueue {
         try await forEach { (shard) async throws(RedisError) in try await shard.workerCount() }.min() ?? 0
     }
 
+    /// Number of jobs that the workers that have signed on run at a time.
+    package func places() async throws(RedisError) -> Int {
+        try await sum { (shard) async throws(RedisError) in try await shard.places().ofShard }
+    }
+
     /// Milliseconds since 1970, by the clock of shard 0.
     package func now() async throws(RedisError) -> Int { try await first.now() }
 
@@ -43,6 +48,11 @@ extension ShardedQueue {
     }
 
     // MARK: - Batches
+
+    /// Number of jobs in the intake of a batch, which were pushed and not staged; a pack is one.
+    package func intakeLength(of batch: String) async throws(RedisError) -> Int {
+        try await sum { (shard) async throws(RedisError) in try await shard.intakeLength(of: batch) }
+    }
 
     /// Counters of a batch, summed over the shards that know it.
     func counters(of batch: String) async throws(RedisError) -> BatchCounters {

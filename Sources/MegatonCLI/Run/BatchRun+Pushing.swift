@@ -1,0 +1,149 @@
+import MegatonCluster
+import MegatonRedis
+import Synchronization
+
+/// How the jobs of a batch come into the queue.
+extension BatchRun {
+    /// Maximum number of jobs that are submitted and have not ended.
+    private static let outstandingLimit = 20_000
+    private static let readAtOnce = 500
+    /// Interval at which a submission that waits looks whether Redis has lost jobs, and how many jobs the workers run
+    /// at a time.
+    private static let restoreInterval: Duration = .seconds(2)
+    /// Interval at which it looks for room.
+    private static let roomInterval: Duration = .milliseconds(100)
+
+    /// Pushes all jobs. Returns at the first signal, which also ends a wait for a Redis that is full or unreachable.
+    ///
+    /// - Parameter unbounded: whether no one reads outcomes, so that all jobs are pushed at once.
+    func submit(unbounded: Bool = false) async throws {
+        do {
+            try await pushAll(unbounded: unbounded)
+        } catch let error as RedisError {
+            guard shutdown.level > .none && error.isTransient else { throw error }
+        }
+    }
+
+    private func pushAll(unbounded: Bool) async throws {
+        let reader = try ReadingThread(selection, builder, remote)
+        defer { reader.stop() }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await self.read(reader) }
+            group.addTask { try await self.push(unbounded: unbounded) }
+            try await group.waitForAll()
+        }
+        // An interrupted batch stays open, as not all of its jobs were submitted.
+        guard shutdown.level == .none else { return }
+        progress.withLock { $0.wasTried = true }
+        try await submitter.close()
+        progress.withLock { progress in
+            progress.hasBegun = true
+            progress.isComplete = true
+            progress.leftOut = reader.leftOut
+            progress.notRetried = reader.notRetried
+        }
+    }
+
+    private func read(_ reader: ReadingThread) async throws {
+        defer { readAhead.end() }
+        while shutdown.level == .none, let jobs = try await reader.next(Self.readAtOnce) {
+            readAhead.add(jobs)
+            try await readAhead.waitForRoom()
+        }
+    }
+
+    private func push(unbounded: Bool) async throws {
+        // A batch that compares its jobs has packs split anyway.
+        var packs = PackBuilder(size: options.deduplicate ? 0 : options.pack)
+        var intake = IntakeTarget()
+        while shutdown.level == .none, try await readAhead.waitForJobs() {
+            let room = unbounded ? Self.readAtOnce : try await waitForRoom(&intake)
+            if shutdown.level > .none { return }
+            let jobs = readAhead.take(min(room, Self.readAtOnce), places: intake.places)
+            progress.withLock { $0.wasTried = true }
+            // With `--retry-failed`, the operator states that these jobs may run again.
+            if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap(\.job)) }
+            for job in packs.pack(jobs, queue.layout) { try await submitter.add(job) }
+            if ledger != nil { ids.withLock { $0.add(jobs.map { $0.job?.id }) } }
+            // Flushed at the end of a chunk, so that a few inputs start at once and many are pushed in large chunks.
+            try await submitter.flush()
+            began(with: await submitter.submitted)
+            intake.pushed(jobs.count)
+        }
+    }
+
+    private func began(with submitted: Int) {
+        let isNew = progress.withLock { progress in
+            progress.submitted = submitted
+            defer { progress.hasBegun = submitted > 0 }
+            return !progress.hasBegun && submitted > 0
+        }
+        if isNew { changed.signal() }
+    }
+
+    /// Waits until the intake of the batch has room, at most until a signal. Outcomes arrive at least once a second or
+    /// not at all, so that a look every tenth of a second is soon enough.
+    ///
+    /// - Returns: the number of jobs that it has room for.
+    private func waitForRoom(_ intake: inout IntakeTarget) async throws -> Int {
+        var next = ContinuousClock.now + Self.restoreInterval
+        while shutdown.level == .none {
+            let open = progress.withLock { $0.submitted - $0.ended }
+            let room = min(Self.outstandingLimit - open, try await roomInIntake(&intake))
+            if room > 0 { return room }
+            try await Task.sleep(for: Self.roomInterval)
+            // Otherwise lost jobs would be awaited for ever.
+            if ContinuousClock.now >= next {
+                do {
+                    try await submitter.restore()
+                } catch {
+                    guard error.isTransient else { throw error }
+                }
+                next = .now + Self.restoreInterval
+            }
+        }
+        return 0
+    }
+
+    private func roomInIntake(_ intake: inout IntakeTarget) async throws -> Int {
+        if intake.room > 0 { return intake.room }
+        do {
+            intake.observe(waiting: try await queue.intakeLength(of: batch))
+            if readAhead.isAwaited, intake.placesAreOld(at: .now, after: Self.restoreInterval) {
+                intake.observe(places: try await queue.places(), at: .now)
+            }
+        } catch {
+            // The reader of the outcomes meets the same error and reports it.
+            guard error.isTransient else { throw error }
+        }
+        return intake.room
+    }
+}
+
+/// Decides how many jobs of a batch wait in its intake, where the order of jobs can no longer be changed: as few as
+/// keep the workers busy until the next look. It grows whenever the intake was found empty.
+struct IntakeTarget {
+    private var size = Self.smallest
+    /// Jobs for which there was room at the last look, and that were not pushed since.
+    private(set) var room = Self.smallest
+    /// Jobs that the workers run at a time, as far as that is known.
+    private(set) var places = 0
+    private var placesSeen: ContinuousClock.Instant?
+
+    private static let smallest = 500
+    private static let largest = 20_000
+
+    mutating func pushed(_ count: Int) { room -= count }
+
+    /// - Parameter waiting: jobs in the intake.
+    mutating func observe(waiting: Int) {
+        if waiting == 0 { size = min(2 * size, Self.largest) }
+        room = size - waiting
+    }
+
+    func placesAreOld(at now: ContinuousClock.Instant, after age: Duration) -> Bool {
+        placesSeen.map { $0.duration(to: now) >= age } ?? true
+    }
+
+    mutating func observe(places: Int, at now: ContinuousClock.Instant) { (self.places, placesSeen) = (places, now) }
+}

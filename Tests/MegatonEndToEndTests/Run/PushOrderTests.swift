@@ -1,0 +1,161 @@
+import MegatonCluster
+import Testing
+
+@testable import MegatonCLI
+
+/// Jobs of slow hosts are pushed earlier, and nothing else changes its place.
+struct PushOrderTests {
+    private static let slow = "slow.example:443"
+
+    private func job(_ id: String, _ host: String, isUnique: Bool = true, key: String? = nil) -> JobBuilder.BuiltJob {
+        var job = Job(id: id, source: "https://\(host)/\(id).jpg")
+        job.idempotencyKey = key
+        return .job(job, hasUniqueID: isUnique)
+    }
+
+    private func ids(_ jobs: [JobBuilder.BuiltJob]) -> [String] { jobs.map { $0.job?.id ?? "line" } }
+
+    /// An order with ten jobs of a quick host, and after each of them one of a slow host.
+    private func mixed() -> PushOrder {
+        var order = PushOrder()
+        for number in 0..<10 { order.add([job("q\(number)", "quick.example"), job("s\(number)", "slow.example")]) }
+        return order
+    }
+
+    @Test func jobsComeAsTheyWereReadIfNoHostIsSlow() {
+        var order = mixed()
+        order.end(Self.slow, seconds: 0.9)
+        let taken = ids(order.take(7, places: 100)) + ids(order.take(100, places: 100))
+        #expect(taken == (0..<10).flatMap { ["q\($0)", "s\($0)"] } && order.count == 0 && order.take(5).isEmpty)
+    }
+
+    @Test func jobsOfASlowHostComeFirst() {
+        var order = mixed()
+        #expect(ids(order.take(4, places: 8)) == ["q0", "s0", "q1", "s1"] && !order.isAwaited)
+        order.end(Self.slow, seconds: 3)
+        // Half of the places: one job of the host is open.
+        #expect(order.isAwaited && ids(order.take(5, places: 8)) == ["s2", "s3", "s4", "q2", "q3"])
+        // Each is taken once, and those that are due are not held back.
+        #expect(ids(order.take(20, places: 8)) == ["q4", "q5", "s5", "q6", "s6", "q7", "s7", "q8", "s8", "q9", "s9"])
+        #expect(order.count == 0 && !order.isAwaited)
+    }
+
+    @Test func anEndedJobMakesRoomForTheNext() {
+        var order = mixed()
+        #expect(order.take(2, places: 2).count == 2)
+        order.end(Self.slow, seconds: 3)
+        #expect(ids(order.take(2, places: 2)) == ["s1", "q1"])
+        #expect(ids(order.take(1, places: 2)) == ["q2"])
+        order.end(Self.slow, seconds: 3)
+        #expect(ids(order.take(1, places: 2)) == ["s2"])
+    }
+
+    @Test func withoutPlacesNothingIsMoved() {
+        var order = mixed()
+        order.end(Self.slow, seconds: 3)
+        #expect(ids(order.take(3)) == ["q0", "s0", "q1"])
+    }
+
+    @Test func aHostThatFailsOrRecoversIsNotSlow() {
+        for seconds in [nil, 0.1] {
+            var order = mixed()
+            order.end(Self.slow, seconds: 3)
+            // The mean follows slowly: one quick image proves little.
+            if let seconds {
+                order.end(Self.slow, seconds: seconds)
+                #expect(order.isAwaited)
+                for _ in 0..<10 { order.end(Self.slow, seconds: seconds) }
+            } else {
+                order.end(Self.slow, seconds: nil)
+            }
+            #expect(!order.isAwaited && ids(order.take(2, places: 100)) == ["q0", "s0"])
+        }
+    }
+
+    @Test func cachedImagesSayNothingAboutAHost() {
+        var order = mixed()
+        order.end(Self.slow, seconds: 3)
+        for _ in 0..<10 { order.end(Self.slow, seconds: 0) }
+        #expect(ids(order.take(1, places: 100)) == ["s0"])
+    }
+
+    /// The host with most work left comes first, and hosts take turns.
+    @Test func slowHostsTakeTurns() {
+        var order = PushOrder()
+        order.add([job("q", "quick.example"), job("a0", "a.example"), job("a1", "a.example")])
+        order.add((0..<3).map { job("b\($0)", "b.example") })
+        order.end("a.example:443", seconds: 2)
+        order.end("b.example:443", seconds: 4)
+        #expect(ids(order.take(6, places: 100)) == ["b0", "a0", "b1", "a1", "b2", "q"])
+    }
+
+    /// Of two jobs with one id, the first one counts.
+    @Test func jobsWithOneIDKeepTheirOrder() {
+        var order = PushOrder()
+        order.add([job("x", "quick.example", isUnique: false), job("x", "slow.example", isUnique: false)])
+        order.add([job("y", "slow.example", isUnique: false), job("z", "slow.example", key: "k")])
+        order.end(Self.slow, seconds: 3)
+        // The first job of the host stays, and so do those behind it: equal sources keep their order, too.
+        #expect(ids(order.take(1, places: 100)) == ["x"])
+        #expect(ids(order.take(2, places: 100)) == ["x", "y"])
+        #expect(ids(order.take(2, places: 100)) == ["z"])
+    }
+
+    @Test func linesAndFilesHaveNoHost() {
+        var order = PushOrder()
+        order.add([.line(.init("{".utf8)), .job(Job(id: "f", source: "file:///a.jpg"), hasUniqueID: true)])
+        #expect(ids(order.take(5, places: 10)) == ["line", "f"] && order.count == 0)
+    }
+
+    @Test func aHostHasALimitOfOpenJobs() {
+        var order = PushOrder()
+        order.add((0..<200).map { job("s\($0)", "slow.example") } + [job("q", "quick.example")])
+        order.end(Self.slow, seconds: 3)
+        #expect(order.take(1000, places: 1000).count == 201)
+        order.add((0..<200).map { job("t\($0)", "slow.example") } + [job("r", "quick.example")])
+        // 200 are open, so none goes before its turn.
+        #expect(ids(order.take(1, places: 1000)) == ["t0"])
+    }
+
+    @Test func waitingJobsAreLimitedByNumberAndBytes() {
+        var order = PushOrder()
+        order.add((0..<19_999).map { job("\($0)", "quick.example") })
+        #expect(order.hasRoom)
+        order.add([job("last", "quick.example")])
+        #expect(!order.hasRoom)
+        #expect(order.take(1).count == 1 && order.hasRoom)
+        var large = PushOrder()
+        let text = String(repeating: "a", count: 1 << 20)
+        large.add((0..<40).map { .job(Job(source: "data:,\($0)\(text)"), hasUniqueID: true) })
+        #expect(!large.hasRoom)
+        #expect(large.take(10).count == 10 && large.hasRoom)
+    }
+
+    /// Against a plain list, in many steps.
+    @Test func eachJobComesOnce() {
+        var order = PushOrder()
+        var (added, taken): ([String], [String]) = ([], [])
+        for step in 0..<2000 {
+            let jobs = (0..<(step % 7)).map { job("\(step).\($0)", "h\((step * 7 + $0) % 11).example") }
+            order.add(jobs)
+            added += ids(jobs)
+            if step % 3 == 0 { order.end("h\(step % 11).example:443", seconds: Double(step % 4)) }
+            taken += ids(order.take(step % 5, places: step % 40))
+        }
+        taken += ids(order.take(.max / 2, places: 40))
+        #expect(taken.count == added.count && Set(taken) == Set(added) && order.count == 0)
+    }
+
+    @Test func theIntakeGrowsIfItWasEmpty() {
+        var intake = IntakeTarget()
+        #expect(intake.room == 500)
+        intake.pushed(500)
+        #expect(intake.room == 0)
+        intake.observe(waiting: 300)
+        #expect(intake.room == 200)
+        intake.observe(waiting: 0)
+        #expect(intake.room == 1000)
+        for _ in 0..<20 { intake.observe(waiting: 0) }
+        #expect(intake.room == 20_000)
+    }
+}
