@@ -43,7 +43,7 @@ struct PushOrder {
     /// wait for their host.
     private static let openLimit = 64
     /// Part of the workers' places that slow hosts may have before their turn: the others keep the processors busy.
-    private static let part = 0.5
+    private static let part = 0.75
     /// Weight of the last fetch in the mean.
     private static let weight = 0.25
 
@@ -89,22 +89,21 @@ struct PushOrder {
 
     private var openOfSlowHosts: Int { means.keys.reduce(0) { $0 + (open[$1] ?? 0) } }
 
-    /// One job of each slow host in turn, the host with the longest work first.
+    /// Jobs of the slow hosts, of each in proportion to the time that its waiting jobs take.
     private mutating func takeSlow(_ limit: Int) -> [JobBuilder.BuiltJob] {
         guard limit > 0 else { return [] }
-        var hosts = means.filter { numbers[$0.key] != nil }.map { host, mean in
-            (host: host, work: mean * Double(numbers[host]?.count ?? 0))
+        var hosts = means.compactMap { host, mean in
+            numbers[host].map { (host: host, work: mean * Double($0.count)) }
         }
         hosts.sort { ($1.work, $0.host) < ($0.work, $1.host) }
+        let total = hosts.reduce(0) { $0 + $1.work }
         var taken: [JobBuilder.BuiltJob] = []
-        while taken.count < limit, !hosts.isEmpty {
-            var left: [(host: String, work: Double)] = []
-            for entry in hosts where taken.count < limit {
-                guard let built = takeFirst(of: entry.host) else { continue }
+        for (host, work) in hosts {
+            let part = min(limit - taken.count, Int((Double(limit) * work / total).rounded(.up)))
+            for _ in 0..<part {
+                guard let built = takeFirst(of: host) else { break }
                 taken.append(built)
-                left.append(entry)
             }
-            hosts = left
         }
         return taken
     }
