@@ -1,6 +1,8 @@
 // libcurl's setopt is variadic, which Swift cannot call: one wrapper per type of argument.
 #pragma once
 #include <curl/curl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 
 static inline CURLcode megaton_curl_setopt_long(CURL *_Nonnull easy, CURLoption option, long value) {
     return curl_easy_setopt(easy, option, value);
@@ -36,6 +38,28 @@ static inline CURLcode megaton_curl_setopt_prereq(CURL *_Nonnull easy, curl_prer
 
 static inline CURLMcode megaton_curl_multi_setopt_long(CURLM *_Nonnull multi, CURLMoption option, long value) {
     return curl_multi_setopt(multi, option, value);
+}
+
+/// Called when a socket is to be watched for other news, or no longer.
+static inline CURLMcode megaton_curl_multi_setopt_socket(
+    CURLM *_Nonnull multi, curl_socket_callback _Nonnull callback, void *_Nonnull context) {
+    curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, context);
+    return curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, callback);
+}
+
+/// Called when the time changes at which libcurl has something to do.
+static inline CURLMcode megaton_curl_multi_setopt_timer(
+    CURLM *_Nonnull multi, curl_multi_timer_callback _Nonnull callback, void *_Nonnull context) {
+    curl_multi_setopt(multi, CURLMOPT_TIMERDATA, context);
+    return curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, callback);
+}
+
+/// Looks at all transfers, whatever libcurl waits for. It is deprecated, as each call costs a look at all of them.
+static inline CURLMcode megaton_curl_multi_socket_all(CURLM *_Nonnull multi, int *_Nonnull running) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    return curl_multi_socket_all(multi, running);
+#pragma GCC diagnostic pop
 }
 
 static inline CURLcode megaton_curl_setopt_offset(CURL *_Nonnull easy, CURLoption option, curl_off_t value) {

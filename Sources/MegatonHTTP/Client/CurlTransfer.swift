@@ -6,7 +6,7 @@ import Synchronization
 /// One load: its request, and the requests that redirects lead to.
 ///
 /// `@unchecked Sendable`: everything but `cancelled` (an atomic) and `gate` is used on curl's thread only, and `wakeUp`
-/// is set once before the transfer reaches that thread.
+/// and `didBuffer` are set once before the transfer reaches that thread.
 final class CurlTransfer: Cancellable, @unchecked Sendable {
     /// Closures of the caller.
     struct Listener: Sendable {
@@ -23,6 +23,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     }
 
     let request: URLRequest
+    let isFTP: Bool
     private let configuration: DataLoader.Configuration
     /// Replaces `ResponseRules` if set.
     private let validate: (@Sendable (URLResponse) -> (any Error)?)?
@@ -33,6 +34,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     private let cancelled = Atomic(false)
     private let gate = DeliveryGuard()
     var wakeUp: @Sendable () -> Void = {}
+    /// Called on curl's thread with the first bytes since ``deliver()``.
+    var didBuffer: (CurlTransfer) -> Void = { _ in }
 
     private var hop: URLRequest
     private var redirects: Redirects
@@ -64,6 +67,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         monitor: @escaping @Sendable (CurlTransfer, LoadTimings, (any Error)?) -> Void
     ) {
         self.request = request
+        isFTP = request.url?.scheme?.lowercased() == "ftp"
         self.configuration = configuration
         self.validate = validate
         self.listener = listener
@@ -232,7 +236,10 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         guard timings.bytes <= configuration.maximumBodySize else { return refuseSize("sends more") }
         let (least, most) = (Self.deliverySizes.lowerBound, Self.deliverySizes.upperBound)
         let size = min(most, max(least, timings.bytes / 4))
-        if undelivered.isEmpty { undelivered.reserveCapacity(min(curlRequest.announcedLength ?? 0, size)) }
+        if undelivered.isEmpty {
+            undelivered.reserveCapacity(min(curlRequest.announcedLength ?? 0, size))
+            didBuffer(self)
+        }
         undelivered.append(contentsOf: bytes)
         if undelivered.count >= size { deliver() }
         return true
