@@ -24,7 +24,8 @@ struct CoefficientScan<Form: BlockForm> {
     /// - Returns: whether the data has all blocks, and nothing else.
     func read(_ data: EntropyData, to output: inout [UInt8]) -> Bool {
         let (bytes, blocks) = (data.bytes, blocks)
-        let (entries, starts, jumps) = (tables.entries, tables.starts, tables.jumps)
+        let (entries, differences) = (tables.entries, tables.differences)
+        let (starts, jumps) = (tables.starts, tables.jumps)
         var target = output.mutableSpan
         var (unit, column, row) = (0, 0, 0)
         for interval in data.intervals {
@@ -45,6 +46,7 @@ struct CoefficientScan<Form: BlockForm> {
                         &bits,
                         bytes.span,
                         entries.span,
+                        differences.span,
                         starts.span,
                         jumps.span
                     )
@@ -84,17 +86,18 @@ struct CoefficientScan<Form: BlockForm> {
         _ state: inout CoefficientBits,
         _ bytes: borrowing Span<UInt8>,
         _ entries: borrowing Span<UInt32>,
-        _ starts: borrowing Span<UInt64>,
+        _ differences: borrowing Span<UInt16>,
+        _ starts: borrowing Span<UInt32>,
         _ jumps: borrowing Span<UInt16>
     ) -> Bool {
         // Kept in registers.
         var bits = state
         defer { state = bits }
         bits.refill(bytes)
-        let difference = entries[Kind.differences.start(pair) &+ bits.index]
+        let difference = differences[pair &* HuffmanTable.size &+ bits.index]
         if difference != 0 {
-            bits.drop(Int(difference & 255))
-            block.mean &+= Int(Int32(bitPattern: difference) >> 16)
+            bits.drop(Int(difference & 15))
+            block.mean &+= Int(Int16(bitPattern: difference) >> 4)
         } else {
             let symbol = symbol(.dcSymbols, pair: pair, bits, entries)
             if symbol == 0 { return false }
@@ -113,7 +116,7 @@ struct CoefficientScan<Form: BlockForm> {
 
     /// Lookups of ``DecodingTables/entries``.
     private enum Kind: Int {
-        case differences, coefficients, dcSymbols, acSymbols
+        case coefficients, dcSymbols, acSymbols
 
         @inline(__always) func start(_ pair: Int) -> Int {
             (pair &* DecodingTables.kinds &+ rawValue) &* HuffmanTable.size
@@ -144,14 +147,15 @@ struct CoefficientScan<Form: BlockForm> {
         _ bits: inout CoefficientBits,
         _ bytes: borrowing Span<UInt8>,
         _ entries: borrowing Span<UInt32>,
-        _ starts: borrowing Span<UInt64>
+        _ starts: borrowing Span<UInt32>
     ) -> Int {
         let start = starts[pair &* HuffmanTable.size &+ bits.index]
-        bits.drop(Int(truncatingIfNeeded: start & 255))
-        var next = Int(truncatingIfNeeded: (start >> 8) & 255)
-        block.across = Int(Int16(truncatingIfNeeded: start >> 16))
-        block.down = Int(Int16(truncatingIfNeeded: start >> 32))
-        block.both = Int(Int16(truncatingIfNeeded: start >> 48))
+        bits.drop(Int(truncatingIfNeeded: start & 15))
+        var next = Int(truncatingIfNeeded: (start >> 4) & 15)
+        block.across = Int(Int8(truncatingIfNeeded: start >> 8))
+        block.down = Int(Int8(truncatingIfNeeded: start >> 16))
+        block.both = Int(Int8(truncatingIfNeeded: start >> 24))
+        if next == 0 { return HuffmanLookups.ended }
         while next <= 4 {
             bits.refill(bytes)
             var (run, value) = (0, 0)

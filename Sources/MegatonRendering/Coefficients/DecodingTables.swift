@@ -1,9 +1,10 @@
 /// The lookups of all components of a JPEG.
 struct DecodingTables {
-    /// For each pair of tables one after the other: lookups of differences, of coefficients, and of symbols of both
-    /// kinds; see ``HuffmanLookups``.
+    /// For each pair of tables one after the other: lookups of coefficients, and of symbols of both kinds; see
+    /// ``HuffmanLookups``.
     private(set) var entries: [UInt32] = []
-    private(set) var starts: [UInt64] = []
+    private(set) var differences: [UInt16] = []
+    private(set) var starts: [UInt32] = []
     private(set) var jumps: [UInt16] = []
     /// For each pair, codes of DC and of AC coefficients that are longer than a lookup.
     private(set) var longCodes: [HuffmanTable.LongCodes] = []
@@ -11,7 +12,7 @@ struct DecodingTables {
     private(set) var pairs: [Int] = []
 
     /// Lookups in ``entries`` for each pair.
-    static let kinds = 4
+    static let kinds = 3
 
     /// - Returns: nil if a table is damaged.
     init?(_ header: BaselineHeader) {
@@ -25,7 +26,8 @@ struct DecodingTables {
                 let ac = header.segments.ac[numbers.ac].flatMap(HuffmanTable.init)
             else { return nil }
             let lookups = HuffmanLookups(dc: dc, ac: ac)
-            entries += lookups.differences + lookups.coefficients + dc.symbols + ac.symbols
+            differences += lookups.differences
+            entries += lookups.coefficients + dc.symbols + ac.symbols
             starts += lookups.starts
             jumps += lookups.jumps
             longCodes += [dc.longCodes, ac.longCodes]
@@ -50,7 +52,7 @@ struct DecodingTablesCache {
     /// The entry that is replaced next.
     private var oldest = 0
 
-    /// Number of files whose tables are kept: 210 KB each, or 310 if each component has its own.
+    /// Number of files whose tables are kept: 145 KB each, or 220 if each component has its own.
     static let limit = 2
 
     /// - Returns: nil if a table is damaged.

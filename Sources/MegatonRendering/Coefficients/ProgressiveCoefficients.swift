@@ -150,8 +150,8 @@ struct ProgressiveCoefficients {
             guard let table = segments.dc[component.dc].flatMap(HuffmanTable.init) else { return false }
             tables.append(table)
         }
-        let entries = tables.flatMap { HuffmanLookups.differences($0) + $0.symbols }
-        let (lookups, bytes, blocks) = (entries.span, data.bytes.span, layout.blocks)
+        let (entries, codes) = (tables.flatMap(HuffmanLookups.differences), tables.flatMap(\.symbols))
+        let (differences, symbols, bytes, blocks) = (entries.span, codes.span, data.bytes.span, layout.blocks)
         var target = values.mutableSpan
         var (unit, column, row) = (0, 0, 0)
         for interval in data.intervals {
@@ -163,14 +163,14 @@ struct ProgressiveCoefficients {
                     let block = blocks[index]
                     if bits.position > interval.upperBound &+ 8 { return false }
                     bits.refill(bytes)
-                    let start = block.component &* 2 &* HuffmanTable.size
+                    let lookup = block.component &* HuffmanTable.size &+ bits.index
                     var mean = block.component == 0 ? one : block.component == 1 ? two : three
-                    let difference = lookups[start &+ bits.index]
+                    let difference = differences[lookup]
                     if difference != 0 {
-                        bits.drop(Int(difference & 255))
-                        mean &+= Int(Int32(bitPattern: difference) >> 16)
+                        bits.drop(Int(difference & 15))
+                        mean &+= Int(Int16(bitPattern: difference) >> 4)
                     } else {
-                        var symbol = lookups[start &+ HuffmanTable.size &+ bits.index]
+                        var symbol = symbols[lookup]
                         if symbol == 0 { symbol = tables[block.component].longCodes.entry(for: bits.longestCode) }
                         if symbol == 0 { return false }
                         bits.drop(Int(symbol >> 8))
