@@ -118,7 +118,7 @@ extension Intake {
                 ]
             }
             fields += [
-                .string(content ?? ""), .string(candidate.labels.map { WireJSON.text($0) } ?? ""),
+                .string(content ?? ""), .string(candidate.labels.map(Job.text) ?? ""),
                 .int(entry.flatMap { entryNumber[$0.digest] } ?? 0), .int(entry?.lifetime.wholeMilliseconds ?? 0),
                 .int(candidate.notBefore), .string(validator.target(of: candidate.reply)),
                 .int(candidate.batchSize ?? 0),

@@ -29,7 +29,7 @@ extension Job {
     /// from the JSON, which takes as long to write as the validation of a job.
     package var contentDigest: String {
         var fields = [kind.rawValue, source, output ?? "", credential ?? ""]
-        if let labels { fields.append(String(decoding: Self.json(of: labels), as: UTF8.self)) }
+        if let labels { fields.append(Self.text(of: labels)) }
         if let failOn { fields.append("failOn=\(failOn.rawValue)") }
         if let replace { fields.append("replace=\(replace.rawValue)") }
         if reload == true { fields.append("reload") }

@@ -94,6 +94,8 @@ extension Job {
         return texts > maximumLabels ? texts : json(of: labels).count
     }
 
+    static func text(of labels: Labels) -> String { String(decoding: json(of: labels), as: UTF8.self) }
+
     /// The JSON of labels, with sorted names.
     static func json(of labels: Labels) -> Data {
         var json = PlainJSON(capacity: 256)

@@ -157,7 +157,7 @@ package struct Pack: Sendable, Equatable {
                     json += ",\"key\":".utf8
                     Self.quote(key, in: &json)
                 }
-                if let labels = source.labels { json += ",\"labels\":\(WireJSON.text(labels))".utf8 }
+                if let labels = source.labels { json += ",\"labels\":".utf8 + Job.json(of: labels) }
                 if let output = source.output {
                     json += ",\"output\":".utf8
                     Self.quote(output, in: &json)

@@ -118,7 +118,8 @@ final class CurlRequest {
             CURLOPT_LOW_SPEED_TIME,
             max(1, configuration.lowSpeedTime.wholeMilliseconds / 1000)
         )
-        megaton_curl_setopt_long(easy, CURLOPT_BUFFERSIZE, 256 * 1024)
+        // Each transfer has one, also those that wait for a slow host.
+        megaton_curl_setopt_long(easy, CURLOPT_BUFFERSIZE, 128 * 1024)
         if let file = configuration.caFile { megaton_curl_setopt_string(easy, CURLOPT_CAINFO, file) }
         if let parts = prepared.parts {
             let addresses = configuration.resolve(parts.host).joined(separator: ",")

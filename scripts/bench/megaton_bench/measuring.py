@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import defaultdict
 
 from .processes import Child
@@ -11,6 +12,8 @@ from .processes import Child
 TICK = os.sysconf("SC_CLK_TCK")
 #: Seconds between two samples of memory: fewer samples miss peaks, more of them slow the contestants down.
 SAMPLE_SECONDS = 0.2
+#: Most of the time of one processor that samples take: those of a large process take longer, and come less often.
+SAMPLE_PART = 0.01
 
 
 def _stat(pid: int) -> tuple[int, int] | None:
@@ -85,6 +88,7 @@ class MemorySampler:
         while True:
             # A copy: a contestant may add a process meanwhile.
             roots = [child.pid for child in list(self._children) if child.code is None]
+            before = time.thread_time()
             self.peak = max(self.peak, sum(pss_bytes(pid) for pid in trees(roots)))
-            if self._stop.wait(SAMPLE_SECONDS):
+            if self._stop.wait(max(SAMPLE_SECONDS, (time.thread_time() - before) / SAMPLE_PART)):
                 return
