@@ -40,7 +40,7 @@ static inline CURLMcode megaton_curl_multi_setopt_long(CURLM *_Nonnull multi, CU
     return curl_multi_setopt(multi, option, value);
 }
 
-/// Called when a socket is to be watched for other news, or no longer.
+/// Called when a socket is to be watched for something else, or no longer.
 static inline CURLMcode megaton_curl_multi_setopt_socket(
     CURLM *_Nonnull multi, curl_socket_callback _Nonnull callback, void *_Nonnull context) {
     curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, context);

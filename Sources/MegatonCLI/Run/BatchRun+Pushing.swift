@@ -30,7 +30,8 @@ extension BatchRun {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await self.read(reader) }
             group.addTask { try await self.push(unbounded: unbounded) }
-            try await group.waitForAll()
+            // The error of one cancels the other.
+            while try await group.next() != nil {}
         }
         // An interrupted batch stays open, as not all of its jobs were submitted.
         guard shutdown.level == .none else { return }
@@ -46,29 +47,33 @@ extension BatchRun {
 
     private func read(_ reader: ReadingThread) async throws {
         defer { readAhead.end() }
-        while shutdown.level == .none, let jobs = try await reader.next(Self.readAtOnce) {
+        while shutdown.level == .none, try await readAhead.waitForRoom(),
+            let jobs = try await reader.next(Self.readAtOnce)
+        {
             readAhead.add(jobs)
-            try await readAhead.waitForRoom()
         }
     }
 
     private func push(unbounded: Bool) async throws {
+        defer { readAhead.stop() }
         // A batch that compares its jobs has packs split anyway.
         var packs = PackBuilder(size: options.deduplicate ? 0 : options.pack)
         var intake = IntakeTarget()
         while shutdown.level == .none, try await readAhead.waitForJobs() {
-            let room = unbounded ? Self.readAtOnce : try await waitForRoom(&intake)
+            if !unbounded { try await waitForRoom(&intake) }
             if shutdown.level > .none { return }
-            let jobs = readAhead.take(min(room, Self.readAtOnce), places: intake.places)
+            // As many as ever, also if there is room for few: a call costs as much for one job as for many.
+            let jobs = readAhead.take(Self.readAtOnce, places: intake.places)
             progress.withLock { $0.wasTried = true }
             // With `--retry-failed`, the operator states that these jobs may run again.
             if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap(\.job)) }
-            for job in packs.pack(jobs, queue.layout) { try await submitter.add(job) }
+            let pushed = packs.pack(jobs, queue.layout)
+            for job in pushed { try await submitter.add(job) }
             if ledger != nil { ids.withLock { $0.add(jobs.map { $0.job?.id }) } }
             // Flushed at the end of a chunk, so that a few inputs start at once and many are pushed in large chunks.
             try await submitter.flush()
             began(with: await submitter.submitted)
-            intake.pushed(jobs.count)
+            intake.pushed(pushed.count)
         }
     }
 
@@ -81,16 +86,13 @@ extension BatchRun {
         if isNew { changed.signal() }
     }
 
-    /// Waits until the intake of the batch has room, at most until a signal. Outcomes arrive at least once a second or
-    /// not at all, so that a look every tenth of a second is soon enough.
-    ///
-    /// - Returns: the number of jobs that it has room for.
-    private func waitForRoom(_ intake: inout IntakeTarget) async throws -> Int {
+    /// Waits until there is room for further jobs, at most until a signal. A look every tenth of a second is soon enough:
+    /// jobs for two seconds are beyond the intake.
+    private func waitForRoom(_ intake: inout IntakeTarget) async throws {
         var next = ContinuousClock.now + Self.restoreInterval
         while shutdown.level == .none {
-            let open = progress.withLock { $0.submitted - $0.ended }
-            let room = min(Self.outstandingLimit - open, try await roomInIntake(&intake))
-            if room > 0 { return room }
+            let outstanding = progress.withLock { $0.submitted - $0.ended }
+            if outstanding <= Self.outstandingLimit, try await hasRoom(&intake) { return }
             try await Task.sleep(for: Self.roomInterval)
             // Otherwise lost jobs would be awaited for ever.
             if ContinuousClock.now >= next {
@@ -102,43 +104,59 @@ extension BatchRun {
                 next = .now + Self.restoreInterval
             }
         }
-        return 0
     }
 
-    private func roomInIntake(_ intake: inout IntakeTarget) async throws -> Int {
-        if intake.room > 0 { return intake.room }
+    /// Whether the intake has room. That of a command without workers of its own always has: if the command ends, its
+    /// batch goes on, and jobs that are not in the queue would be missing.
+    private func hasRoom(_ intake: inout IntakeTarget) async throws -> Bool {
+        guard cancelsAtTimeout else { return true }
+        if intake.hasRoom { return true }
         do {
-            intake.observe(waiting: try await queue.intakeLength(of: batch))
-            if readAhead.isAwaited, intake.placesAreOld(at: .now, after: Self.restoreInterval) {
+            intake.observe(waiting: try await queue.intakeLengths(of: batch))
+            if readAhead.hasSlowJobs, intake.placesAreOld(at: .now, after: Self.restoreInterval) {
                 intake.observe(places: try await queue.places(), at: .now)
             }
         } catch {
             // The reader of the outcomes meets the same error and reports it.
             guard error.isTransient else { throw error }
         }
-        return intake.room
+        return intake.hasRoom
     }
 }
 
 /// Decides how many jobs of a batch wait in its intake, where the order of jobs can no longer be changed: as few as
-/// keep the workers busy until the next look. It grows whenever the intake was found empty.
+/// keep the workers busy until the next look.
 struct IntakeTarget {
     private var size = Self.smallest
-    /// Jobs for which there was room at the last look, and that were not pushed since.
-    private(set) var room = Self.smallest
+    /// Jobs for which there was room at the last look, and that were not pushed since. A pack is one.
+    private var room = Self.smallest
+    /// Looks in a row that found more than half of the size.
+    private var fullLooks = 0
     /// Jobs that the workers run at a time, as far as that is known.
     private(set) var places = 0
     private var placesSeen: ContinuousClock.Instant?
 
     private static let smallest = 500
     private static let largest = 20_000
+    /// Looks after which a size is too large: a second.
+    private static let tooManyLooks = 10
+
+    var hasRoom: Bool { room > 0 }
 
     mutating func pushed(_ count: Int) { room -= count }
 
-    /// - Parameter waiting: jobs in the intake.
-    mutating func observe(waiting: Int) {
-        if waiting == 0 { size = min(2 * size, Self.largest) }
-        room = size - waiting
+    /// Grows if an intake was found empty, and shrinks if they stay half full.
+    ///
+    /// - Parameter waiting: jobs in the intake of each shard. The emptiest decides: another one may be closed.
+    mutating func observe(waiting: [Int]) {
+        let least = (waiting.min() ?? 0) * waiting.count
+        fullLooks = least > size / 2 ? fullLooks + 1 : 0
+        if least == 0 {
+            size = min(2 * size, Self.largest)
+        } else if fullLooks >= Self.tooManyLooks {
+            (size, fullLooks) = (max(size / 2, Self.smallest), 0)
+        }
+        room = size - least
     }
 
     func placesAreOld(at now: ContinuousClock.Instant, after age: Duration) -> Bool {

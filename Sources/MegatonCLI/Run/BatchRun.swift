@@ -35,7 +35,7 @@ final class BatchRun: Sendable {
     /// Ids of the submitted jobs, if a ledger is written. Apart from the progress, of which copies are taken: an id
     /// that is added while there is a copy would copy all the others.
     let ids: Mutex<SubmittedIDs>
-    let readAhead = ReadAhead()
+    let readAhead: ReadAhead
     /// Signaled when the batch has begun, or will not begin.
     let changed = AsyncSignal()
 
@@ -77,6 +77,8 @@ final class BatchRun: Sendable {
         self.remote = remote
         self.showsLogs = showsLogs
         self.ledger = ledger
+        // Without a ledger, outcomes are not read.
+        readAhead = ReadAhead(isFollowed: ledger != nil && cancelsAtTimeout)
         self.shutdown = shutdown
         let logger = LogOptions.logger("megaton.submit", level: .error)
         let group = MultiThreadedEventLoopGroup.singleton
@@ -291,8 +293,9 @@ final class BatchRun: Sendable {
             let lines = read ?? []
             try await write(lines, &tally)
             let now = progress.withLock { $0 }
-            var shown = BatchProgress(ended: now.ended, submitted: now.submitted, failed: tally.failed)
-            shown.isComplete = now.isComplete
+            let unpushed = readAhead.waiting
+            var shown = BatchProgress(ended: now.ended, submitted: now.submitted + unpushed.count, failed: tally.failed)
+            shown.isComplete = now.isComplete || unpushed.isAtEnd
             // While Redis is away, other questions would wait for it too, and delay the outcomes of other shards.
             let isIdle = read?.isEmpty ?? false
             if isIdle { await retries.poll(in: queue, for: batch) }

@@ -7,6 +7,16 @@ import MegatonCluster
 /// slow if its last images took a second each to fetch. A host that fails is not: it may have recovered by the time at
 /// which its jobs are due.
 struct PushOrder {
+    /// An outcome, as far as it says something about the host.
+    enum Outcome {
+        /// Seconds that the fetch took; 0 if there was none.
+        case fetched(Double)
+        /// The host failed, perhaps for a while.
+        case failed
+        /// Nothing is known.
+        case other
+    }
+
     private struct Entry {
         let built: JobBuilder.BuiltJob
         let host: String?
@@ -22,8 +32,10 @@ struct PushOrder {
     private var numbers: [String: ArraySlice<Int>] = [:]
     /// Number of the waiting jobs of each id, of ids that may occur twice.
     private var ids: [String: Int] = [:]
+    /// Whether outcomes are noted. Otherwise no host is known, and jobs come as they were read.
+    private let isFollowed: Bool
     /// Jobs of each host that were pushed and have not ended.
-    private var open: [String: Int] = [:]
+    private var outstanding: [String: Int] = [:]
     /// Slow hosts with the mean time that a fetch takes, seconds.
     private var means: [String: Double] = [:]
     /// Waiting jobs.
@@ -33,28 +45,32 @@ struct PushOrder {
     /// Limits on waiting jobs.
     private static let limit = 20_000
     private static let byteLimit = 32 << 20
-    /// Memory of a job beside its texts, bytes, about.
-    private static let overhead = 1024
+    /// Memory of a job beside its source, and of its labels, bytes, about.
+    private static let overhead = (job: 1024, labels: Job.maximumLabels)
     /// Seconds from which a fetch is slow.
     private static let slow = 1.0
+    /// Seconds above which all fetches count alike.
+    private static let slowest = 3600.0
     /// Maximum number of slow hosts that are known.
     private static let hostLimit = 1000
-    /// Open jobs of a host up to which further ones go earlier: the usual limit on its requests at a time. Others would
-    /// wait for their host.
-    private static let openLimit = 64
+    /// Outstanding jobs of a host up to which further ones go earlier: the usual limit on its requests at a time. Others
+    /// would wait for their host.
+    private static let outstandingLimit = 64
     /// Part of the workers' places that slow hosts may have before their turn: the others keep the processors busy.
     private static let part = 0.75
     /// Weight of the last fetch in the mean.
     private static let weight = 0.25
 
+    init(isFollowed: Bool = true) { self.isFollowed = isFollowed }
+
     var hasRoom: Bool { count < Self.limit && bytes < Self.byteLimit }
 
-    /// Whether jobs of slow hosts wait.
-    var isAwaited: Bool { means.keys.contains { numbers[$0] != nil } }
+    /// Whether jobs of slow hosts wait here.
+    var hasSlowJobs: Bool { means.keys.contains { numbers[$0] != nil } }
 
     mutating func add(_ jobs: [JobBuilder.BuiltJob]) {
         for built in jobs {
-            let host = built.job?.host
+            let host = isFollowed ? built.job?.host : nil
             let entry = Entry(built: built, host: host, size: Self.size(built))
             if let host { numbers[host, default: []].append(nextNumber + entries.count - next) }
             if let id = Self.repeatableID(built) { ids[id, default: 0] += 1 }
@@ -69,10 +85,9 @@ struct PushOrder {
     ///   - places: jobs that the workers run at a time; 0 if that is unknown, and no job goes before its turn then.
     /// - Returns: the next jobs.
     mutating func take(_ limit: Int, places: Int = 0) -> [JobBuilder.BuiltJob] {
-        var taken = takeSlow(min(limit, Int(Double(places) * Self.part) - openOfSlowHosts))
+        var taken = takeSlow(min(limit, Int(Double(places) * Self.part) - outstandingOfSlowHosts))
         while taken.count < limit, next < entries.count {
             if let entry = entries[next] {
-                if let host = entry.host { numbers[host]?.removeFirst() }
                 remove(entry, at: next)
                 taken.append(entry.built)
             }
@@ -87,7 +102,7 @@ struct PushOrder {
         return taken
     }
 
-    private var openOfSlowHosts: Int { means.keys.reduce(0) { $0 + (open[$1] ?? 0) } }
+    private var outstandingOfSlowHosts: Int { means.keys.reduce(0) { $0 + (outstanding[$1] ?? 0) } }
 
     /// Jobs of the slow hosts, of each in proportion to the time that its waiting jobs take.
     private mutating func takeSlow(_ limit: Int) -> [JobBuilder.BuiltJob] {
@@ -110,11 +125,9 @@ struct PushOrder {
 
     /// The first waiting job of a host, if it may go before the jobs of others.
     private mutating func takeFirst(of host: String) -> JobBuilder.BuiltJob? {
-        guard open[host] ?? 0 < Self.openLimit, let number = numbers[host]?.first else { return nil }
+        guard outstanding[host] ?? 0 < Self.outstandingLimit, let number = numbers[host]?.first else { return nil }
         let index = next + number - nextNumber
         guard let entry = entries[index], canMove(entry.built) else { return nil }
-        entries[index] = nil
-        numbers[host]?.removeFirst()
         remove(entry, at: index)
         return entry.built
     }
@@ -134,26 +147,34 @@ struct PushOrder {
             ids[id] = rest > 0 ? rest : nil
         }
         guard let host = entry.host else { return }
+        // It is the first of its host in both cases.
+        numbers[host]?.removeFirst()
         if numbers[host]?.isEmpty == true { numbers[host] = nil }
-        open[host, default: 0] += 1
+        outstanding[host, default: 0] += 1
     }
 
-    /// Counts an outcome.
-    ///
-    /// - Parameters:
-    ///   - seconds: time that the fetch took; nil if the job failed.
-    mutating func end(_ host: String, seconds: Double?) {
-        let rest = (open[host] ?? 0) - 1
-        open[host] = rest > 0 ? rest : nil
-        guard let seconds else {
-            means[host] = nil
-            return
+    /// Notes that a job of a host has ended.
+    mutating func end(_ host: String, _ outcome: Outcome) {
+        let rest = (outstanding[host] ?? 0) - 1
+        outstanding[host] = rest > 0 ? rest : nil
+        switch outcome {
+        case .failed: means[host] = nil
+        // Found in a cache, if it took no time.
+        case .fetched(let seconds) where seconds > 0:
+            let seconds = min(seconds, Self.slowest)
+            let mean = means[host].map { $0 + (seconds - $0) * Self.weight } ?? seconds
+            means[host] = mean >= Self.slow && isKnown(host) ? mean : nil
+        case .fetched, .other: break
         }
-        // Found in a cache.
-        if seconds == 0 { return }
-        let mean = means[host].map { $0 + (seconds - $0) * Self.weight } ?? seconds
-        let isKnown = means[host] != nil || means.count < Self.hostLimit
-        means[host] = mean >= Self.slow && isKnown ? mean : nil
+    }
+
+    /// Whether there is a place for a slow host. One without jobs loses its place to it.
+    private mutating func isKnown(_ host: String) -> Bool {
+        if means[host] != nil || means.count < Self.hostLimit { return true }
+        let unused = means.keys.first { numbers[$0] == nil && outstanding[$0] == nil }
+        guard let unused else { return false }
+        means[unused] = nil
+        return true
     }
 
     private static func repeatableID(_ built: JobBuilder.BuiltJob) -> String? {
@@ -162,8 +183,9 @@ struct PushOrder {
 
     private static func size(_ built: JobBuilder.BuiltJob) -> Int {
         switch built {
-        case .job(let job, _): overhead + job.source.utf8.count
-        case .line(let line): overhead + line.count
+        case .job(let job, _):
+            overhead.job + (job.labels == nil ? 0 : overhead.labels) + job.source.utf8.count
+        case .line(let line): overhead.job + line.count
         }
     }
 }

@@ -5,36 +5,53 @@ import Synchronization
 /// that a list that comes slowly delays no job that was read, and jobs of slow hosts are found early.
 final class ReadAhead: Sendable {
     private struct State {
-        var order = PushOrder()
+        var order: PushOrder
         var isAtEnd = false
+        var isStopped = false
     }
 
-    private let state = Mutex(State())
-    /// Signaled when there is room for a reader.
-    private let hasRoom = AsyncSignal()
+    private let state: Mutex<State>
+    /// Signaled when there is room for a reader, or when no more jobs are wanted.
+    private let roomChanged = AsyncSignal()
     /// Signaled when there are jobs, or their end.
-    private let hasJobs = AsyncSignal()
+    private let jobsChanged = AsyncSignal()
+
+    /// - Parameter isFollowed: whether the outcomes of the jobs are noted.
+    init(isFollowed: Bool) { state = Mutex(State(order: PushOrder(isFollowed: isFollowed))) }
+
+    /// Jobs that were read and not pushed, and whether all were read.
+    var waiting: (count: Int, isAtEnd: Bool) { state.withLock { ($0.order.count, $0.isAtEnd) } }
+
+    /// Whether jobs of slow hosts are among them.
+    var hasSlowJobs: Bool { state.withLock { $0.order.hasSlowJobs } }
+
+    // MARK: - For the reader
 
     /// Waits until there is room for further jobs.
     ///
+    /// - Returns: false if no more jobs are wanted.
     /// - Throws: `CancellationError`.
-    func waitForRoom() async throws {
-        while !state.withLock({ $0.order.hasRoom }) {
-            await hasRoom.wait()
+    func waitForRoom() async throws -> Bool {
+        while true {
             try Task.checkCancellation()
+            let (hasRoom, isStopped) = state.withLock { ($0.order.hasRoom, $0.isStopped) }
+            if hasRoom || isStopped { return !isStopped }
+            await roomChanged.wait()
         }
     }
 
     func add(_ jobs: [JobBuilder.BuiltJob]) {
         state.withLock { $0.order.add(jobs) }
-        hasJobs.signal()
+        jobsChanged.signal()
     }
 
     /// No more jobs come.
     func end() {
         state.withLock { $0.isAtEnd = true }
-        hasJobs.signal()
+        jobsChanged.signal()
     }
+
+    // MARK: - For the one who pushes
 
     /// Waits until there are jobs.
     ///
@@ -42,30 +59,41 @@ final class ReadAhead: Sendable {
     /// - Throws: `CancellationError`.
     func waitForJobs() async throws -> Bool {
         while true {
-            let (count, isAtEnd) = state.withLock { ($0.order.count, $0.isAtEnd) }
-            if count > 0 || isAtEnd { return count > 0 }
-            await hasJobs.wait()
             try Task.checkCancellation()
+            let (count, isAtEnd) = waiting
+            if count > 0 || isAtEnd { return count > 0 }
+            await jobsChanged.wait()
         }
     }
 
     /// The next jobs; see ``PushOrder/take(_:places:)``.
     func take(_ limit: Int, places: Int) -> [JobBuilder.BuiltJob] {
         let taken = state.withLock { $0.order.take(limit, places: places) }
-        hasRoom.signal()
+        roomChanged.signal()
         return taken
     }
 
-    /// Whether jobs of slow hosts wait.
-    var isAwaited: Bool { state.withLock { $0.order.isAwaited } }
+    /// No more jobs are wanted.
+    func stop() {
+        state.withLock { $0.isStopped = true }
+        roomChanged.signal()
+    }
 
-    /// Counts outcomes.
+    /// Notes outcomes.
     func end(_ outcomes: [OutcomeFields]) {
         state.withLock { state in
             for outcome in outcomes {
                 guard let host = outcome.source.flatMap(Job.host(ofSource:)) else { continue }
-                state.order.end(host, seconds: outcome.status == .done ? outcome.times?.fetching ?? 0 : nil)
+                state.order.end(host, Self.outcome(outcome))
             }
+        }
+    }
+
+    private static func outcome(_ fields: OutcomeFields) -> PushOrder.Outcome {
+        switch fields.status {
+        case .done: .fetched(fields.times?.fetching ?? 0)
+        case .failed: fields.error?.retryable == true ? .failed : .other
+        case .cancelled, .deduplicated: .other
         }
     }
 }

@@ -1,4 +1,3 @@
-internal import Foundation
 internal import MegatonRedis
 
 /// The places of a fleet, as its workers state them.

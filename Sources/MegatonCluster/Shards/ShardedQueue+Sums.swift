@@ -49,9 +49,9 @@ extension ShardedQueue {
 
     // MARK: - Batches
 
-    /// Number of jobs in the intake of a batch, which were pushed and not staged; a pack is one.
-    package func intakeLength(of batch: String) async throws(RedisError) -> Int {
-        try await sum { (shard) async throws(RedisError) in try await shard.intakeLength(of: batch) }
+    /// Numbers of jobs in the intakes of a batch in all shards, which were pushed and not staged; a pack is one.
+    package func intakeLengths(of batch: String) async throws(RedisError) -> [Int] {
+        try await forEach { (shard) async throws(RedisError) in try await shard.intakeLength(of: batch) }
     }
 
     /// Counters of a batch, summed over the shards that know it.

@@ -4,13 +4,14 @@ internal import Foundation
 /// libcurl's multi handle, with a thread of its own on which all transfers run.
 ///
 /// libcurl says which sockets it waits for (`CURLMOPT_SOCKETFUNCTION`) and until when (`CURLMOPT_TIMERFUNCTION`), and is
-/// called for the sockets with news only: with `curl_multi_perform` each piece of one body costs a look at all transfers,
-/// most of which wait for slow hosts.
+/// called for ready sockets only: with `curl_multi_perform` each piece of one body costs a look at all transfers, most
+/// of which wait for slow hosts.
 ///
-/// `@unchecked Sendable`: `news` is used only with the lock held, the rest only on the thread, except for `poller`.
+/// `@unchecked Sendable`: `changes` and `poller` are set only with the lock held, and `poller` before the thread begins;
+/// the rest is used only on the thread.
 final class CurlMulti: @unchecked Sendable {
     /// Changes for the thread.
-    private struct News {
+    private struct Changes {
         /// Transfers that wait for the thread. Bounded by the callers, each of which waits for its own transfer.
         var arrivals: [CurlTransfer] = []
         /// Whether a transfer was cancelled.
@@ -18,22 +19,21 @@ final class CurlMulti: @unchecked Sendable {
         var isStopped = false
     }
 
-    private var news = News()
+    private let configuration: DataLoader.Configuration
     private let lock = NSLock()
-    private let multi: UnsafeMutableRawPointer?
-    /// Nil if the process may open no further files.
-    private let poller: SocketPoller?
+    private var changes = Changes()
+    /// Nil before the first transfer.
+    private var poller: SocketPoller?
     private var transfers: [UnsafeMutableRawPointer: CurlTransfer] = [:]
     /// Transfers with bytes that their callers have not received.
     private var buffered: [CurlTransfer] = []
-    /// When libcurl has something to do without news of a socket; nil if it has not.
+    /// When libcurl has something to do although no socket is ready; nil if it has not.
     private var nextTimer: ContinuousClock.Instant?
-    private let activity = ConnectionActivity()
-
     /// Number of transfers by FTP.
     private var ftpCount = 0
     /// When libcurl last looked at all transfers.
     private var lastLook = ContinuousClock.now
+    private let activity = ConnectionActivity()
 
     /// Interval at which libcurl looks at all transfers, in case that it has forgotten one: with FTP, libcurl 7.88 sets
     /// neither a socket nor a timer if the answer to EPSV is there at once, as on a connection that is used again.
@@ -41,22 +41,60 @@ final class CurlMulti: @unchecked Sendable {
 
     private static let globalInit: CURLcode = curl_global_init(Int(CURL_GLOBAL_DEFAULT))
 
-    init(_ configuration: DataLoader.Configuration) {
-        _ = Self.globalInit
-        multi = curl_multi_init()
-        poller = try? SocketPoller()
-        guard let multi, poller != nil else { return }
+    init(_ configuration: DataLoader.Configuration) { self.configuration = configuration }
+
+    /// Hands a transfer to the thread, and starts it before the first one.
+    func start(_ transfer: CurlTransfer) {
+        transfer.wakeUp = { [weak self] in self?.update { $0.hasCancelled = true } }
+        transfer.didBuffer = { [weak self] in self?.buffered.append($0) }
+        guard startThread() else {
+            return transfer.finish(
+                ImageError(
+                    .dataLoadingFailed,
+                    "No request can be sent, as this process may open no further files. Raise its limit (ulimit -n).",
+                    isRetryable: true
+                )
+            )
+        }
+        let isAccepted = update { changes in
+            if !changes.isStopped { changes.arrivals.append(transfer) }
+            return !changes.isStopped
+        }
+        if !isAccepted { transfer.finish(ImageError(.cancelled, "The loader was stopped.")) }
+    }
+
+    /// Ends the thread; transfers in progress fail with `.cancelled`.
+    func stop() { update { $0.isStopped = true } }
+
+    /// Changes what the thread has to do, and wakes it.
+    @discardableResult private func update<Result>(_ change: (inout Changes) -> Result) -> Result {
+        let (result, poller) = lock.withLock { (change(&changes), self.poller) }
+        poller?.wakeUp()
+        return result
+    }
+
+    /// - Returns: false if the process may open no further files.
+    private func startThread() -> Bool {
+        lock.withLock {
+            if poller != nil || changes.isStopped { return true }
+            _ = Self.globalInit
+            guard let new = try? SocketPoller(), let multi = curl_multi_init() else { return false }
+            poller = new
+            configure(multi)
+            // It holds this object, whose address the callbacks have, until they are called no longer. Only this thread
+            // uses the handle, although its type is not Sendable.
+            nonisolated(unsafe) let handle = multi
+            KernelThread.start("megaton-curl", stackSize: 1 << 20) { [self] in run(handle, new) }
+            return true
+        }
+    }
+
+    private func configure(_ multi: UnsafeMutableRawPointer) {
         megaton_curl_multi_setopt_long(multi, CURLMOPT_PIPELINING, Int(CURLPIPE_MULTIPLEX))
         megaton_curl_multi_setopt_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, configuration.maximumHostConnections)
         megaton_curl_multi_setopt_long(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, configuration.maximumConnections)
         megaton_curl_multi_setopt_long(multi, CURLMOPT_MAXCONNECTS, configuration.maximumConnections)
         megaton_curl_multi_setopt_long(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, configuration.maximumConcurrentStreams)
-        setCallbacks(multi)
-        // It holds this object, whose address the callbacks have, until they are called no longer.
-        KernelThread.start("megaton-curl", stackSize: 1 << 20) { [self] in run() }
-    }
-
-    private func setCallbacks(_ multi: UnsafeMutableRawPointer) {
         let context = Unmanaged.passUnretained(self).toOpaque()
         megaton_curl_multi_setopt_socket(
             multi,
@@ -84,51 +122,23 @@ final class CurlMulti: @unchecked Sendable {
         )
     }
 
-    /// Hands a transfer to the thread.
-    func start(_ transfer: CurlTransfer) {
-        transfer.wakeUp = { [weak self] in self?.tell { $0.hasCancelled = true } }
-        transfer.didBuffer = { [weak self] in self?.buffered.append($0) }
-        guard multi != nil, poller != nil else {
-            return transfer.finish(
-                ImageError(
-                    .unreachable,
-                    "The loader has no thread: the process may open no further files. Raise its limit (ulimit -n)."
-                )
-            )
-        }
-        let isAccepted = tell { news in
-            if !news.isStopped { news.arrivals.append(transfer) }
-            return !news.isStopped
-        }
-        if !isAccepted { transfer.finish(ImageError(.cancelled, "The loader was stopped.")) }
-    }
-
-    /// Ends the thread; transfers in progress fail with `.cancelled`.
-    func stop() { tell { $0.isStopped = true } }
-
-    /// Changes the news, and wakes the thread.
-    @discardableResult private func tell<Result>(_ change: (inout News) -> Result) -> Result {
-        let result = lock.withLock { change(&news) }
-        poller?.wakeUp()
-        return result
-    }
-
     // MARK: - On the thread
 
-    private func run() {
-        guard let multi, let poller else { return }
+    private func run(_ multi: UnsafeMutableRawPointer, _ poller: SocketPoller) {
         var events: [SocketPoller.Event] = []
         while true {
-            let news = lock.withLock {
-                defer { (self.news.arrivals, self.news.hasCancelled) = ([], false) }
-                return self.news
+            let changes = lock.withLock {
+                defer { (self.changes.arrivals, self.changes.hasCancelled) = ([], false) }
+                return self.changes
             }
-            if news.isStopped {
-                for transfer in news.arrivals { transfer.finish(ImageError(.cancelled, "The loader was stopped.")) }
+            if changes.isStopped {
+                for transfer in changes.arrivals {
+                    transfer.finish(ImageError(.cancelled, "The loader was stopped."))
+                }
                 break
             }
-            for transfer in news.arrivals { add(transfer, to: multi) }
-            if news.hasCancelled { removeCancelled(from: multi) }
+            for transfer in changes.arrivals { add(transfer, to: multi) }
+            if changes.hasCancelled { removeCancelled(from: multi) }
             perform(multi, events)
             for transfer in buffered { transfer.deliver() }
             buffered.removeAll(keepingCapacity: true)
@@ -144,15 +154,15 @@ final class CurlMulti: @unchecked Sendable {
         curl_multi_cleanup(multi)
     }
 
-    /// Lets libcurl go on with the sockets that have news, and with what it has to do at this time.
+    /// Lets libcurl go on with the sockets that are ready, and with work that is due.
     private func perform(_ multi: UnsafeMutableRawPointer, _ events: [SocketPoller.Event]) {
         var running: Int32 = 0
         for event in events {
-            let news =
+            let readiness =
                 (event.isReadable ? CURL_CSELECT_IN : 0) | (event.isWritable ? CURL_CSELECT_OUT : 0)
                 | (event.hasEnded ? CURL_CSELECT_ERR : 0)
             // A socket that an earlier event has closed is unknown to libcurl by now, which ignores the call.
-            curl_multi_socket_action(multi, event.socket, news, &running)
+            curl_multi_socket_action(multi, event.socket, readiness, &running)
         }
         let now = ContinuousClock.now
         if lastLook.duration(to: now) >= lookInterval {

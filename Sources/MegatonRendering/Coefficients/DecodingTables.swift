@@ -52,7 +52,7 @@ struct DecodingTablesCache {
     /// The entry that is replaced next.
     private var oldest = 0
 
-    /// Number of files whose tables are kept: 145 KB each, or 220 if each component has its own.
+    /// Number of files whose tables are kept: 164 KB each, or 246 if each component has its own.
     static let limit = 2
 
     /// - Returns: nil if a table is damaged.

@@ -24,58 +24,58 @@ struct PushOrderTests {
 
     @Test func jobsComeAsTheyWereReadIfNoHostIsSlow() {
         var order = mixed()
-        order.end(Self.slow, seconds: 0.9)
+        order.end(Self.slow, .fetched(0.9))
         let taken = ids(order.take(7, places: 100)) + ids(order.take(100, places: 100))
         #expect(taken == (0..<10).flatMap { ["q\($0)", "s\($0)"] } && order.count == 0 && order.take(5).isEmpty)
     }
 
     @Test func jobsOfASlowHostComeFirst() {
         var order = mixed()
-        #expect(ids(order.take(4, places: 8)) == ["q0", "s0", "q1", "s1"] && !order.isAwaited)
-        order.end(Self.slow, seconds: 3)
+        #expect(ids(order.take(4, places: 8)) == ["q0", "s0", "q1", "s1"] && !order.hasSlowJobs)
+        order.end(Self.slow, .fetched(3))
         // Three quarters of the places: one job of the host is open.
-        #expect(order.isAwaited && ids(order.take(5, places: 6)) == ["s2", "s3", "s4", "q2", "q3"])
+        #expect(order.hasSlowJobs && ids(order.take(5, places: 6)) == ["s2", "s3", "s4", "q2", "q3"])
         // Each is taken once, and those that are due are not held back.
         #expect(ids(order.take(20, places: 6)) == ["q4", "q5", "s5", "q6", "s6", "q7", "s7", "q8", "s8", "q9", "s9"])
-        #expect(order.count == 0 && !order.isAwaited)
+        #expect(order.count == 0 && !order.hasSlowJobs)
     }
 
     @Test func anEndedJobMakesRoomForTheNext() {
         var order = mixed()
         #expect(order.take(2, places: 2).count == 2)
-        order.end(Self.slow, seconds: 3)
+        order.end(Self.slow, .fetched(3))
         #expect(ids(order.take(2, places: 2)) == ["s1", "q1"])
         #expect(ids(order.take(1, places: 2)) == ["q2"])
-        order.end(Self.slow, seconds: 3)
+        order.end(Self.slow, .fetched(3))
         #expect(ids(order.take(1, places: 2)) == ["s2"])
     }
 
     @Test func withoutPlacesNothingIsMoved() {
         var order = mixed()
-        order.end(Self.slow, seconds: 3)
+        order.end(Self.slow, .fetched(3))
         #expect(ids(order.take(3)) == ["q0", "s0", "q1"])
     }
 
     @Test func aHostThatFailsOrRecoversIsNotSlow() {
         for seconds in [nil, 0.1] {
             var order = mixed()
-            order.end(Self.slow, seconds: 3)
+            order.end(Self.slow, .fetched(3))
             // The mean follows slowly: one quick image proves little.
             if let seconds {
-                order.end(Self.slow, seconds: seconds)
-                #expect(order.isAwaited)
-                for _ in 0..<10 { order.end(Self.slow, seconds: seconds) }
+                order.end(Self.slow, .fetched(seconds))
+                #expect(order.hasSlowJobs)
+                for _ in 0..<10 { order.end(Self.slow, .fetched(seconds)) }
             } else {
-                order.end(Self.slow, seconds: nil)
+                order.end(Self.slow, .failed)
             }
-            #expect(!order.isAwaited && ids(order.take(2, places: 100)) == ["q0", "s0"])
+            #expect(!order.hasSlowJobs && ids(order.take(2, places: 100)) == ["q0", "s0"])
         }
     }
 
     @Test func cachedImagesSayNothingAboutAHost() {
         var order = mixed()
-        order.end(Self.slow, seconds: 3)
-        for _ in 0..<10 { order.end(Self.slow, seconds: 0) }
+        order.end(Self.slow, .fetched(3))
+        for _ in 0..<10 { order.end(Self.slow, .fetched(0)) }
         #expect(ids(order.take(1, places: 100)) == ["s0"])
     }
 
@@ -84,8 +84,8 @@ struct PushOrderTests {
         var order = PushOrder()
         order.add([job("q", "quick.example")] + (0..<4).map { job("a\($0)", "a.example") })
         order.add((0..<8).map { job("b\($0)", "b.example") })
-        order.end("a.example:443", seconds: 2)
-        order.end("b.example:443", seconds: 3)
+        order.end("a.example:443", .fetched(2))
+        order.end("b.example:443", .fetched(3))
         #expect(ids(order.take(4, places: 100)) == ["b0", "b1", "b2", "a0"])
         #expect(ids(order.take(20, places: 100)) == ["b3", "b4", "b5", "b6", "b7", "a1", "a2", "a3", "q"])
     }
@@ -95,7 +95,7 @@ struct PushOrderTests {
         var order = PushOrder()
         order.add([job("x", "quick.example", isUnique: false), job("x", "slow.example", isUnique: false)])
         order.add([job("y", "slow.example", isUnique: false), job("z", "slow.example", key: "k")])
-        order.end(Self.slow, seconds: 3)
+        order.end(Self.slow, .fetched(3))
         // The first job of the host stays, and so do those behind it: equal sources keep their order, too.
         #expect(ids(order.take(1, places: 100)) == ["x"])
         #expect(ids(order.take(2, places: 100)) == ["x", "y"])
@@ -111,7 +111,7 @@ struct PushOrderTests {
     @Test func aHostHasALimitOfOpenJobs() {
         var order = PushOrder()
         order.add((0..<200).map { job("s\($0)", "slow.example") } + [job("q", "quick.example")])
-        order.end(Self.slow, seconds: 3)
+        order.end(Self.slow, .fetched(3))
         #expect(order.take(1000, places: 1000).count == 201)
         order.add((0..<200).map { job("t\($0)", "slow.example") } + [job("r", "quick.example")])
         // 200 are open, so none goes before its turn.
@@ -140,23 +140,71 @@ struct PushOrderTests {
             let jobs = (0..<(step % 7)).map { job("\(step).\($0)", "h\((step * 7 + $0) % 11).example") }
             order.add(jobs)
             added += ids(jobs)
-            if step % 3 == 0 { order.end("h\(step % 11).example:443", seconds: Double(step % 4)) }
+            if step % 3 == 0 { order.end("h\(step % 11).example:443", .fetched(Double(step % 4))) }
             taken += ids(order.take(step % 5, places: step % 40))
         }
         taken += ids(order.take(.max / 2, places: 40))
         #expect(taken.count == added.count && Set(taken) == Set(added) && order.count == 0)
     }
 
-    @Test func theIntakeGrowsIfItWasEmpty() {
+    @Test func otherFailuresSayNothingAboutAHost() {
+        var order = mixed()
+        order.end(Self.slow, .fetched(3))
+        for _ in 0..<10 { order.end(Self.slow, .other) }
+        #expect(ids(order.take(1, places: 100)) == ["s0"])
+    }
+
+    @Test func aTimeBeyondAllMeasureIsATime() {
+        var order = mixed()
+        order.end(Self.slow, .fetched(.greatestFiniteMagnitude))
+        order.end("b.example:443", .fetched(.infinity))
+        order.end("quick.example:443", .fetched(.nan))
+        #expect(ids(order.take(1, places: 100)) == ["s0"])
+    }
+
+    /// Of hosts that have no jobs any more.
+    @Test func slowHostsAreForgottenIfThereAreTooMany() {
+        var order = mixed()
+        for number in 0..<1000 { order.end("h\(number).example:443", .fetched(3)) }
+        #expect(!order.hasSlowJobs)
+        order.end(Self.slow, .fetched(3))
+        #expect(ids(order.take(1, places: 100)) == ["s0"])
+    }
+
+    @Test func withoutOutcomesNoHostIsKnown() {
+        var order = PushOrder(isFollowed: false)
+        order.add([job("q", "quick.example"), job("s", "slow.example")])
+        order.end(Self.slow, .fetched(3))
+        #expect(!order.hasSlowJobs && ids(order.take(1, places: 100)) == ["q"])
+    }
+
+    @Test func theIntakeGrowsIfItWasEmptyAndShrinksIfItStaysFull() {
         var intake = IntakeTarget()
-        #expect(intake.room == 500)
+        intake.pushed(499)
+        #expect(intake.hasRoom)
         intake.pushed(500)
-        #expect(intake.room == 0)
-        intake.observe(waiting: 300)
-        #expect(intake.room == 200)
-        intake.observe(waiting: 0)
-        #expect(intake.room == 1000)
-        for _ in 0..<20 { intake.observe(waiting: 0) }
-        #expect(intake.room == 20_000)
+        #expect(!intake.hasRoom)
+        intake.observe(waiting: [499])
+        #expect(intake.hasRoom)
+        intake.observe(waiting: [500])
+        #expect(!intake.hasRoom)
+        for _ in 0..<20 { intake.observe(waiting: [0]) }
+        intake.observe(waiting: [19_999])
+        #expect(intake.hasRoom)
+        for _ in 0..<100 { intake.observe(waiting: [20_000]) }
+        intake.observe(waiting: [499])
+        #expect(intake.hasRoom)
+        intake.observe(waiting: [500])
+        #expect(!intake.hasRoom)
+    }
+
+    /// A shard whose intake is closed leaves the others their jobs.
+    @Test func theEmptiestShardDecides() {
+        var intake = IntakeTarget()
+        intake.pushed(500)
+        intake.observe(waiting: [5000, 10])
+        #expect(intake.hasRoom)
+        intake.observe(waiting: [5000, 250])
+        #expect(!intake.hasRoom)
     }
 }

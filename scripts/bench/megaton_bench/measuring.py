@@ -12,8 +12,10 @@ from .processes import Child
 TICK = os.sysconf("SC_CLK_TCK")
 #: Seconds between two samples of memory: fewer samples miss peaks, more of them slow the contestants down.
 SAMPLE_SECONDS = 0.2
-#: Most of the time of one processor that samples take: those of a large process take longer, and come less often.
+#: Most of the time of one processor that samples take: those of a large process take longer, and come less often, but
+#: at least once a second.
 SAMPLE_PART = 0.01
+LONGEST_PAUSE = 1.0
 
 
 def _stat(pid: int) -> tuple[int, int] | None:
@@ -90,5 +92,6 @@ class MemorySampler:
             roots = [child.pid for child in list(self._children) if child.code is None]
             before = time.thread_time()
             self.peak = max(self.peak, sum(pss_bytes(pid) for pid in trees(roots)))
-            if self._stop.wait(max(SAMPLE_SECONDS, (time.thread_time() - before) / SAMPLE_PART)):
+            pause = (time.thread_time() - before) / SAMPLE_PART
+            if self._stop.wait(min(LONGEST_PAUSE, max(SAMPLE_SECONDS, pause))):
                 return
