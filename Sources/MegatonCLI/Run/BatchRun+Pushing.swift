@@ -86,8 +86,8 @@ extension BatchRun {
         if isNew { changed.signal() }
     }
 
-    /// Waits until there is room for further jobs, at most until a signal. A look every tenth of a second is soon enough:
-    /// jobs for two seconds are beyond the intake.
+    /// Waits until there is room for further jobs, at most until a signal. A look every tenth of a second is soon
+    /// enough: jobs for two seconds are beyond the intake.
     private func waitForRoom(_ intake: inout IntakeTarget) async throws {
         var next = ContinuousClock.now + Self.restoreInterval
         while shutdown.level == .none {

@@ -53,8 +53,8 @@ struct PushOrder {
     private static let slowest = 3600.0
     /// Maximum number of slow hosts that are known.
     private static let hostLimit = 1000
-    /// Outstanding jobs of a host up to which further ones go earlier: the usual limit on its requests at a time. Others
-    /// would wait for their host.
+    /// Outstanding jobs of a host up to which further ones go earlier: the usual limit on its requests at a time.
+    /// Others would wait for their host.
     private static let outstandingLimit = 64
     /// Part of the workers' places that slow hosts may have before their turn: the others keep the processors busy.
     private static let part = 0.75

@@ -3,12 +3,12 @@ internal import Foundation
 
 /// libcurl's multi handle, with a thread of its own on which all transfers run.
 ///
-/// libcurl says which sockets it waits for (`CURLMOPT_SOCKETFUNCTION`) and until when (`CURLMOPT_TIMERFUNCTION`), and is
-/// called for ready sockets only: with `curl_multi_perform` each piece of one body costs a look at all transfers, most
-/// of which wait for slow hosts.
+/// libcurl says which sockets it waits for (`CURLMOPT_SOCKETFUNCTION`) and until when (`CURLMOPT_TIMERFUNCTION`), and
+/// is called for ready sockets only: with `curl_multi_perform` each piece of one body costs a look at all transfers,
+/// most of which wait for slow hosts.
 ///
-/// `@unchecked Sendable`: `changes` and `poller` are set only with the lock held, and `poller` before the thread begins;
-/// the rest is used only on the thread.
+/// `@unchecked Sendable`: `changes` and `poller` are set only with the lock held, and `poller` before the thread
+/// begins; the rest is used only on the thread.
 final class CurlMulti: @unchecked Sendable {
     /// Changes for the thread.
     private struct Changes {

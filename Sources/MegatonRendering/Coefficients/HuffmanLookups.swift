@@ -11,8 +11,8 @@ struct HuffmanLookups {
     /// the run is 128 or more.
     let coefficients: [UInt32]
     /// All coefficients among the first four that the 12 bits have and that 8 bits can hold: four bits for the number
-    /// of their bits, four for the index of the next coefficient (0 after the end of the block), and then 8 each for the
-    /// first, second and fourth.
+    /// of their bits, four for the index of the next coefficient (0 after the end of the block), and then 8 each for
+    /// the first, second and fourth.
     let starts: [UInt32]
     /// A jump over all coefficients whose codes the 12 bits have: the bits, also of values behind the 12, and 256 times
     /// the number of coefficients, plus 128 with the end of the block. 0 if they have no whole code.
