@@ -46,7 +46,7 @@ extension BatchRun {
     }
 
     private func read(_ reader: ReadingThread) async throws {
-        defer { readAhead.end() }
+        defer { readAhead.finish() }
         while shutdown.level == .none, try await readAhead.waitForRoom(),
             let jobs = try await reader.next(Self.readAtOnce)
         {
@@ -62,18 +62,20 @@ extension BatchRun {
         while shutdown.level == .none, try await readAhead.waitForJobs() {
             if !unbounded { try await waitForRoom(&intake) }
             if shutdown.level > .none { return }
-            // As many as ever, also if there is room for few: a call costs as much for one job as for many.
-            let jobs = readAhead.take(Self.readAtOnce, places: intake.places)
+            // A full chunk even if there is room for less: a call costs as much for one job as for many.
+            let (early, due) = readAhead.take(Self.readAtOnce, places: intake.places)
+            let jobs = early + due
             progress.withLock { $0.wasTried = true }
             // With `--retry-failed`, the operator states that these jobs may run again.
             if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap(\.job)) }
-            let pushed = packs.pack(jobs, queue.layout)
+            // A pack has one place, and so would all jobs of a slow host in it.
+            let pushed = early.map(PackBuilder.single) + packs.pack(due, queue.layout)
             for job in pushed { try await submitter.add(job) }
             if ledger != nil { ids.withLock { $0.add(jobs.map { $0.job?.id }) } }
             // Flushed at the end of a chunk, so that a few inputs start at once and many are pushed in large chunks.
             try await submitter.flush()
             began(with: await submitter.submitted)
-            intake.pushed(pushed.count)
+            intake.pushed(jobs.count, in: pushed.count)
         }
     }
 
@@ -87,7 +89,7 @@ extension BatchRun {
     }
 
     /// Waits until there is room for further jobs, at most until a signal. A look every tenth of a second is soon
-    /// enough: jobs for two seconds are beyond the intake.
+    /// enough: the admission window has jobs for two more seconds.
     private func waitForRoom(_ intake: inout IntakeTarget) async throws {
         var next = ContinuousClock.now + Self.restoreInterval
         while shutdown.level == .none {
@@ -106,13 +108,13 @@ extension BatchRun {
         }
     }
 
-    /// Whether the intake has room. That of a command without workers of its own always has: if the command ends, its
-    /// batch goes on, and jobs that are not in the queue would be missing.
+    /// Whether the intake has room. That of a batch which goes on without its command always has: jobs that are not in
+    /// the queue would be missing then.
     private func hasRoom(_ intake: inout IntakeTarget) async throws -> Bool {
         guard cancelsAtTimeout else { return true }
         if intake.hasRoom { return true }
         do {
-            intake.observe(waiting: try await queue.intakeLengths(of: batch))
+            intake.observe(waiting: try await queue.intakeLengths(of: batch), at: .now)
             if readAhead.hasSlowJobs, intake.placesAreOld(at: .now, after: Self.restoreInterval) {
                 intake.observe(places: try await queue.places(), at: .now)
             }
@@ -128,8 +130,11 @@ extension BatchRun {
 /// keep the workers busy until the next look.
 struct IntakeTarget {
     private var size = Self.smallest
-    /// Jobs for which there was room at the last look, and that were not pushed since. A pack is one.
+    /// Jobs for which there was room at the last look, and that were not pushed since.
     private var room = Self.smallest
+    /// Jobs in an entry of the intake: more than one with packs.
+    private var packSize = 1
+    private var lastLook: ContinuousClock.Instant?
     /// Looks in a row that found more than half of the size.
     private var fullLooks = 0
     /// Jobs that the workers run at a time, as far as that is known.
@@ -138,25 +143,31 @@ struct IntakeTarget {
 
     private static let smallest = 500
     private static let largest = 20_000
-    /// Looks after which a size is too large: a second.
+    /// Looks after which a size is too large: about a second.
     private static let tooManyLooks = 10
+    /// Time in which an intake of the right size does not run out. One that ran out later had too few jobs, as of a
+    /// list that comes slowly.
+    private static let span: Duration = .seconds(1)
 
     var hasRoom: Bool { room > 0 }
 
-    mutating func pushed(_ count: Int) { room -= count }
+    mutating func pushed(_ jobs: Int, in entries: Int) {
+        room -= jobs
+        if entries > 0 { packSize = max(1, jobs / entries) }
+    }
 
-    /// Grows if an intake was found empty, and shrinks if they stay half full.
+    /// Grows if an intake was found empty soon, and shrinks if all stay more than half full.
     ///
-    /// - Parameter waiting: jobs in the intake of each shard. The emptiest decides: another one may be closed.
-    mutating func observe(waiting: [Int]) {
-        let least = (waiting.min() ?? 0) * waiting.count
+    /// - Parameter waiting: entries in the intake of each shard. The emptiest decides: another one may be closed.
+    mutating func observe(waiting: [Int], at now: ContinuousClock.Instant) {
+        let least = (waiting.min() ?? 0) * waiting.count * packSize
         fullLooks = least > size / 2 ? fullLooks + 1 : 0
-        if least == 0 {
+        if least == 0 && lastLook.map({ $0.duration(to: now) < Self.span }) ?? true {
             size = min(2 * size, Self.largest)
         } else if fullLooks >= Self.tooManyLooks {
             (size, fullLooks) = (max(size / 2, Self.smallest), 0)
         }
-        room = size - least
+        (room, lastLook) = (size - least, now)
     }
 
     func placesAreOld(at now: ContinuousClock.Instant, after age: Duration) -> Bool {

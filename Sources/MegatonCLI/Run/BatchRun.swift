@@ -77,7 +77,8 @@ final class BatchRun: Sendable {
         self.remote = remote
         self.showsLogs = showsLogs
         self.ledger = ledger
-        // Without a ledger, outcomes are not read.
+        // Without a ledger no outcome is read, and without workers that end with the command all jobs are pushed at
+        // once, in their order.
         readAhead = ReadAhead(isFollowed: ledger != nil && cancelsAtTimeout)
         self.shutdown = shutdown
         let logger = LogOptions.logger("megaton.submit", level: .error)
@@ -289,18 +290,20 @@ final class BatchRun: Sendable {
         var obstacle: String?
         while true {
             try Task.checkCancellation()
-            let read = try await outcomes(&cursor)
-            let lines = read ?? []
+            let page = try await outcomes(&cursor)
+            let lines = page ?? []
             try await write(lines, &tally)
             let now = progress.withLock { $0 }
-            let unpushed = readAhead.waiting
-            var shown = BatchProgress(ended: now.ended, submitted: now.submitted + unpushed.count, failed: tally.failed)
-            shown.isComplete = now.isComplete || unpushed.isAtEnd
+            // After a signal, jobs that were read are not pushed any more.
+            let read = shutdown.level == .none ? readAhead.progress : (count: 0, isAtEnd: false)
+            let known = max(now.submitted, read.count)
+            var shown = BatchProgress(ended: now.ended, submitted: known, failed: tally.failed)
+            shown.isComplete = now.isComplete || read.isAtEnd
             // While Redis is away, other questions would wait for it too, and delay the outcomes of other shards.
-            let isIdle = read?.isEmpty ?? false
+            let isIdle = page?.isEmpty ?? false
             if isIdle { await retries.poll(in: queue, for: batch) }
             // A run has workers of its own, which are started again.
-            if !cancelsAtTimeout && read != nil {
+            if !cancelsAtTimeout && page != nil {
                 await workers.poll(hasOutcomes: !isIdle) { () async throws(RedisError) in
                     // Many clients wait at the same time, and a status reads all workers and intakes.
                     if try await queue.hasLivingWorker(timeout: WorkerWatch.interval) { return nil }
@@ -349,7 +352,7 @@ final class BatchRun: Sendable {
         if !lines.isEmpty { try await ledger?.append(lines) }
         let outcomes = lines.map(OutcomeFields.init)
         for outcome in outcomes { tally.add(outcome) }
-        readAhead.end(outcomes.compactMap { $0 })
+        readAhead.record(outcomes.compactMap { $0 })
         progress.withLock { [ended = tally.ended] in $0.ended = ended }
         try tally.checkDisk()
     }

@@ -24,8 +24,6 @@ struct BatchTally {
     /// Jobs in a row after which no more are made: each source would be fetched and rendered in vain.
     private static let fullDiskLimit = 100
 
-    mutating func add(_ line: Data) { add(OutcomeFields(line)) }
-
     /// - Parameter outcome: nil if it could not be read, which is reported at the end.
     mutating func add(_ outcome: OutcomeFields?) {
         ended += 1

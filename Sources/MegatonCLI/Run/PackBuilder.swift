@@ -108,7 +108,8 @@ struct PackBuilder {
         return [Pushed(json: pack.json(), first: first, sources: sources.count, hasUniqueID: true)]
     }
 
-    private static func single(_ built: JobBuilder.BuiltJob) -> Pushed {
+    /// A job that stays single.
+    static func single(_ built: JobBuilder.BuiltJob) -> Pushed {
         Pushed(json: built.json, first: built.job, sources: 1, hasUniqueID: built.hasUniqueID)
     }
 }

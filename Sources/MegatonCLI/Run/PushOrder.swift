@@ -83,13 +83,17 @@ struct PushOrder {
     /// - Parameters:
     ///   - limit: maximum number of jobs.
     ///   - places: jobs that the workers run at a time; 0 if that is unknown, and no job goes before its turn then.
-    /// - Returns: the next jobs.
-    mutating func take(_ limit: Int, places: Int = 0) -> [JobBuilder.BuiltJob] {
-        var taken = takeSlow(min(limit, Int(Double(places) * Self.part) - outstandingOfSlowHosts))
-        while taken.count < limit, next < entries.count {
+    /// - Returns: the next jobs: those that go before their turn, and those whose turn it is.
+    mutating func take(
+        _ limit: Int,
+        places: Int = 0
+    ) -> (early: [JobBuilder.BuiltJob], due: [JobBuilder.BuiltJob]) {
+        let early = takeSlow(min(limit, Int(Double(places) * Self.part) - outstandingOfSlowHosts))
+        var due: [JobBuilder.BuiltJob] = []
+        while early.count + due.count < limit, next < entries.count {
             if let entry = entries[next] {
                 remove(entry, at: next)
-                taken.append(entry.built)
+                due.append(entry.built)
             }
             next += 1
             nextNumber += 1
@@ -99,7 +103,7 @@ struct PushOrder {
             entries.removeFirst(next)
             next = 0
         }
-        return taken
+        return (early, due)
     }
 
     private var outstandingOfSlowHosts: Int { means.keys.reduce(0) { $0 + (outstanding[$1] ?? 0) } }
@@ -147,7 +151,7 @@ struct PushOrder {
             ids[id] = rest > 0 ? rest : nil
         }
         guard let host = entry.host else { return }
-        // It is the first of its host in both cases.
+        // The entry is the first of its host, whether it is early or due.
         numbers[host]?.removeFirst()
         if numbers[host]?.isEmpty == true { numbers[host] = nil }
         outstanding[host, default: 0] += 1
@@ -155,6 +159,7 @@ struct PushOrder {
 
     /// Notes that a job of a host has ended.
     mutating func end(_ host: String, _ outcome: Outcome) {
+        guard isFollowed else { return }
         let rest = (outstanding[host] ?? 0) - 1
         outstanding[host] = rest > 0 ? rest : nil
         switch outcome {

@@ -6,10 +6,12 @@ import Synchronization
 final class ReadAhead: Sendable {
     private struct State {
         var order: PushOrder
+        var readCount = 0
         var isAtEnd = false
         var isStopped = false
     }
 
+    private let isFollowed: Bool
     private let state: Mutex<State>
     /// Signaled when there is room for a reader, or when no more jobs are wanted.
     private let roomChanged = AsyncSignal()
@@ -17,10 +19,13 @@ final class ReadAhead: Sendable {
     private let jobsChanged = AsyncSignal()
 
     /// - Parameter isFollowed: whether the outcomes of the jobs are noted.
-    init(isFollowed: Bool) { state = Mutex(State(order: PushOrder(isFollowed: isFollowed))) }
+    init(isFollowed: Bool) {
+        self.isFollowed = isFollowed
+        state = Mutex(State(order: PushOrder(isFollowed: isFollowed)))
+    }
 
-    /// Jobs that were read and not pushed, and whether all were read.
-    var waiting: (count: Int, isAtEnd: Bool) { state.withLock { ($0.order.count, $0.isAtEnd) } }
+    /// Jobs that were read, and whether these are all.
+    var progress: (count: Int, isAtEnd: Bool) { state.withLock { ($0.readCount, $0.isAtEnd) } }
 
     /// Whether jobs of slow hosts are among them.
     var hasSlowJobs: Bool { state.withLock { $0.order.hasSlowJobs } }
@@ -41,17 +46,20 @@ final class ReadAhead: Sendable {
     }
 
     func add(_ jobs: [JobBuilder.BuiltJob]) {
-        state.withLock { $0.order.add(jobs) }
+        state.withLock { state in
+            state.order.add(jobs)
+            state.readCount += jobs.count
+        }
         jobsChanged.signal()
     }
 
     /// No more jobs come.
-    func end() {
+    func finish() {
         state.withLock { $0.isAtEnd = true }
         jobsChanged.signal()
     }
 
-    // MARK: - For the one who pushes
+    // MARK: - For the pusher
 
     /// Waits until there are jobs.
     ///
@@ -60,14 +68,14 @@ final class ReadAhead: Sendable {
     func waitForJobs() async throws -> Bool {
         while true {
             try Task.checkCancellation()
-            let (count, isAtEnd) = waiting
+            let (count, isAtEnd) = state.withLock { ($0.order.count, $0.isAtEnd) }
             if count > 0 || isAtEnd { return count > 0 }
             await jobsChanged.wait()
         }
     }
 
     /// The next jobs; see ``PushOrder/take(_:places:)``.
-    func take(_ limit: Int, places: Int) -> [JobBuilder.BuiltJob] {
+    func take(_ limit: Int, places: Int) -> (early: [JobBuilder.BuiltJob], due: [JobBuilder.BuiltJob]) {
         let taken = state.withLock { $0.order.take(limit, places: places) }
         roomChanged.signal()
         return taken
@@ -80,12 +88,13 @@ final class ReadAhead: Sendable {
     }
 
     /// Notes outcomes.
-    func end(_ outcomes: [OutcomeFields]) {
+    func record(_ outcomes: [OutcomeFields]) {
+        guard isFollowed else { return }
+        let ended = outcomes.compactMap { outcome in
+            outcome.source.flatMap(Job.host(ofSource:)).map { (host: $0, outcome: Self.outcome(outcome)) }
+        }
         state.withLock { state in
-            for outcome in outcomes {
-                guard let host = outcome.source.flatMap(Job.host(ofSource:)) else { continue }
-                state.order.end(host, Self.outcome(outcome))
-            }
+            for (host, outcome) in ended { state.order.end(host, outcome) }
         }
     }
 

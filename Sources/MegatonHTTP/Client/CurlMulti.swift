@@ -35,9 +35,12 @@ final class CurlMulti: @unchecked Sendable {
     private var lastLook = ContinuousClock.now
     private let activity = ConnectionActivity()
 
-    /// Interval at which libcurl looks at all transfers, in case that it has forgotten one: with FTP, libcurl 7.88 sets
+    /// Interval at which libcurl looks at all transfers, in case it has forgotten one: with FTP, libcurl 7.88 sets
     /// neither a socket nor a timer if the answer to EPSV is there at once, as on a connection that is used again.
-    private var lookInterval: Duration { ftpCount > 0 ? .milliseconds(20) : .seconds(1) }
+    private var lookInterval: Duration {
+        if transfers.isEmpty { return .seconds(60) }
+        return ftpCount > 0 ? .milliseconds(20) : .seconds(1)
+    }
 
     private static let globalInit: CURLcode = curl_global_init(Int(CURL_GLOBAL_DEFAULT))
 
@@ -47,14 +50,10 @@ final class CurlMulti: @unchecked Sendable {
     func start(_ transfer: CurlTransfer) {
         transfer.wakeUp = { [weak self] in self?.update { $0.hasCancelled = true } }
         transfer.didBuffer = { [weak self] in self?.buffered.append($0) }
-        guard startThread() else {
-            return transfer.finish(
-                ImageError(
-                    .dataLoadingFailed,
-                    "No request can be sent, as this process may open no further files. Raise its limit (ulimit -n).",
-                    isRetryable: true
-                )
-            )
+        if let fault = startThread() {
+            // No host is to blame, and no attempt counts.
+            let message = "This process can open no connection: \(fault)."
+            return transfer.finish(ImageError(.throttled, message, retryAfter: 1))
         }
         let isAccepted = update { changes in
             if !changes.isStopped { changes.arrivals.append(transfer) }
@@ -73,19 +72,25 @@ final class CurlMulti: @unchecked Sendable {
         return result
     }
 
-    /// - Returns: false if the process may open no further files.
-    private func startThread() -> Bool {
-        lock.withLock {
-            if poller != nil || changes.isStopped { return true }
+    /// - Returns: the reason why there is no thread; nil if there is one, or if none is needed any more.
+    private func startThread() -> String? {
+        lock.withLock { () -> String? in
+            if poller != nil || changes.isStopped { return nil }
             _ = Self.globalInit
-            guard let new = try? SocketPoller(), let multi = curl_multi_init() else { return false }
+            let new: SocketPoller
+            do throws(POSIXError) {
+                new = try SocketPoller()
+            } catch {
+                return CurlRequest.localFault(error.code.rawValue) ?? "\(error.code)"
+            }
+            guard let multi = curl_multi_init() else { return CurlRequest.localFault(ENOMEM) ?? "no memory" }
             poller = new
             configure(multi)
             // It holds this object, whose address the callbacks have, until they are called no longer. Only this thread
             // uses the handle, although its type is not Sendable.
             nonisolated(unsafe) let handle = multi
             KernelThread.start("megaton-curl", stackSize: 1 << 20) { [self] in run(handle, new) }
-            return true
+            return nil
         }
     }
 

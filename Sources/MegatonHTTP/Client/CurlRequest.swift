@@ -229,7 +229,7 @@ final class CurlRequest {
     }
 
     /// A description of an error of socket(2) that is of this process or machine, and not of the host; nil for others.
-    private static func localFault(_ code: Int32) -> String? {
+    static func localFault(_ code: Int32) -> String? {
         let text = String(cString: strerror(code))
         switch code {
         case EMFILE, ENFILE:

@@ -59,7 +59,7 @@ import Testing
             #"{"status":"done","source":"c"}"#,
             #"{"status":"failed","source":"d","notes":["the image is damaged, and rendered as far as it goes: cut"]}"#,
         ]
-        for line in lines { tally.add(Data(line.utf8)) }
+        for line in lines { tally.add(OutcomeFields(Data(line.utf8))) }
         #expect(tally.damaged == 1)
         var whole = result(["submitted": "3", "done": "3"], wasInterrupted: false)
         whole.damaged = tally.damaged
@@ -79,10 +79,10 @@ import Testing
             return Data(#"{"status":"deduplicated","source":"a","error":\#(error)}"#.utf8)
         }
         var tally = BatchTally()
-        for code in ["duplicate", "duplicate_id", "duplicate_key"] { tally.add(line(code)) }
-        tally.add(Data(#"{"status":"deduplicated","source":"a"}"#.utf8))
+        for code in ["duplicate", "duplicate_id", "duplicate_key"] { tally.add(OutcomeFields(line(code))) }
+        tally.add(OutcomeFields(Data(#"{"status":"deduplicated","source":"a"}"#.utf8)))
         #expect(result(["submitted": "4", "deduplicated": "4"], tally, wasInterrupted: false).code == 0)
-        tally.add(line("not_found"))
+        tally.add(OutcomeFields(line("not_found")))
         let ending = result(["submitted": "5", "deduplicated": "5"], tally, wasInterrupted: false)
         #expect(ending.code == 2 && ending.summary.failedDuplicates == 1)
         #expect(ending.summary.line.contains("5 duplicates; 1 of a job that has failed;"), "\(ending.summary.line)")

@@ -15,6 +15,10 @@ struct PushOrderTests {
 
     private func ids(_ jobs: [JobBuilder.BuiltJob]) -> [String] { jobs.map { $0.job?.id ?? "line" } }
 
+    private func ids(_ taken: (early: [JobBuilder.BuiltJob], due: [JobBuilder.BuiltJob])) -> [String] {
+        ids(taken.early) + ids(taken.due)
+    }
+
     /// An order with ten jobs of a quick host, and after each of them one of a slow host.
     private func mixed() -> PushOrder {
         var order = PushOrder()
@@ -26,7 +30,7 @@ struct PushOrderTests {
         var order = mixed()
         order.end(Self.slow, .fetched(0.9))
         let taken = ids(order.take(7, places: 100)) + ids(order.take(100, places: 100))
-        #expect(taken == (0..<10).flatMap { ["q\($0)", "s\($0)"] } && order.count == 0 && order.take(5).isEmpty)
+        #expect(taken == (0..<10).flatMap { ["q\($0)", "s\($0)"] } && order.count == 0 && ids(order.take(5)).isEmpty)
     }
 
     @Test func jobsOfASlowHostComeFirst() {
@@ -42,7 +46,7 @@ struct PushOrderTests {
 
     @Test func anEndedJobMakesRoomForTheNext() {
         var order = mixed()
-        #expect(order.take(2, places: 2).count == 2)
+        #expect(ids(order.take(2, places: 2)).count == 2)
         order.end(Self.slow, .fetched(3))
         #expect(ids(order.take(2, places: 2)) == ["s1", "q1"])
         #expect(ids(order.take(1, places: 2)) == ["q2"])
@@ -112,7 +116,7 @@ struct PushOrderTests {
         var order = PushOrder()
         order.add((0..<200).map { job("s\($0)", "slow.example") } + [job("q", "quick.example")])
         order.end(Self.slow, .fetched(3))
-        #expect(order.take(1000, places: 1000).count == 201)
+        #expect(ids(order.take(1000, places: 1000)).count == 201)
         order.add((0..<200).map { job("t\($0)", "slow.example") } + [job("r", "quick.example")])
         // 200 are open, so none goes before its turn.
         #expect(ids(order.take(1, places: 1000)) == ["t0"])
@@ -124,12 +128,12 @@ struct PushOrderTests {
         #expect(order.hasRoom)
         order.add([job("last", "quick.example")])
         #expect(!order.hasRoom)
-        #expect(order.take(1).count == 1 && order.hasRoom)
+        #expect(ids(order.take(1)).count == 1 && order.hasRoom)
         var large = PushOrder()
         let text = String(repeating: "a", count: 1 << 20)
         large.add((0..<40).map { .job(Job(source: "data:,\($0)\(text)"), hasUniqueID: true) })
         #expect(!large.hasRoom)
-        #expect(large.take(10).count == 10 && large.hasRoom)
+        #expect(ids(large.take(10)).count == 10 && large.hasRoom)
     }
 
     /// Against a plain list, in many steps.
@@ -154,7 +158,7 @@ struct PushOrderTests {
         #expect(ids(order.take(1, places: 100)) == ["s0"])
     }
 
-    @Test func aTimeBeyondAllMeasureIsATime() {
+    @Test func veryLongTimesAreLimited() {
         var order = mixed()
         order.end(Self.slow, .fetched(.greatestFiniteMagnitude))
         order.end("b.example:443", .fetched(.infinity))
@@ -178,33 +182,107 @@ struct PushOrderTests {
         #expect(!order.hasSlowJobs && ids(order.take(1, places: 100)) == ["q"])
     }
 
+    @Test func earlyJobsAreNamedApart() {
+        var order = mixed()
+        order.end(Self.slow, .fetched(3))
+        let taken = order.take(4, places: 4)
+        #expect(ids(taken.early) == ["s0", "s1", "s2"] && ids(taken.due) == ["q0"])
+    }
+
     @Test func theIntakeGrowsIfItWasEmptyAndShrinksIfItStaysFull() {
+        let now = ContinuousClock.now
         var intake = IntakeTarget()
-        intake.pushed(499)
+        intake.pushed(499, in: 499)
         #expect(intake.hasRoom)
-        intake.pushed(500)
+        intake.pushed(500, in: 500)
         #expect(!intake.hasRoom)
-        intake.observe(waiting: [499])
+        intake.observe(waiting: [499], at: now)
         #expect(intake.hasRoom)
-        intake.observe(waiting: [500])
+        intake.observe(waiting: [500], at: now)
         #expect(!intake.hasRoom)
-        for _ in 0..<20 { intake.observe(waiting: [0]) }
-        intake.observe(waiting: [19_999])
+        for _ in 0..<20 { intake.observe(waiting: [0], at: now) }
+        intake.observe(waiting: [19_999], at: now)
         #expect(intake.hasRoom)
-        for _ in 0..<100 { intake.observe(waiting: [20_000]) }
-        intake.observe(waiting: [499])
+        for _ in 0..<100 { intake.observe(waiting: [20_000], at: now) }
+        intake.observe(waiting: [499], at: now)
         #expect(intake.hasRoom)
-        intake.observe(waiting: [500])
+        intake.observe(waiting: [500], at: now)
+        #expect(!intake.hasRoom)
+    }
+
+    /// A list that comes slowly leaves it empty, too.
+    @Test func theIntakeDoesNotGrowIfItLasted() {
+        let now = ContinuousClock.now
+        var intake = IntakeTarget()
+        intake.observe(waiting: [500], at: now)
+        intake.observe(waiting: [0], at: now + .seconds(2))
+        intake.observe(waiting: [500], at: now + .seconds(4))
+        #expect(!intake.hasRoom)
+    }
+
+    @Test func aPackIsAsManyAsItsJobs() {
+        var intake = IntakeTarget()
+        intake.pushed(500, in: 10)
+        intake.observe(waiting: [9], at: .now)
+        #expect(intake.hasRoom)
+        intake.observe(waiting: [10], at: .now)
         #expect(!intake.hasRoom)
     }
 
     /// A shard whose intake is closed leaves the others their jobs.
     @Test func theEmptiestShardDecides() {
         var intake = IntakeTarget()
-        intake.pushed(500)
-        intake.observe(waiting: [5000, 10])
+        intake.pushed(500, in: 500)
+        intake.observe(waiting: [5000, 10], at: .now)
         #expect(intake.hasRoom)
-        intake.observe(waiting: [5000, 250])
+        intake.observe(waiting: [5000, 250], at: .now)
         #expect(!intake.hasRoom)
+    }
+}
+
+/// The end of a reader or a pusher ends the wait of the other.
+@Suite(.timeLimit(.minutes(1))) struct ReadAheadTests {
+    private func full() -> ReadAhead {
+        let ahead = ReadAhead(isFollowed: true)
+        ahead.add((0..<20_000).map { .job(Job(source: "https://a.example/\($0)"), hasUniqueID: true) })
+        return ahead
+    }
+
+    /// Fault: a reader waited for room after its pusher had ended.
+    @Test func aReaderWaitsForNoRoomThatIsNotMadeAnyMore() async throws {
+        let ahead = full()
+        async let hasRoom = ahead.waitForRoom()
+        ahead.stop()
+        #expect(try await hasRoom == false)
+        #expect(try await ahead.waitForRoom() == false)
+    }
+
+    @Test func aTakenJobMakesRoom() async throws {
+        let ahead = full()
+        async let hasRoom = ahead.waitForRoom()
+        #expect(ahead.take(10, places: 0).due.count == 10)
+        #expect(try await hasRoom)
+    }
+
+    @Test func cancellationEndsBothWaits() async throws {
+        let (ahead, empty) = (full(), ReadAhead(isFollowed: true))
+        let reader = Task { try await ahead.waitForRoom() }
+        let pusher = Task { try await empty.waitForJobs() }
+        for task in [reader, pusher] {
+            task.cancel()
+            await #expect(throws: CancellationError.self) { try await task.value }
+        }
+    }
+
+    @Test func theEndIsReportedAfterTheLastJob() async throws {
+        let ahead = ReadAhead(isFollowed: false)
+        async let hasJobs = ahead.waitForJobs()
+        ahead.add([.line(.init("{".utf8))])
+        #expect(try await hasJobs && ahead.progress.count == 1)
+        ahead.finish()
+        #expect(try await ahead.waitForJobs())
+        #expect(ahead.take(5, places: 0).due.count == 1)
+        #expect(try await ahead.waitForJobs() == false)
+        #expect(ahead.progress.count == 1 && ahead.progress.isAtEnd)
     }
 }
