@@ -74,9 +74,7 @@ extension JobOutcome {
 
     private static func read(_ reader: inout PlainJSONReader) -> JobOutcome? {
         var outcome = JobOutcome(source: "", status: .failed)
-        var found = 0
-        let isRead = reader.object { reader, name in
-            if Self.required.contains(name) { found += 1 }
+        let isRead = reader.object(with: Self.required) { reader, name in
             switch name {
             case "id": return keep(reader.string(), in: &outcome.id)
             case "source": return keep(reader.string(), in: &outcome.source)
@@ -99,7 +97,7 @@ extension JobOutcome {
             default: return false
             }
         }
-        return isRead && found == Self.required.count ? outcome : nil
+        return isRead ? outcome : nil
     }
 }
 
@@ -125,9 +123,7 @@ extension JobOutcome.Output {
 
     fileprivate static func read(_ reader: inout PlainJSONReader) -> Self? {
         var output = Self(name: "", width: 0, height: 0, format: .jpeg, bytes: 0, sha256: "", from: .render)
-        var found = 0
-        let isRead = reader.object { reader, name in
-            if Self.required.contains(name) { found += 1 }
+        let isRead = reader.object(with: Self.required) { reader, name in
             switch name {
             case "name": return keep(reader.string(), in: &output.name)
             case "path": return keep(reader.string(), in: &output.path)
@@ -143,7 +139,7 @@ extension JobOutcome.Output {
             default: return false
             }
         }
-        return isRead && found == Self.required.count ? output : nil
+        return isRead ? output : nil
     }
 }
 
@@ -169,9 +165,7 @@ extension JobOutcome.Times {
 
     fileprivate static func read(_ reader: inout PlainJSONReader) -> Self? {
         var times = Self(seconds: 0, StageTimes())
-        var found = 0
-        let isRead = reader.object { reader, name in
-            if Self.required.contains(name) { found += 1 }
+        let isRead = reader.object(with: Self.required) { reader, name in
             switch name {
             case "fetching": return keep(reader.double(), in: &times.fetching)
             case "rendering": return keep(reader.double(), in: &times.rendering)
@@ -180,6 +174,6 @@ extension JobOutcome.Times {
             default: return false
             }
         }
-        return isRead && found == Self.required.count ? times : nil
+        return isRead ? times : nil
     }
 }

@@ -39,9 +39,7 @@ extension PlainJSONReader {
     /// Reads facts as `SourceFacts` decodes itself.
     mutating func facts() -> SourceFacts? {
         var facts = SourceFacts(width: 0, height: 0, bytes: 0, format: "", orientation: 1)
-        var found = 0
-        let isRead = object { reader, name in
-            if Self.factsOfAll.contains(name) { found += 1 }
+        let isRead = object(with: Self.factsOfAll) { reader, name in
             switch name {
             case "width": return keep(reader.int(), in: &facts.width)
             case "height": return keep(reader.int(), in: &facts.height)
@@ -59,6 +57,6 @@ extension PlainJSONReader {
             default: return false
             }
         }
-        return isRead && found == Self.factsOfAll.count ? facts : nil
+        return isRead ? facts : nil
     }
 }

@@ -40,6 +40,20 @@ struct PlainJSONReader {
         return take("}")
     }
 
+    /// As ``object(_:)``, of an object that has all of these fields.
+    mutating func object(
+        with required: Set<String>,
+        _ field: (inout PlainJSONReader, _ name: String) -> Bool
+    ) -> Bool {
+        // No field occurs twice.
+        var found = 0
+        let isRead = object { reader, name in
+            if required.contains(name) { found += 1 }
+            return field(&reader, name)
+        }
+        return isRead && found == required.count
+    }
+
     /// Reads the fields of an object as raw names and values of any kind.
     ///
     /// - Parameter field: called for each complete field, even if the object is incomplete.
