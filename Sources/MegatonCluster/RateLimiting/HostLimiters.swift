@@ -62,6 +62,8 @@ final class HostLimiters: FetchLimiting {
 
     private func takeNote(of host: String) -> Bool { state.withLock { $0.awaited.remove(host) != nil } }
 
+    func noteFirstBytes(_ permit: FetchPermit) { limiter(of: permit.host).limiter.noteFirstBytes(permit) }
+
     func release(_ permit: FetchPermit, outcome: OriginOutcome, cause: ImagePipeline.Error?) async -> HostTurn? {
         await limiter(of: permit.host).limiter.release(permit, outcome: outcome, cause: cause)
     }

@@ -27,6 +27,8 @@ package final class HostRateLimiter: FetchLimiting {
     private let hasIdle = AsyncSignal()
     /// Signaled when Redis has not answered in time.
     private let hasTimedOut = AsyncSignal()
+    /// Signaled when a host has begun to answer its first request.
+    private let isAnswering = AsyncSignal()
 
     /// A permit in use.
     private struct Use {
@@ -35,6 +37,8 @@ package final class HostRateLimiter: FetchLimiting {
         let granted: ContinuousClock.Instant
         /// Whether the host was healthy then, and far from its limits.
         let isHealthy: Bool
+        /// Whether the host had never answered by then, and nothing has arrived since.
+        var isFirst: Bool
         /// The requested path and query, as a number that fits into a double of Lua.
         let path: Int
     }
@@ -43,6 +47,9 @@ package final class HostRateLimiter: FetchLimiting {
         /// Permits that this process uses, renewed until they are released. Bounded by the fetches in progress.
         var inUse: [FetchPermit: Use] = [:]
         var cache = PermitCache()
+        /// Hosts that have begun to answer their first request, to be reported by `run`. Bounded by the fetches in
+        /// progress.
+        var answering: Set<String> = []
         /// Whether `run` is active, which releases unused permits.
         var isRunning = false
         /// The failure that was logged; nil while Redis decides.
@@ -139,57 +146,20 @@ package final class HostRateLimiter: FetchLimiting {
             return await unlimitedPermit(for: url)
         }
         noteDecision(on: host)
-        let fields = reply.array ?? []
-        let wait = Double(fields.dropFirst().first?.int ?? 0) / 1000
-        let interval = Double(fields.dropFirst(2).first?.int ?? 0) / 1_000_000
-        let turn = HostTurn(host: host, wait: wait, interval: interval)
-        switch fields.first?.string {
-        case "wait":
-            statistics?.add("throttled", 1)
-            let left = Double(fields.dropFirst(3).first?.int ?? 0) / 1000
-            guard left > 0 else {
-                var error = ImagePipeline.Error(
-                    .throttled,
-                    "Host \(host) is at its limit of \(limitText); the next request can start in "
-                        + "\(Self.seconds(wait)) s.",
-                    retryAfter: wait
-                )
-                error.hostTurn = turn
-                throw error
-            }
-            var error = ImagePipeline.Error(
-                .throttled,
-                "Host \(host) answered 429 or 503 for several paths and asked for a pause; it gets no request for "
-                    + "another \(Int(left.rounded(.up))) s.",
-                retryAfter: wait
-            )
-            error.requestedDelay = left
-            error.hostTurn = turn
+        switch PermitReply(reply, host: host, limits: limits) {
+        case .refused(let error, let counter):
+            statistics?.add(counter, 1)
             throw error
-        case "open":
-            statistics?.add("broken_off", 1)
-            // A short outage costs no attempt. The jobs of a host that stays away fail, or they would never end.
-            let down = Double(fields.dropFirst(3).first?.int ?? 0) / 1000
-            let hasAnswered = fields.dropFirst(4).first?.int != 0
-            let failures = limits.failureThreshold(ofHostThatAnswered: hasAnswered)
-            let isGivenUp = down > limits.patience(ofHostThatAnswered: hasAnswered).inSeconds
-            let last = HostFailure(word: fields.dropFirst(5).first?.string)
-            let reason = last.map { " The last failure of the host: \($0)." } ?? ""
-            var error = ImagePipeline.Error(
-                isGivenUp ? .unreachable : .throttled,
-                "Host \(host) has failed for \(Self.seconds(down)) s, and its circuit breaker is open after at least "
-                    + "\(failures) consecutive failures; the next probe is in \(Self.seconds(wait)) s.\(reason)",
-                retryAfter: wait
-            )
-            // The jobs come back when the patience ends, if that is before the next probe.
-            let left = limits.patience(ofHostThatAnswered: hasAnswered).inSeconds - down
-            let turn = isGivenUp ? wait : min(wait, max(0, left) + 0.001)
-            error.hostTurn = HostTurn(host: host, wait: turn, interval: interval, isGivenUp: isGivenUp, isOpen: true)
-            throw error
-        default:
+        case .granted(let isHealthy, let hasAnswered):
             await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
             let permit = FetchPermit(host: host, token: token)
-            let use = Use(started: .now, granted: asked, isHealthy: fields.last?.int == 1, path: path)
+            let use = Use(
+                started: .now,
+                granted: asked,
+                isHealthy: isHealthy,
+                isFirst: !hasAnswered,
+                path: path
+            )
             state.withLock { $0.inUse[permit] = use }
             return permit
         }
@@ -250,13 +220,6 @@ package final class HostRateLimiter: FetchLimiting {
         return FetchPermit(host: OriginHost.name(of: url), token: nil)
     }
 
-    private var limitText: String {
-        let concurrency = "\(limits.concurrency) \(limits.concurrency == 1 ? "request" : "requests") at a time"
-        return limits.rate.map { "\(concurrency) and \($0) a second" } ?? concurrency
-    }
-
-    private static func seconds(_ number: Double) -> String { String(format: "%.1f", number) }
-
     /// A cached permit that can be reused, or else the unused permits to release.
     private func cachedPermit(
         for host: String,
@@ -267,9 +230,18 @@ package final class HostRateLimiter: FetchLimiting {
             guard let (permit, granted) = state.cache.reuse(host, at: now) else {
                 return (nil, state.cache.removeUnused(at: now))
             }
-            state.inUse[permit] = Use(started: now, granted: granted, isHealthy: true, path: path)
+            state.inUse[permit] = Use(started: now, granted: granted, isHealthy: true, isFirst: false, path: path)
             return (permit, [])
         }
+    }
+
+    package func noteFirstBytes(_ permit: FetchPermit) {
+        let isNews = state.withLock { state in
+            guard state.isRunning, state.inUse[permit]?.isFirst == true else { return false }
+            state.inUse[permit]?.isFirst = false
+            return state.answering.insert(permit.host).inserted
+        }
+        if isNews { isAnswering.signal() }
     }
 
     @discardableResult
@@ -415,6 +387,7 @@ package final class HostRateLimiter: FetchLimiting {
             group.addTask { await every(Self.renewInterval, startsAtOnce: false) { await self.renew() } }
             group.addTask { await self.releaseUnused() }
             group.addTask { await self.probe() }
+            group.addTask { await self.reportAnswers() }
         }
         let left = state.withLock { state in
             state.isRunning = false
@@ -430,6 +403,35 @@ package final class HostRateLimiter: FetchLimiting {
             if state.withLock({ $0.cache.isEmpty }) { await hasIdle.wait() }
             return PermitCache.idleTime
         }
+    }
+
+    /// Reports hosts that have begun to answer. Without an answer of Redis, the end of their first request does.
+    private func reportAnswers() async {
+        await repeating {
+            let hosts = state.withLock { state in
+                defer { state.answering = [] }
+                return Array(state.answering)
+            }
+            if hosts.isEmpty {
+                await isAnswering.wait()
+                return .zero
+            }
+            do throws(RedisError) {
+                let replies = try await redis.run(HostScripts.noteAnswer, calls: hosts.map(call(forAnswerOf:)))
+                for case .error(let text) in replies { throw RedisError(reply: text) }
+            } catch {
+                logger.debug("Redis was not notified of first answers", metadata: [LogKey.error: "\(error)"])
+            }
+            return .zero
+        }
+    }
+
+    /// Keys and arguments for the script `noteAnswer`.
+    private func call(forAnswerOf host: String) -> (keys: [String], arguments: [RedisArgument]) {
+        (
+            [keys.rate, keys.held, keys.wake],
+            [.string(host), .int(limits.failureThreshold), .int(limits.firstConcurrency)]
+        )
     }
 
     /// Asks a Redis that did not answer in time until it does, in the place of the requests.

@@ -7,7 +7,9 @@ enum HostScripts {
     static let renewPermit = script("renewPermit", PackageResources.renewPermit_lua)
     static let releasePermit = script("releasePermit", PackageResources.releasePermit_lua)
 
-    static let all = [acquirePermit, renewPermit, releasePermit]
+    static let noteAnswer = script("noteAnswer", PackageResources.noteAnswer_lua)
+
+    static let all = [acquirePermit, renewPermit, releasePermit, noteAnswer]
 
     private static let prelude = LuaPrelude(source: String(decoding: PackageResources.hostPrelude_lua, as: UTF8.self))
 

@@ -7,6 +7,10 @@ package protocol FetchLimiting: Sendable {
     /// - Throws: `.throttled` or another retryable error with `retryAfter`, if the request must not be made now.
     func acquire(for url: URL) async throws(ImageError) -> FetchPermit
 
+    /// Notes that the first bytes of a response have arrived. Called on the loader's thread, so it must not block; may
+    /// be called several times for a permit.
+    func noteFirstBytes(_ permit: FetchPermit)
+
     /// Releases a permit and reports the outcome of the request.
     ///
     /// - Parameter cause: the error of the request, if it has failed.
@@ -16,6 +20,9 @@ package protocol FetchLimiting: Sendable {
 }
 
 extension FetchLimiting {
+    /// Ignores the first bytes.
+    package func noteFirstBytes(_ permit: FetchPermit) {}
+
     /// Releases a permit of a request without a known error.
     package func release(_ permit: FetchPermit, outcome: OriginOutcome) async {
         await release(permit, outcome: outcome, cause: nil)

@@ -60,6 +60,7 @@ public final class PipelineMetrics: Sendable {
         var timings: LoadTimings?
         var waits = QueueWaits()
         var times = StageTimes()
+        var fetchStart: ContinuousClock.Instant?
         var notes: [String] = []
         var facts: SourceFacts?
     }
@@ -84,6 +85,8 @@ public final class PipelineMetrics: Sendable {
 
     /// Duration of the request's own work, by kind.
     public var times: StageTimes { state.withLock { $0.times } }
+    /// When the request to an origin that is under way began; nil if none is.
+    package var fetchStart: ContinuousClock.Instant? { state.withLock { $0.fetchStart } }
     /// Remarks on the renditions, without duplicates, at most eight: see ``RenditionResponse/notes``.
     public var notes: [String] { state.withLock { $0.notes } }
 
@@ -111,6 +114,19 @@ public final class PipelineMetrics: Sendable {
         let start = ContinuousClock.now
         defer { add(start.duration(to: .now), to: stage) }
         return try await body()
+    }
+
+    /// Adds the duration of a request to an origin.
+    func timingFetch<Value>(_ body: () async -> Value) async -> Value {
+        let start = ContinuousClock.now
+        state.withLock { $0.fetchStart = start }
+        defer {
+            state.withLock { state in
+                state.fetchStart = nil
+                state.times.fetching += start.duration(to: .now)
+            }
+        }
+        return await body()
     }
 
     func update(_ change: (inout Counts) -> Void) { state.withLock { change(&$0.counts) } }

@@ -77,9 +77,10 @@ extension OriginalLoader {
         // The timings of an earlier request say nothing about this one.
         load.metrics.set(nil)
         let start = ContinuousClock.now
-        let outcome = await load.metrics.timing(\.fetching) { () async -> ResumableDownload.Outcome in
+        let outcome = await load.metrics.timingFetch { () async -> ResumableDownload.Outcome in
             await load.metrics.inSpan(.fetch) { () async -> ResumableDownload.Outcome in
-                await loader.attempt(download, as: request, limit: limit, observer: observer(partials, leader, load))
+                let observer = observer(partials, leader, load, permit)
+                return await loader.attempt(download, as: request, limit: limit, observer: observer)
             } facts: { (result: Result<ResumableDownload.Outcome, Never>) in
                 Self.facts(of: result.get(), from: url)
             }
@@ -138,13 +139,17 @@ extension OriginalLoader {
     private func observer(
         _ partials: PartialDownloadStore?,
         _ leader: SingleFlight.Leader?,
-        _ load: Load
+        _ load: Load,
+        _ permit: FetchPermit
     ) -> DownloadObserver {
         let schedule = PartSchedule(interval: configuration.progressiveDecodingInterval)
         let key = OriginalLoadKey(load.source)
         let wantsPreview: @Sendable () -> Bool = { [previews] in schedule.isDue && previews.contains(key) }
         return DownloadObserver(
-            onProgress: { completed, total in load.context.send(completed: completed, total: total) },
+            onProgress: { [limiter = configuration.fetchLimiter] completed, total in
+                limiter.noteFirstBytes(permit)
+                load.context.send(completed: completed, total: total)
+            },
             wantsPart: { partials?.isDue == true || wantsPreview() },
             onPart: { download in
                 if let partials, partials.isDue { partials.checkpoint(download) }

@@ -108,4 +108,36 @@ import Testing
             #expect(turn.wait <= 2.01 && !turn.isGivenUp, "\(turn)")
         }
     }
+
+    /// Fault: the jobs of a host that accepts connections and never answers waited for the end of its probe, six
+    /// seconds longer than they are to wait.
+    @Test func jobsDoNotWaitForTheProbeOfASilentHost() async throws {
+        try await run { (limiter, fixture) async throws in
+            for _ in 0..<2 { #expect(try await end(limiter, .absent) == nil) }
+            try await wait(.seconds(8), fixture)
+            let probe = try await limiter.acquire(for: url)
+            let early = try #require(await refusal(limiter))
+            #expect(early.code == .throttled && early.message.contains("a probe is under way"))
+            let turn = try #require(early.hostTurn)
+            #expect(!turn.isGivenUp && turn.isOpen == true && turn.wait <= 2.01, "\(turn)")
+            try await wait(.seconds(11), fixture)
+            let late = try #require(await refusal(limiter))
+            #expect(late.code == .unreachable && late.hostTurn?.isGivenUp == true)
+            #expect(await limiter.release(probe, outcome: .answered, cause: nil) == nil)
+            #expect(await refusal(limiter) == nil, "it has answered")
+        }
+    }
+
+    /// A host that has answered once is about to come back: its jobs wait for the probe.
+    @Test func jobsWaitForTheProbeOfAHostThatHasAnswered() async throws {
+        try await run { (limiter, fixture) async throws in
+            #expect(try await end(limiter, .answered) == nil)
+            for _ in 0..<3 { #expect(try await end(limiter, .absent) == nil) }
+            try await wait(.seconds(61), fixture)
+            let probe = try await limiter.acquire(for: url)
+            let turn = try #require(await refusal(limiter)?.hostTurn)
+            #expect(!turn.isGivenUp && turn.isOpen == nil, "\(turn)")
+            #expect(await limiter.release(probe, outcome: .answered, cause: nil) == nil)
+        }
+    }
 }

@@ -5,13 +5,16 @@
 -- ARGV 1 host · 2 token · 3 requests per second, 0 for no limit · 4 burst · 5 concurrency · 6 failures that open the
 --      circuit · 7 ms after which a permit expires · 8 `1` if jobs of another shard than that of the host's state wait
 --      · 9 requests at a time, and failures that open the circuit, before the first answer
--- Returns {`go`, `1` if the host has answered, is healthy, and fewer than half of its slots are taken} · {`wait`, ms
---      until the host takes the next request, µs from one request to the next, ms for which the host still asks for no
---      requests} · {`open`, ms until the next probe, µs from one request to the next, ms for which the host has
---      failed (`releasePermit`), `1` if it has ever answered, the reason of the last failure or ``}.
+-- Returns {`go`, `1` if the host has answered, is healthy, and fewer than half of its slots are taken, `1` if it has
+--      ever answered} · {`wait`, ms until the host takes the next request, µs from one request to the next, ms for
+--      which the host still asks for no requests} · {`open`, ms until the next probe, µs from one request to the next,
+--      ms for which the host has failed (`releasePermit`), `1` if it has ever answered, the reason of the last failure
+--      or ``, `1` if the probe is under way: then the wait is until the caller should ask again}.
 -- After `go`: the token is in `fetching`, and the rate has counted it. A refusal changes nothing: the queue holds the
 -- jobs of the host, and gives them their turns. Both note that jobs of another shard wait (`releasePermit`). Once its
--- open time is over, a host with an open circuit gets one request at a time: the probe.
+-- open time is over, a host with an open circuit gets one request at a time: the probe. While that of a host that has
+-- never answered is under way, the circuit counts as open: a probe ends after seconds, if at all, and the jobs of a
+-- host that has been silent for longer than they are to wait need not wait for it.
 
 local rateKey, fetchingKey = KEYS[1], KEYS[2]
 local host, token, requestsPerSecond, burst = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -32,8 +35,9 @@ local early = rate > 0 and state.tat - burst * interval > us
 local step = math.ceil(math.max(interval, math.min(state.mean / limit, 1000000), 1000))
 if state.open > ms then
   return {'open', state.open - ms, step, ms - (state.since > 0 and state.since or ms), state.heard,
-          state.last}
+          state.last, 0}
 end
+local isProbed = state.heard == 0 and state.failures >= limited(state, failureThreshold, first)
 -- The pace above is that of a host that answers: the first answer, even a failure, lifts this limit.
 limit = limited(state, limit, first)
 local isNoted = othersWait and state.others % 2 == 0
@@ -53,6 +57,10 @@ if state.blocked > ms or busy >= limit or early then
   if early then turn = math.max(turn, state.tat - burst * interval) end
   turn = math.max(turn, state.blocked * 1000)
   if isNoted then storeHost(rateKey, host, state) end
+  if isProbed and busy >= limit then
+    return {'open', math.ceil((turn - us) / 1000), step, ms - (state.since > 0 and state.since or ms), state.heard,
+            state.last, 1}
+  end
   return {'wait', math.ceil((turn - us) / 1000), step, math.max(0, state.blocked - ms)}
 end
 -- Another process may have a rate, and its time stays; one that is a minute ahead is of another clock.
@@ -61,4 +69,4 @@ redis.call('ZADD', fetchingKey, ms + expiry, token)
 redis.call('PEXPIRE', fetchingKey, 4 * expiry)
 storeHost(rateKey, host, state)
 local isHealthy = state.heard == 1 and state.failures == 0 and state.factor == 1 and 2 * busy < limit
-return {'go', isHealthy and 1 or 0}
+return {'go', isHealthy and 1 or 0, state.heard}

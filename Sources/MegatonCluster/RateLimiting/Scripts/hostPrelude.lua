@@ -37,6 +37,19 @@ local function limited(s, limit, first)
   return s.heard == 0 and math.min(limit, math.max(first, 1)) or limit
 end
 
+-- Notes the first answer of a host, which raises the number of failures that open its circuit: one that is open
+-- because of the lower number stays open. The time since when a host that has answered has failed begins when its
+-- circuit opens.
+local function hear(s, failureThreshold, first)
+  local before = limited(s, failureThreshold, first)
+  s.heard = 1
+  if s.failures >= before then
+    s.failures = s.failures + failureThreshold - before
+  else
+    s.since = 0
+  end
+end
+
 -- The state of a host, which is new if nothing is known of it.
 local function readHost(rateKey, host)
   return parseHost(redis.call('HGET', rateKey, host) or '')

@@ -32,14 +32,9 @@ local us, ms = now()
 local state = readHost(rateKey, host)
 local known = redis.call('ZREM', fetchingKey, token)
 local before = limited(state, failureThreshold, first)
-local isFirst = state.heard == 0 and outcome ~= 'absent' and outcome ~= 'none'
-if isFirst then state.heard = 1 end
--- The first answer raises the threshold: a circuit that is open because of the lower one stays open.
-if isFirst and state.failures >= before then
-  state.failures = state.failures + limited(state, failureThreshold, first) - before
-end
--- The time of a host that has answered begins when its circuit opens. Workers of earlier versions leave it.
-if state.heard == 1 and state.failures < limited(state, failureThreshold, first) then state.since = 0 end
+if state.heard == 0 and outcome ~= 'absent' and outcome ~= 'none' then hear(state, failureThreshold, first) end
+-- Workers of earlier versions leave the time of a host that has answered.
+if state.heard == 1 and state.failures < failureThreshold then state.since = 0 end
 -- A request that began before the circuit opened, and has ended after the pause, is no probe.
 local isLate = state.heard == 1 and state.since > 0 and duration > 0 and us - duration < state.since * 1000
 if outcome == 'answered' then

@@ -1,0 +1,74 @@
+import Foundation
+import Logging
+import MegatonPipeline
+import MegatonRedis
+import Testing
+
+@testable import MegatonCluster
+
+/// The first bytes of a host that has never answered, on a real Redis.
+@Suite(.timeLimit(.minutes(2))) struct FirstAnswerTests {
+    private let url = URL(string: "https://example.org/a.jpg")!
+    private let host = "example.org:443"
+
+    private func run(_ body: (HostRateLimiter, QueueFixture) async throws -> Void) async throws {
+        var limits = HostLimits()
+        (limits.concurrency, limits.failureThreshold, limits.firstConcurrency) = (4, 3, 2)
+        try await QueueFixture.run { (fixture) async throws in
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let limiter = HostRateLimiter(redis: fixture.redis, keys: fixture.keys, limits: limits, logger: logger)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await limiter.run() }
+                try await body(limiter, fixture)
+                group.cancelAll()
+            }
+        }
+    }
+
+    private func isRefused(_ limiter: HostRateLimiter) async -> Bool {
+        do throws(ImagePipeline.Error) {
+            await limiter.release(try await limiter.acquire(for: url), outcome: .none)
+            return false
+        } catch {
+            return true
+        }
+    }
+
+    @Test func theyLiftTheLimitAndWakeTheJobsOfTheHost() async throws {
+        try await run { (limiter, fixture) async throws in
+            let permits = [try await limiter.acquire(for: url), try await limiter.acquire(for: url)]
+            #expect(await isRefused(limiter))
+            let held = RedisArgument.string(fixture.keys.held)
+            try await fixture.redis.send(["ZADD", held, .string("99999999999999"), .string(host)])
+            // Until `run` has begun, nothing is reported.
+            while !Task.isCancelled, try await fixture.redis.send(["LLEN", .string(fixture.keys.wake)]).int == 0 {
+                limiter.noteFirstBytes(permits[0])
+                await Task.yield()
+            }
+            let turn = try await fixture.redis.send(["ZSCORE", held, .string(host)]).string.flatMap(Double.init)
+            let now = Double(try await fixture.queue.now())
+            #expect(turn.map { $0 <= now } == true)
+            for permit in permits { limiter.noteFirstBytes(permit) }
+            #expect(try await limiter.acquire(for: url).token != nil)
+            #expect(try await limiter.acquire(for: url).token != nil)
+            #expect(await isRefused(limiter), "four at a time")
+            #expect(try await fixture.redis.send(["LLEN", .string(fixture.keys.wake)]).int == 1)
+        }
+    }
+
+    /// An open circuit stays open: the requests that failed were no answers.
+    @Test func theyDoNotCloseACircuit() async throws {
+        try await run { (limiter, fixture) async throws in
+            for _ in 0..<2 {
+                await limiter.release(try await limiter.acquire(for: url), outcome: .absent, cause: nil)
+            }
+            #expect(await isRefused(limiter))
+            let arguments: [RedisArgument] = [.string(host), "3", "2"]
+            let keys = [fixture.keys.rate, fixture.keys.held, fixture.keys.wake]
+            #expect(try await fixture.redis.run(HostScripts.noteAnswer, keys: keys, arguments: arguments).int == 1)
+            #expect(try await fixture.redis.run(HostScripts.noteAnswer, keys: keys, arguments: arguments).int == 0)
+            #expect(await isRefused(limiter))
+            #expect(try await fixture.redis.send(["LLEN", .string(fixture.keys.wake)]).int == 0)
+        }
+    }
+}
