@@ -106,9 +106,9 @@ struct WorkerCommand: AsyncParsableCommand {
     }
 
     /// Makes room for the files and connections of all jobs. Without it, jobs fail for lack of descriptors.
-    private static func raiseFileLimit(_ concurrency: Int, _ logger: Logger) {
+    private static func raiseFileLimit(_ jobs: Int, _ logger: Logger) {
         // A job has a connection and a file, and as many connections may be idle.
-        let wanted = 2 * max(256, concurrency)
+        let wanted = 2 * max(256, jobs)
         let connections = OpenFiles.connections(atMost: wanted)
         if connections == wanted { return }
         logger.warning(
@@ -153,7 +153,7 @@ struct WorkerCommand: AsyncParsableCommand {
                     configuration.isolate = Self.isolate()
                 }
                 let logger = log.logger("megaton.worker")
-                Self.raiseFileLimit(configuration.concurrency, logger)
+                Self.raiseFileLimit(configuration.maximumJobs, logger)
                 var start = start
                 // The worker that started it answers health checks on that port.
                 if onlySuspects { start.health = nil }

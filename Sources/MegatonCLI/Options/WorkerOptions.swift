@@ -127,8 +127,9 @@ struct WorkerOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Number of concurrent jobs of each worker; most of them wait for an origin. By default 192 in a run, 16 "
-                + "in a worker.",
+            "Number of concurrent jobs of each worker; most of them wait for an origin. By default 64 in a run, 16 in "
+                + "a worker. Up to three times as many do not count while their images take more than a second to "
+                + "arrive.",
             valueName: "number"
         )
     )
@@ -419,8 +420,8 @@ struct WorkerOptions: ParsableArguments {
     /// Limit of a wait, seconds: an operator may be waiting for the run.
     private static let longestWaitOfRun = 120.0
 
-    /// Number of jobs of a worker of a run, whose sources may be on many slow hosts, and which no other work shares.
-    private static let concurrencyOfRun = 192
+    /// Number of jobs of a worker of a run, which no other work shares.
+    private static let concurrencyOfRun = 64
 
     /// Least memory of a worker for renders, MiB: a JPEG of 12 megapixels, as phones make them, takes 9 MiB, and a PNG
     /// of that size 17 MiB. With much less, nearly every image is refused as `too_costly`.

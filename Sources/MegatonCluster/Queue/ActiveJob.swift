@@ -45,6 +45,8 @@ package final class ActiveJob: Sendable {
         var validUntil: ContinuousClock.Instant
         var reason: StopReason?
         var isSettling = false
+        var hasLeftPlace = false
+        var fetchStart: (@Sendable () -> ContinuousClock.Instant?)?
         var onStop: (@Sendable () -> Void)?
     }
 
@@ -85,6 +87,19 @@ package final class ActiveJob: Sendable {
     var isSettling: Bool { state.withLock { $0.isSettling } }
 
     func markSettling() { state.withLock { $0.isSettling = true } }
+
+    /// Whether its place is another job's, as its fetch takes long (`WorkerPlaces`).
+    var hasLeftPlace: Bool { state.withLock { $0.hasLeftPlace } }
+
+    func leavePlace() { state.withLock { $0.hasLeftPlace = true } }
+
+    /// When the request to an origin that is under way began; nil if none is, or the job has several sources.
+    var fetchStart: ContinuousClock.Instant? { state.withLock { $0.fetchStart }?() }
+
+    /// Sets the source of ``fetchStart``; nil removes it.
+    func observeFetch(_ start: (@Sendable () -> ContinuousClock.Instant?)?) {
+        state.withLock { $0.fetchStart = start }
+    }
 
     var reason: StopReason? { state.withLock { $0.reason } }
     var validUntil: ContinuousClock.Instant { state.withLock { $0.validUntil } }

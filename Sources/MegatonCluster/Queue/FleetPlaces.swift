@@ -2,6 +2,13 @@ internal import MegatonRedis
 
 /// The places of a fleet, as its workers state them.
 struct FleetPlaces: Equatable {
+    /// Number of jobs with long fetches, for each place, that a worker has in progress beside those that occupy its
+    /// places: see `WorkerPlaces`.
+    static let longFetchesOfPlace = 3
+
+    /// Those in all workers that are for this shard.
+    var longFetches: Int { Self.longFetchesOfPlace * ofShard }
+
     /// Those in all workers that are for this shard: of a worker that has several shards, its part.
     private(set) var ofShard = 0
     /// The largest number of shards that a worker has.

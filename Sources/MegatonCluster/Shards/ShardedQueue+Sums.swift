@@ -33,9 +33,10 @@ extension ShardedQueue {
         try await forEach { (shard) async throws(RedisError) in try await shard.workerCount() }.min() ?? 0
     }
 
-    /// Number of jobs that the workers that have signed on run at a time.
-    package func places() async throws(RedisError) -> Int {
-        try await sum { (shard) async throws(RedisError) in try await shard.places().ofShard }
+    /// Number of jobs with long fetches that the workers that have signed on run at a time, beside those that occupy
+    /// their places.
+    package func longFetches() async throws(RedisError) -> Int {
+        try await sum { (shard) async throws(RedisError) in try await shard.places().longFetches }
     }
 
     /// Milliseconds since 1970, by the clock of shard 0.

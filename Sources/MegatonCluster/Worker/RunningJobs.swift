@@ -6,17 +6,24 @@ final class RunningJobs: Sendable {
         var jobs: [String: ActiveJob] = [:]
         /// Number of jobs that are being settled.
         var settling = 0
+        /// Number of jobs that have left their places to others and are not being settled.
+        var placeless = 0
         /// Free places that packs use for their sources.
         var lent = 0
         /// Whether the worker finishes only what it has begun.
         var isDraining = false
 
-        var used: Int { jobs.count - settling + lent }
+        var active: Int { jobs.count - settling - placeless }
+        var used: Int { active + lent }
 
         mutating func remove(_ job: ActiveJob?) {
             guard let job else { return }
             jobs[job.key.text] = nil
-            if job.isSettling { settling -= 1 }
+            if job.isSettling {
+                settling -= 1
+            } else if job.hasLeftPlace {
+                placeless -= 1
+            }
         }
     }
 
@@ -34,7 +41,7 @@ final class RunningJobs: Sendable {
         let didFree: @Sendable () -> Void
         /// Lends a place; nil if there is only one shard.
         let lend: @Sendable () -> Bool?
-        /// Jobs of all shards whose work is not done.
+        /// Jobs of all shards that occupy a place.
         let activeCount: @Sendable () -> Int
         /// Whether the end of a job in Redis may free a place: other shards count it, or a place is free only then.
         let countsSettlements: @Sendable () -> Bool
@@ -43,8 +50,10 @@ final class RunningJobs: Sendable {
     }
 
     var count: Int { state.withLock { $0.jobs.count } }
-    /// Jobs whose work is not done; the others are only being settled.
-    var activeCount: Int { state.withLock { $0.jobs.count - $0.settling } }
+    /// Jobs that occupy a place. The others are only being settled, or have left it as their fetches take long.
+    var activeCount: Int { state.withLock { $0.active } }
+    /// Jobs that have left their places and are not being settled.
+    var placelessCount: Int { state.withLock { $0.placeless } }
     /// Whether one of the jobs is suspected of process deaths: no second suspect runs beside it.
     var hasSuspect: Bool { state.withLock { $0.jobs.values.contains { $0.isSuspect } } }
     var all: [ActiveJob] { state.withLock { Array($0.jobs.values) } }
@@ -80,7 +89,7 @@ final class RunningJobs: Sendable {
     /// Lends a place that is known to be free.
     func lend() { state.withLock { $0.lent += 1 } }
 
-    /// Jobs of the worker, in all of its shards, whose work is not done.
+    /// Jobs of the worker, in all of its shards, that occupy a place.
     var activeCountOfWorker: Int { siblings.withLock { $0 }?.activeCount() ?? activeCount }
 
     /// The jobs of other shards that wait for a place of the worker, beside one of this priority.
@@ -99,9 +108,29 @@ final class RunningJobs: Sendable {
         state.withLock { state in
             if job.isSettling { return }
             job.markSettling()
-            if state.jobs[job.key.text] === job { state.settling += 1 }
+            guard state.jobs[job.key.text] === job else { return }
+            state.settling += 1
+            if job.hasLeftPlace { state.placeless -= 1 }
         }
         if notifies { notify() }
+    }
+
+    /// Lets jobs leave their places if their fetches have lasted since a time. They need none any more: rendering has
+    /// limits of its own. A suspect keeps its place, as no other job may seem to be the cause of a death.
+    ///
+    /// - Returns: the number of jobs, at most `limit`.
+    func leavePlaces(ofFetchesSince time: ContinuousClock.Instant, limit: Int) -> Int {
+        state.withLock { state in
+            var count = 0
+            for job in state.jobs.values where count < limit {
+                guard !job.isSettling, !job.hasLeftPlace, !job.isSuspect, let start = job.fetchStart, start <= time
+                else { continue }
+                job.leavePlace()
+                count += 1
+            }
+            state.placeless += count
+            return count
+        }
     }
 
     /// Notifies the claim loop of a place that became free without a notice.

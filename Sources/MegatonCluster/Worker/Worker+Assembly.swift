@@ -76,8 +76,8 @@ extension Worker {
         loader.maximumBodySize = configuration.maximumDataSize
         loader.timeout = configuration.fetchTimeout
         // As many as the worker fetches at a time: a request that waits for a connection could time out.
-        loader.maximumHostConnections = max(loader.maximumHostConnections, configuration.concurrency)
-        loader.maximumConnections = max(loader.maximumConnections, configuration.concurrency)
+        loader.maximumHostConnections = max(loader.maximumHostConnections, configuration.maximumJobs)
+        loader.maximumConnections = max(loader.maximumConnections, configuration.maximumJobs)
         loader.lowSpeedTime = configuration.stallTimeout
         loader.connectTimeout = configuration.connectTimeout
         var pipeline = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
@@ -106,7 +106,7 @@ extension Worker {
         pipeline.heuristicLifetime = configuration.heuristicLifetime
         pipeline.renderEngine = configuration.renderEngine
         pipeline.watermarks = configuration.watermarks
-        pipeline.fetchConcurrency = max(32, configuration.concurrency)
+        pipeline.fetchConcurrency = max(32, configuration.maximumJobs)
         if let count = configuration.renderConcurrency { pipeline.renderConcurrency = count }
         pipeline.logger = logger
         return ImagePipeline(configuration: pipeline)
@@ -127,8 +127,8 @@ extension Worker {
         loader.connectTimeout = configuration.connectTimeout
         // A store that puts the parts of an object together answers nothing meanwhile.
         loader.lowSpeedTime = max(configuration.stallTimeout, uploadTimeout)
-        loader.maximumHostConnections = max(loader.maximumHostConnections, configuration.concurrency)
-        loader.maximumConnections = max(loader.maximumConnections, configuration.concurrency)
+        loader.maximumHostConnections = max(loader.maximumHostConnections, configuration.maximumJobs)
+        loader.maximumConnections = max(loader.maximumConnections, configuration.maximumJobs)
         // A job's next attempt would have to render again.
         var retries = RetryingDataLoader.Policy()
         let isRetryable = retries.isRetryable

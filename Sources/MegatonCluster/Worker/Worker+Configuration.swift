@@ -20,8 +20,11 @@ extension Worker {
         /// Time to live of entries in `dataCache` before the shared cache is asked again: see
         /// `ImagePipeline.Configuration.nearCacheTTL`.
         package var nearCacheTTL: Duration = .seconds(60)
-        /// Jobs in progress at a time, at least 1: most of them wait for an origin or for a render thread.
+        /// Jobs in progress at a time, at least 1: most of them wait for an origin or for a render thread. Up to three
+        /// times as many are in progress beside them if their images take more than a second to arrive.
         public var concurrency = 16
+        /// Jobs in progress at a time with those whose images take long to arrive.
+        package var maximumJobs: Int { concurrency * (1 + FleetPlaces.longFetchesOfPlace) }
         /// Number of threads that render, at least 1; nil for the pipeline's default.
         public var renderConcurrency: Int?
         /// Lease of a claimed job: how long the worker keeps it without a heartbeat. At least a second.

@@ -251,6 +251,9 @@ public final class Worker: Sendable {
             }
             group.addTask { await self.endIfRenderHangs(signal) }
             group.addTask { await self.flushStatistics() }
+            group.addTask {
+                await every(WorkerPlaces.lookInterval, startsAtOnce: false) { self.parts.places.leaveLongFetches() }
+            }
             if let lock {
                 group.addTask { await lock.run() }
                 group.addTask {

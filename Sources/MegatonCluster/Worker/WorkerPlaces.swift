@@ -6,8 +6,11 @@ import Synchronization
 /// that finds no place, or finds that another one waits, waits too; the one that has waited longest is next. So each
 /// shard gets its turn, and a shard that does not answer holds the places of one claim at most. The claims of a shard
 /// that answers slowly hold no more than its part of the places.
+///
+/// A job whose fetch takes long leaves its place to another one: it uses no processor, and a list with many slow hosts
+/// would stop all others. The number of such jobs has a limit, as each occupies memory and a connection.
 final class WorkerPlaces: Sendable {
-    /// Number of jobs that may be in progress at a time.
+    /// Number of jobs that may be in progress at a time, beside those that have left their places.
     let count: Int
     /// Whether places are free only when jobs have ended in Redis too.
     private let waitsForSettlements: Bool
@@ -17,6 +20,11 @@ final class WorkerPlaces: Sendable {
 
     /// Longest claim after which the next one of the shard may reserve all free places: short beside the work of a job.
     static let shortClaim: Duration = .milliseconds(20)
+
+    /// Time after which a fetch takes long.
+    static let longFetch: Duration = .seconds(1)
+    /// Interval at which a worker without a free place looks for such fetches.
+    static let lookInterval: Duration = .milliseconds(250)
 
     private struct State {
         /// The jobs of each shard.
@@ -85,7 +93,7 @@ final class WorkerPlaces: Sendable {
     func free(for member: Int) -> Int { state.withLock { free(for: member, $0) } }
 
     private func free(for member: Int, _ state: State) -> Int {
-        let held = state.members.reduce(0) { $0 + $1.count }
+        let held = state.members.reduce(0) { $0 + $1.count - $1.placelessCount }
         let others = state.reserved.enumerated().reduce(0) { $0 + ($1.offset == member ? 0 : $1.element) }
         if waitsForSettlements { return count - held - others }
         let active = state.members.reduce(0) { $0 + $1.activeCount }
@@ -93,8 +101,22 @@ final class WorkerPlaces: Sendable {
         return min(allowed - active, count + JobQueue.maximumBatchSize - held) - others
     }
 
-    /// Claimed jobs of all shards whose work is not done yet.
+    /// Claimed jobs of all shards that occupy a place.
     var activeCount: Int { state.withLock { $0.members.reduce(0) { $0 + $1.activeCount } } }
+
+    /// Lets jobs leave their places whose fetches take long, if no place is free otherwise, and wakes the claim loops
+    /// of all shards for these. A worker whose disk is full keeps its jobs few.
+    func leaveLongFetches(at now: ContinuousClock.Instant = .now) {
+        guard !waitsForSettlements, disk.limit() == nil else { return }
+        let members = state.withLock { $0.members }
+        guard members.reduce(0, { $0 + $1.activeCount }) >= count else { return }
+        let before = members.reduce(0) { $0 + $1.placelessCount }
+        var room = max(0, count * FleetPlaces.longFetchesOfPlace - before)
+        for member in members where room > 0 {
+            room -= member.leavePlaces(ofFetchesSince: now - Self.longFetch, limit: room)
+        }
+        if members.reduce(0, { $0 + $1.placelessCount }) > before { wakeAll() }
+    }
 
     /// Lends a place of all shards to a pack of one of them.
     ///

@@ -176,4 +176,55 @@ import Testing
         places.end(for: members[0])
         #expect(places.reserve(for: members[2]) == 1)
     }
+
+    /// Fault: a list with many slow hosts had all places of a worker, and its processors were idle.
+    @Test func aJobWithALongFetchLeavesItsPlace() throws {
+        let places = WorkerPlaces(count: 2, waitsForSettlements: false)
+        let running = RunningJobs()
+        let member = places.add(running)
+        let now = ContinuousClock.now
+        func start(_ id: String, after age: Duration?) throws -> ActiveJob {
+            let job = try job(id)
+            if let age { job.observeFetch { now - age } }
+            running.insert(job)
+            return job
+        }
+        let slow = try start("slow", after: .seconds(1))
+        places.leaveLongFetches(at: now)
+        #expect(places.free(for: member) == 1 && !slow.hasLeftPlace, "a place is free anyway")
+        let quick = try start("quick", after: .milliseconds(900))
+        places.leaveLongFetches(at: now)
+        #expect(slow.hasLeftPlace && !quick.hasLeftPlace && places.free(for: member) == 1)
+        let rendering = try start("rendering", after: nil)
+        places.leaveLongFetches(at: now)
+        #expect(places.free(for: member) == 0 && running.count == 3 && running.usedCount == 2)
+        // Whether it is being settled first or not, it frees no second place.
+        running.markSettling(slow)
+        #expect(places.free(for: member) == 0 && running.placelessCount == 0)
+        running.remove(slow)
+        #expect(places.free(for: member) == 0)
+        running.remove(rendering)
+        #expect(places.free(for: member) == 1)
+    }
+
+    /// Each of them has a connection and memory.
+    @Test func longFetchesHaveALimit() throws {
+        let places = WorkerPlaces(count: 2, waitsForSettlements: false)
+        let running = RunningJobs()
+        let member = places.add(running)
+        let now = ContinuousClock.now
+        var jobs: [ActiveJob] = []
+        for number in 0..<8 {
+            let job = try job("\(number)")
+            job.observeFetch { now - .seconds(2) }
+            running.insert(job)
+            jobs.append(job)
+            places.leaveLongFetches(at: now)
+        }
+        #expect(running.placelessCount == 6 && places.free(for: member) == 0)
+        let gone = try #require(jobs.filter(\.hasLeftPlace).first)
+        running.remove(gone)
+        places.leaveLongFetches(at: now)
+        #expect(running.placelessCount == 6 && places.free(for: member) == 1)
+    }
 }
