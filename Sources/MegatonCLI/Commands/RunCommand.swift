@@ -310,6 +310,7 @@ struct RunCommand: AsyncParsableCommand {
             remote: try batch.remoteInputs(worker.access, shutdown),
             shutdown: shutdown,
             deadline: deadline,
+            ownsQueue: !redis.namesRedis,
             shards: files.shards,
             caches: caches
         )

@@ -7,8 +7,8 @@ extension BatchRun {
     /// Maximum number of jobs that are submitted and have not ended.
     private static let outstandingLimit = 20_000
     private static let readAtOnce = 500
-    /// Interval at which a submission that waits looks whether Redis has lost jobs, and how many jobs the workers run
-    /// at a time.
+    /// Interval at which a submission that waits looks whether Redis has lost jobs, and how many places the workers
+    /// have.
     private static let restoreInterval: Duration = .seconds(2)
     /// Interval at which it looks for room.
     private static let roomInterval: Duration = .milliseconds(100)
@@ -63,13 +63,13 @@ extension BatchRun {
             if !unbounded { try await waitForRoom(&intake) }
             if shutdown.level > .none { return }
             // A full chunk even if there is room for less: a call costs as much for one job as for many.
-            let (early, due) = readAhead.take(Self.readAtOnce, places: intake.places)
+            let (early, due) = readAhead.take(Self.readAtOnce, longFetches: intake.longFetches)
             let jobs = early + due
             progress.withLock { $0.wasTried = true }
             // With `--retry-failed`, the operator states that these jobs may run again.
             if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap(\.job)) }
             // A pack has one place, and so would all jobs of a slow host in it.
-            let pushed = early.map(PackBuilder.single) + packs.pack(due, queue.layout)
+            let pushed = early.map { PackBuilder.single(raised($0)) } + packs.pack(due, queue.layout)
             for job in pushed { try await submitter.add(job) }
             if ledger != nil { ids.withLock { $0.add(jobs.map { $0.job?.id }) } }
             // Flushed at the end of a chunk, so that a few inputs start at once and many are pushed in large chunks.
@@ -77,6 +77,14 @@ extension BatchRun {
             began(with: await submitter.submitted)
             intake.pushed(jobs.count, in: pushed.count)
         }
+    }
+
+    /// An early job goes before the others of the batch that are ready: these last for two seconds. In a queue that is
+    /// not the batch's alone it would go before the jobs of others, too.
+    private func raised(_ built: JobBuilder.BuiltJob) -> JobBuilder.BuiltJob {
+        guard ownsQueue, case .job(var job, let hasUniqueID) = built, job.priority == .normal else { return built }
+        job.priority = .high
+        return .job(job, hasUniqueID: hasUniqueID)
     }
 
     private func began(with submitted: Int) {
@@ -116,7 +124,7 @@ extension BatchRun {
         do {
             intake.observe(waiting: try await queue.intakeLengths(of: batch), at: .now)
             if readAhead.hasSlowJobs, intake.placesAreOld(at: .now, after: Self.restoreInterval) {
-                intake.observe(places: try await queue.places(), at: .now)
+                intake.observe(longFetches: try await queue.longFetches(), at: .now)
             }
         } catch {
             // The reader of the outcomes meets the same error and reports it.
@@ -137,8 +145,8 @@ struct IntakeTarget {
     private var lastLook: ContinuousClock.Instant?
     /// Looks in a row that found more than half of the size.
     private var fullLooks = 0
-    /// Jobs that the workers run at a time, as far as that is known.
-    private(set) var places = 0
+    /// Jobs with long fetches that the workers run at a time beside others, as far as that is known.
+    private(set) var longFetches = 0
     private var placesSeen: ContinuousClock.Instant?
 
     private static let smallest = 500
@@ -174,5 +182,7 @@ struct IntakeTarget {
         placesSeen.map { $0.duration(to: now) >= age } ?? true
     }
 
-    mutating func observe(places: Int, at now: ContinuousClock.Instant) { (self.places, placesSeen) = (places, now) }
+    mutating func observe(longFetches: Int, at now: ContinuousClock.Instant) {
+        (self.longFetches, placesSeen) = (longFetches, now)
+    }
 }

@@ -31,6 +31,8 @@ final class BatchRun: Sendable {
     private let deadline: ContinuousClock.Instant?
     /// Whether the jobs left after `--timeout` are cancelled; otherwise they continue.
     let cancelsAtTimeout: Bool
+    /// Whether the queue is for this batch alone.
+    let ownsQueue: Bool
     let progress = Mutex(Progress())
     /// Ids of the submitted jobs, if a ledger is written. Apart from the progress, of which copies are taken: an id
     /// that is added while there is a copy would copy all the others.
@@ -63,6 +65,7 @@ final class BatchRun: Sendable {
         shutdown: ShutdownSignal,
         deadline: ContinuousClock.Instant?,
         cancelsAtTimeout: Bool = true,
+        ownsQueue: Bool = false,
         keepsOutcomes: Bool = true,
         shards: ShardOutput? = nil,
         caches: [RedisConfiguration] = []
@@ -70,6 +73,7 @@ final class BatchRun: Sendable {
         self.options = options
         self.deadline = deadline
         self.cancelsAtTimeout = cancelsAtTimeout
+        self.ownsQueue = ownsQueue
         self.batch = batch
         ids = Mutex(SubmittedIDs(batch: batch))
         self.selection = selection

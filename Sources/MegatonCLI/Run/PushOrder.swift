@@ -4,8 +4,9 @@ import MegatonCluster
 ///
 /// A batch ends with its last job. If that is of a host that takes ten seconds for an image, all workers wait ten
 /// seconds for it, so long jobs go first (R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969). A host is
-/// slow if its last images took a second each to fetch. A host that fails is not: it may have recovered by the time at
-/// which its jobs are due.
+/// slow if its last images took a second each to fetch, or if one of its jobs is overdue: it was pushed a second longer
+/// ago than a job usually takes without its fetch. A host that fails is not: it may have recovered by the time at which
+/// its jobs are due.
 struct PushOrder {
     /// An outcome, as far as it says something about the host.
     enum Outcome {
@@ -34,8 +35,13 @@ struct PushOrder {
     private var ids: [String: Int] = [:]
     /// Whether outcomes are noted. Otherwise no host is known, and jobs come as they were read.
     private let isFollowed: Bool
-    /// Jobs of each host that were pushed and have not ended.
-    private var outstanding: [String: Int] = [:]
+    /// When the jobs of each host that have not ended were pushed, the oldest first: the one that ends is taken to be
+    /// the oldest.
+    private var outstanding: [String: ArraySlice<ContinuousClock.Instant>] = [:]
+    /// Hosts whose last job failed, if they have others.
+    private var failing: Set<String> = []
+    /// Mean time from the push of a job to its end, without its fetch, seconds; nil if none has ended.
+    private var delay: Double?
     /// Slow hosts with the mean time that a fetch takes, seconds.
     private var means: [String: Double] = [:]
     /// Waiting jobs.
@@ -56,17 +62,18 @@ struct PushOrder {
     /// Outstanding jobs of a host up to which further ones go earlier: the usual limit on its requests at a time.
     /// Others would wait for their host.
     private static let outstandingLimit = 64
-    /// Part of the workers' places that slow hosts may have before their turn: the others keep the processors busy.
-    private static let part = 0.75
-    /// Weight of the last fetch in the mean.
-    private static let weight = 0.25
+    /// Outstanding jobs of a host without an outcome that are taken to be under way: it may never answer, and gets no
+    /// more requests at a time then (`HostLimits.firstConcurrency`).
+    private static let firstLimit = 4
+    /// Weight of the last fetch in the mean, and of the last job in the delay.
+    private static let weight = (fetch: 0.25, delay: 0.05)
 
     init(isFollowed: Bool = true) { self.isFollowed = isFollowed }
 
     var hasRoom: Bool { count < Self.limit && bytes < Self.byteLimit }
 
     /// Whether jobs of slow hosts wait here.
-    var hasSlowJobs: Bool { means.keys.contains { numbers[$0] != nil } }
+    func hasSlowJobs(at now: ContinuousClock.Instant = .now) -> Bool { !slowHosts(at: now).waiting.isEmpty }
 
     mutating func add(_ jobs: [JobBuilder.BuiltJob]) {
         for built in jobs {
@@ -82,17 +89,19 @@ struct PushOrder {
 
     /// - Parameters:
     ///   - limit: maximum number of jobs.
-    ///   - places: jobs that the workers run at a time; 0 if that is unknown, and no job goes before its turn then.
+    ///   - longFetches: jobs with long fetches that the workers run at a time beside others; 0 if that is unknown, and
+    ///     no job goes before its turn then.
     /// - Returns: the next jobs: those that go before their turn, and those whose turn it is.
     mutating func take(
         _ limit: Int,
-        places: Int = 0
+        longFetches: Int = 0,
+        at now: ContinuousClock.Instant = .now
     ) -> (early: [JobBuilder.BuiltJob], due: [JobBuilder.BuiltJob]) {
-        let early = takeSlow(min(limit, Int(Double(places) * Self.part) - outstandingOfSlowHosts))
+        let early = longFetches > 0 ? takeSlow(limit, longFetches, at: now) : []
         var due: [JobBuilder.BuiltJob] = []
         while early.count + due.count < limit, next < entries.count {
             if let entry = entries[next] {
-                remove(entry, at: next)
+                remove(entry, at: next, at: now)
                 due.append(entry.built)
             }
             next += 1
@@ -106,21 +115,51 @@ struct PushOrder {
         return (early, due)
     }
 
-    private var outstandingOfSlowHosts: Int { means.keys.reduce(0) { $0 + (outstanding[$1] ?? 0) } }
+    /// The slow hosts.
+    private struct SlowHosts {
+        /// Those with jobs that wait here, and the time that these take, seconds.
+        var waiting: [(host: String, work: Double)] = []
+        /// Jobs of slow hosts that were pushed and have not ended.
+        var outstanding = 0
+        /// Of these, those that are under way, as far as that is known.
+        var underWay = 0
+    }
+
+    private func slowHosts(at now: ContinuousClock.Instant) -> SlowHosts {
+        var slow = SlowHosts()
+        func add(_ host: String, _ mean: Double, _ outstanding: Int, underWay: Int) {
+            slow.outstanding += outstanding
+            slow.underWay += underWay
+            if let numbers = numbers[host] { slow.waiting.append((host, mean * Double(numbers.count))) }
+        }
+        for (host, mean) in means {
+            let count = outstanding[host]?.count ?? 0
+            add(host, mean, count, underWay: count)
+        }
+        guard let delay else { return slow }
+        for (host, times) in outstanding where means[host] == nil && !failing.contains(host) {
+            let overdue = (times.first?.duration(to: now).inSeconds ?? 0) - delay
+            if overdue >= Self.slow { add(host, overdue, times.count, underWay: min(times.count, Self.firstLimit)) }
+        }
+        return slow
+    }
 
     /// Jobs of the slow hosts, of each in proportion to the time that its waiting jobs take.
-    private mutating func takeSlow(_ limit: Int) -> [JobBuilder.BuiltJob] {
+    private mutating func takeSlow(
+        _ limit: Int,
+        _ longFetches: Int,
+        at now: ContinuousClock.Instant
+    ) -> [JobBuilder.BuiltJob] {
+        let slow = slowHosts(at: now)
+        // Hosts without an outcome may answer all of their jobs at once.
+        let limit = min(limit, longFetches - slow.underWay, 2 * longFetches - slow.outstanding)
         guard limit > 0 else { return [] }
-        var hosts = means.compactMap { host, mean in
-            numbers[host].map { (host: host, work: mean * Double($0.count)) }
-        }
-        hosts.sort { ($1.work, $0.host) < ($0.work, $1.host) }
-        let total = hosts.reduce(0) { $0 + $1.work }
+        let total = slow.waiting.reduce(0) { $0 + $1.work }
         var taken: [JobBuilder.BuiltJob] = []
-        for (host, work) in hosts {
+        for (host, work) in slow.waiting.sorted(by: { ($1.work, $0.host) < ($0.work, $1.host) }) {
             let part = min(limit - taken.count, Int((Double(limit) * work / total).rounded(.up)))
             for _ in 0..<part {
-                guard let built = takeFirst(of: host) else { break }
+                guard let built = takeFirst(of: host, at: now) else { break }
                 taken.append(built)
             }
         }
@@ -128,11 +167,13 @@ struct PushOrder {
     }
 
     /// The first waiting job of a host, if it may go before the jobs of others.
-    private mutating func takeFirst(of host: String) -> JobBuilder.BuiltJob? {
-        guard outstanding[host] ?? 0 < Self.outstandingLimit, let number = numbers[host]?.first else { return nil }
+    private mutating func takeFirst(of host: String, at now: ContinuousClock.Instant) -> JobBuilder.BuiltJob? {
+        guard outstanding[host]?.count ?? 0 < Self.outstandingLimit, let number = numbers[host]?.first else {
+            return nil
+        }
         let index = next + number - nextNumber
         guard let entry = entries[index], canMove(entry.built) else { return nil }
-        remove(entry, at: index)
+        remove(entry, at: index, at: now)
         return entry.built
     }
 
@@ -142,7 +183,7 @@ struct PushOrder {
         return Self.repeatableID(built).map { ids[$0] == 1 } ?? true
     }
 
-    private mutating func remove(_ entry: Entry, at index: Int) {
+    private mutating func remove(_ entry: Entry, at index: Int, at now: ContinuousClock.Instant) {
         entries[index] = nil
         count -= 1
         bytes -= entry.size
@@ -154,23 +195,35 @@ struct PushOrder {
         // The entry is the first of its host, whether it is early or due.
         numbers[host]?.removeFirst()
         if numbers[host]?.isEmpty == true { numbers[host] = nil }
-        outstanding[host, default: 0] += 1
+        outstanding[host, default: []].append(now)
     }
 
     /// Notes that a job of a host has ended.
-    mutating func end(_ host: String, _ outcome: Outcome) {
+    mutating func end(_ host: String, _ outcome: Outcome, at now: ContinuousClock.Instant = .now) {
         guard isFollowed else { return }
-        let rest = (outstanding[host] ?? 0) - 1
-        outstanding[host] = rest > 0 ? rest : nil
+        let pushed = outstanding[host]?.popFirst()
+        if outstanding[host]?.isEmpty == true { outstanding[host] = nil }
         switch outcome {
-        case .failed: means[host] = nil
-        // Found in a cache, if it took no time.
-        case .fetched(let seconds) where seconds > 0:
-            let seconds = min(seconds, Self.slowest)
-            let mean = means[host].map { $0 + (seconds - $0) * Self.weight } ?? seconds
-            means[host] = mean >= Self.slow && isKnown(host) ? mean : nil
-        case .fetched, .other: break
+        case .failed: (means[host], _) = (nil, failing.insert(host))
+        case .fetched(let seconds):
+            failing.remove(host)
+            if let pushed, seconds < Self.slow, means[host] == nil {
+                note(delay: pushed.duration(to: now).inSeconds - seconds)
+            }
+            // Found in a cache, if it took no time.
+            if seconds > 0 { note(fetch: min(seconds, Self.slowest), of: host) }
+        case .other: break
         }
+        if outstanding[host] == nil && numbers[host] == nil { failing.remove(host) }
+    }
+
+    private mutating func note(delay seconds: Double) {
+        delay = delay.map { $0 + (max(0, seconds) - $0) * Self.weight.delay } ?? max(0, seconds)
+    }
+
+    private mutating func note(fetch seconds: Double, of host: String) {
+        let mean = means[host].map { $0 + (seconds - $0) * Self.weight.fetch } ?? seconds
+        means[host] = mean >= Self.slow && isKnown(host) ? mean : nil
     }
 
     /// Whether there is a place for a slow host. One without jobs loses its place to it.

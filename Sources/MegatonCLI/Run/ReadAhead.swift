@@ -28,7 +28,7 @@ final class ReadAhead: Sendable {
     var progress: (count: Int, isAtEnd: Bool) { state.withLock { ($0.readCount, $0.isAtEnd) } }
 
     /// Whether jobs of slow hosts are among them.
-    var hasSlowJobs: Bool { state.withLock { $0.order.hasSlowJobs } }
+    var hasSlowJobs: Bool { state.withLock { $0.order.hasSlowJobs() } }
 
     // MARK: - For the reader
 
@@ -74,9 +74,9 @@ final class ReadAhead: Sendable {
         }
     }
 
-    /// The next jobs; see ``PushOrder/take(_:places:)``.
-    func take(_ limit: Int, places: Int) -> (early: [JobBuilder.BuiltJob], due: [JobBuilder.BuiltJob]) {
-        let taken = state.withLock { $0.order.take(limit, places: places) }
+    /// The next jobs; see ``PushOrder/take(_:longFetches:at:)``.
+    func take(_ limit: Int, longFetches: Int) -> (early: [JobBuilder.BuiltJob], due: [JobBuilder.BuiltJob]) {
+        let taken = state.withLock { $0.order.take(limit, longFetches: longFetches) }
         roomChanged.signal()
         return taken
     }
