@@ -20,7 +20,7 @@ files["Sources/MegatonCluster/Queue/Scripts"] = {
     },
 }
 files["Sources/MegatonCluster/RateLimiting/Scripts"] = {
-    read_globals = {"now", "limited", "readHost", "storeHost", "hear"},
+    read_globals = {"now", "limited", "readHost", "storeHost"},
 }
 -- The functions of a prelude are used by other files.
 files["**/*Prelude.lua"] = {ignore = {"211"}}

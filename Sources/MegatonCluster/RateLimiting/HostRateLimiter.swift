@@ -37,7 +37,7 @@ package final class HostRateLimiter: FetchLimiting {
         let granted: ContinuousClock.Instant
         /// Whether the host was healthy then, and far from its limits.
         let isHealthy: Bool
-        /// Whether the host had never answered by then, and nothing has arrived since.
+        /// Whether nothing had arrived from the host by then, and nothing has since for this permit.
         var isFirst: Bool
         /// The requested path and query, as a number that fits into a double of Lua.
         let path: Int
@@ -150,14 +150,14 @@ package final class HostRateLimiter: FetchLimiting {
         case .refused(let error, let counter):
             statistics?.add(counter, 1)
             throw error
-        case .granted(let isHealthy, let hasAnswered):
+        case .granted(let isHealthy, let hasBegun):
             await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
             let permit = FetchPermit(host: host, token: token)
             let use = Use(
                 started: .now,
                 granted: asked,
                 isHealthy: isHealthy,
-                isFirst: !hasAnswered,
+                isFirst: !hasBegun,
                 path: path
             )
             state.withLock { $0.inUse[permit] = use }
@@ -428,10 +428,7 @@ package final class HostRateLimiter: FetchLimiting {
 
     /// Keys and arguments for the script `noteAnswer`.
     private func call(forAnswerOf host: String) -> (keys: [String], arguments: [RedisArgument]) {
-        (
-            [keys.rate, keys.held, keys.wake],
-            [.string(host), .int(limits.failureThreshold), .int(limits.firstConcurrency)]
-        )
+        ([keys.rate, keys.held, keys.wake], [.string(host)])
     }
 
     /// Asks a Redis that did not answer in time until it does, in the place of the requests.

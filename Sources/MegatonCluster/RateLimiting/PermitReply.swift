@@ -6,8 +6,8 @@ internal import MegatonRedis
 enum PermitReply {
     /// - Parameters:
     ///   - isHealthy: whether the host is healthy and far from its limits.
-    ///   - hasAnswered: whether it has ever answered.
-    case granted(isHealthy: Bool, hasAnswered: Bool)
+    ///   - hasBegun: whether it has ever begun to answer.
+    case granted(isHealthy: Bool, hasBegun: Bool)
     /// - Parameter counter: statistic that counts such refusals.
     case refused(ImagePipeline.Error, counter: String)
 
@@ -16,7 +16,7 @@ enum PermitReply {
         switch reply.array?.first?.string {
         case "wait": self = .refused(Self.limit(fields, of: host, limits), counter: "throttled")
         case "open": self = .refused(Self.openCircuit(fields, of: host, limits), counter: "broken_off")
-        default: self = .granted(isHealthy: fields.first?.int == 1, hasAnswered: fields.dropFirst().first?.int != 0)
+        default: self = .granted(isHealthy: fields.first?.int == 1, hasBegun: fields.dropFirst().first?.int != 0)
         }
     }
 

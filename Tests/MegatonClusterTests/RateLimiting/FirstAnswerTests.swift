@@ -56,19 +56,34 @@ import Testing
         }
     }
 
-    /// An open circuit stays open: the requests that failed were no answers.
-    @Test func theyDoNotCloseACircuit() async throws {
+    /// A response may end early, or be of no use: as many failures open the circuit as without any bytes, it stays open,
+    /// and the host is given up as soon.
+    @Test(arguments: [0, 2]) func theyAreNoSuccess(failuresBefore count: Int) async throws {
         try await run { (limiter, fixture) async throws in
-            for _ in 0..<2 {
+            func fail() async throws -> HostTurn? {
                 await limiter.release(try await limiter.acquire(for: url), outcome: .absent, cause: nil)
             }
-            #expect(await isRefused(limiter))
-            let arguments: [RedisArgument] = [.string(host), "3", "2"]
+            for _ in 0..<count { #expect(try await fail() == nil) }
             let keys = [fixture.keys.rate, fixture.keys.held, fixture.keys.wake]
-            #expect(try await fixture.redis.run(HostScripts.noteAnswer, keys: keys, arguments: arguments).int == 1)
-            #expect(try await fixture.redis.run(HostScripts.noteAnswer, keys: keys, arguments: arguments).int == 0)
-            #expect(await isRefused(limiter))
-            #expect(try await fixture.redis.send(["LLEN", .string(fixture.keys.wake)]).int == 0)
+            for reply in [1, 0] {
+                let known = try await fixture.redis.run(
+                    HostScripts.noteAnswer,
+                    keys: keys,
+                    arguments: [.string(host)]
+                )
+                #expect(known.int == reply)
+            }
+            for _ in count..<2 {
+                #expect(!(await isRefused(limiter)))
+                #expect(try await fail() == nil)
+            }
+            #expect(await isRefused(limiter), "two failures, and not three")
+            let rate = RedisArgument.string(fixture.keys.rate)
+            let state = try await fixture.redis.send(["HGET", rate, .string(host)]).string ?? ""
+            var numbers = state.split(separator: " ").map(String.init)
+            (numbers[1], numbers[5]) = (String(Int(try await fixture.queue.now()) - 11_000), "0")
+            try await fixture.redis.send(["HSET", rate, .string(host), .string(numbers.joined(separator: " "))])
+            #expect(try await fail()?.isGivenUp == true)
         }
     }
 }

@@ -6,10 +6,10 @@
 --      circuit · 7 ms after which a permit expires · 8 `1` if jobs of another shard than that of the host's state wait
 --      · 9 requests at a time, and failures that open the circuit, before the first answer
 -- Returns {`go`, `1` if the host has answered, is healthy, and fewer than half of its slots are taken, `1` if it has
---      ever answered} · {`wait`, ms until the host takes the next request, µs from one request to the next, ms for
---      which the host still asks for no requests} · {`open`, ms until the next probe, µs from one request to the next,
---      ms for which the host has failed (`releasePermit`), `1` if it has ever answered, the reason of the last failure
---      or ``, `1` if the probe is under way: then the wait is until the caller should ask again}.
+--      ever begun to answer} · {`wait`, ms until the host takes the next request, µs from one request to the next, ms
+--      for which the host still asks for no requests} · {`open`, ms until the next probe, µs from one request to the
+--      next, ms for which the host has failed (`releasePermit`), `1` if it has ever answered, the reason of the last
+--      failure or ``, `1` if the probe is under way: then the wait is until the caller should ask again}.
 -- After `go`: the token is in `fetching`, and the rate has counted it. A refusal changes nothing: the queue holds the
 -- jobs of the host, and gives them their turns. Both note that jobs of another shard wait (`releasePermit`). Once its
 -- open time is over, a host with an open circuit gets one request at a time: the probe. While that of a host that has
@@ -33,13 +33,15 @@ local early = rate > 0 and state.tat - burst * interval > us
 -- At most 1 s without a rate: after an outage the mean is that of requests without an answer, and only a refusal
 -- changes the pace of the jobs that other shards hold.
 local step = math.ceil(math.max(interval, math.min(state.mean / limit, 1000000), 1000))
+local hasAnswered = state.heard == 1 and 1 or 0
 if state.open > ms then
-  return {'open', state.open - ms, step, ms - (state.since > 0 and state.since or ms), state.heard,
+  return {'open', state.open - ms, step, ms - (state.since > 0 and state.since or ms), hasAnswered,
           state.last, 0}
 end
-local isProbed = state.heard == 0 and state.failures >= limited(state, failureThreshold, first)
--- The pace above is that of a host that answers: the first answer, even a failure, lifts this limit.
-limit = limited(state, limit, first)
+local isProbed = state.heard ~= 1 and state.failures >= limited(state, failureThreshold, first)
+-- The pace above is that of a host that answers: the first answer, even a failure, lifts this limit, and so do its
+-- first bytes (`noteAnswer`).
+if state.heard == 0 then limit = limited(state, limit, first) end
 local isNoted = othersWait and state.others % 2 == 0
 if isNoted then state.others = state.others + 1 end
 if state.blocked > ms or busy >= limit or early then
@@ -58,7 +60,7 @@ if state.blocked > ms or busy >= limit or early then
   turn = math.max(turn, state.blocked * 1000)
   if isNoted then storeHost(rateKey, host, state) end
   if isProbed and busy >= limit then
-    return {'open', math.ceil((turn - us) / 1000), step, ms - (state.since > 0 and state.since or ms), state.heard,
+    return {'open', math.ceil((turn - us) / 1000), step, ms - (state.since > 0 and state.since or ms), hasAnswered,
             state.last, 1}
   end
   return {'wait', math.ceil((turn - us) / 1000), step, math.max(0, state.blocked - ms)}
@@ -69,4 +71,4 @@ redis.call('ZADD', fetchingKey, ms + expiry, token)
 redis.call('PEXPIRE', fetchingKey, 4 * expiry)
 storeHost(rateKey, host, state)
 local isHealthy = state.heard == 1 and state.failures == 0 and state.factor == 1 and 2 * busy < limit
-return {'go', isHealthy and 1 or 0, state.heard}
+return {'go', isHealthy and 1 or 0, math.min(state.heard, 1)}

@@ -9,9 +9,9 @@
 -- request · `path` of the last 429 or 503, as a number, 0 for none · `counts` ms, time until which one from another
 -- path concerns the whole host · `others` whose turn it is if jobs of several shards wait: 1 if some of another shard
 -- do, 2 if the jobs of this shard have left the last turn to them, 3 for both · `heard` 1 if it has ever answered, also
--- with a failure. Earlier versions write eleven numbers: it may have answered. While `failures` is not 0, a word may
--- follow that begins with a letter: `last`, the reason of the last failure (`HostFailure`). Earlier versions ignore it,
--- and store the state without it.
+-- with a failure, 2 if only first bytes of it have arrived. Earlier versions write eleven numbers: it may have
+-- answered. While `failures` is not 0, a word may follow that begins with a letter: `last`, the reason of the last
+-- failure (`HostFailure`). Earlier versions ignore it, and store the state without it.
 
 -- The time in microseconds and in milliseconds.
 local function now()
@@ -34,20 +34,7 @@ end
 -- A limit of a host, its concurrency or the failures that open its circuit: at most `first` before its first answer. A
 -- list from the web has hosts that accept connections and never answer; each request occupies a place of a worker.
 local function limited(s, limit, first)
-  return s.heard == 0 and math.min(limit, math.max(first, 1)) or limit
-end
-
--- Notes the first answer of a host, which raises the number of failures that open its circuit: one that is open
--- because of the lower number stays open. The time since when a host that has answered has failed begins when its
--- circuit opens.
-local function hear(s, failureThreshold, first)
-  local before = limited(s, failureThreshold, first)
-  s.heard = 1
-  if s.failures >= before then
-    s.failures = s.failures + failureThreshold - before
-  else
-    s.since = 0
-  end
+  return s.heard ~= 1 and math.min(limit, math.max(first, 1)) or limit
 end
 
 -- The state of a host, which is new if nothing is known of it.

@@ -32,9 +32,14 @@ local us, ms = now()
 local state = readHost(rateKey, host)
 local known = redis.call('ZREM', fetchingKey, token)
 local before = limited(state, failureThreshold, first)
-if state.heard == 0 and outcome ~= 'absent' and outcome ~= 'none' then hear(state, failureThreshold, first) end
--- Workers of earlier versions leave the time of a host that has answered.
-if state.heard == 1 and state.failures < failureThreshold then state.since = 0 end
+local isFirst = state.heard ~= 1 and outcome ~= 'absent' and outcome ~= 'none'
+if isFirst then state.heard = 1 end
+-- The first answer raises the threshold: a circuit that is open because of the lower one stays open.
+if isFirst and state.failures >= before then
+  state.failures = state.failures + limited(state, failureThreshold, first) - before
+end
+-- The time of a host that has answered begins when its circuit opens. Workers of earlier versions leave it.
+if state.heard == 1 and state.failures < limited(state, failureThreshold, first) then state.since = 0 end
 -- A request that began before the circuit opened, and has ended after the pause, is no probe.
 local isLate = state.heard == 1 and state.since > 0 and duration > 0 and us - duration < state.since * 1000
 if outcome == 'answered' then
@@ -57,14 +62,14 @@ elseif outcome == 'throttled' then
   state.path, state.counts = requestedPath, ms + math.max(pause, 60000)
 elseif (outcome == 'failed' or outcome == 'absent') and state.open <= ms and not isLate then
   -- A row of failures without an open circuit that began long ago was another outage.
-  if state.heard == 0 and state.failures < before and ms - state.since > maximumOpenInterval then
+  if state.heard ~= 1 and state.failures < before and ms - state.since > maximumOpenInterval then
     state.failures, state.since = 0, 0
   end
   state.failures = math.min(state.failures + 1, 1000)
   -- A request that took long without an answer held its slot, too.
   if duration > state.mean then state.mean = state.mean + (duration - state.mean) / 8 end
   local over = state.failures - limited(state, failureThreshold, first)
-  if state.since == 0 and (over >= 0 or state.heard == 0) then state.since = ms end
+  if state.since == 0 and (over >= 0 or state.heard ~= 1) then state.since = ms end
   if over >= 0 then
     state.open = ms + math.min(maximumOpenInterval, openInterval * 2 ^ math.min(over, 20))
   end
@@ -94,4 +99,4 @@ elseif isFree and redis.call('ZADD', heldKey, 'XX', 'LT', 'CH', ms, host) == 1 t
   redis.call('LTRIM', wakeKey, 0, 255)
 end
 local down = isFailure and state.since > 0 and ms - state.since or 0
-return {known, down, state.heard, math.max(0, state.open - ms)}
+return {known, down, state.heard == 1 and 1 or 0, math.max(0, state.open - ms)}
