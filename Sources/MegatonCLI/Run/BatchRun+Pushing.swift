@@ -60,10 +60,11 @@ extension BatchRun {
         var packs = PackBuilder(size: options.deduplicate ? 0 : options.pack)
         var intake = IntakeTarget()
         while shutdown.level == .none, try await readAhead.waitForJobs() {
-            if !unbounded { try await waitForRoom(&intake) }
+            let urgent = unbounded ? [] : try await waitForRoom(&intake)
             if shutdown.level > .none { return }
             // A full chunk even if there is room for less: a call costs as much for one job as for many.
-            let (early, due) = readAhead.take(Self.readAtOnce, longFetches: intake.longFetches)
+            let (early, due) =
+                urgent.isEmpty ? readAhead.take(Self.readAtOnce, longFetches: intake.longFetches) : (urgent, [])
             let jobs = early + due
             progress.withLock { $0.wasTried = true }
             // With `--retry-failed`, the operator states that these jobs may run again.
@@ -98,11 +99,17 @@ extension BatchRun {
 
     /// Waits until there is room for further jobs, at most until a signal. A look every tenth of a second is soon
     /// enough: the admission window has jobs for two more seconds.
-    private func waitForRoom(_ intake: inout IntakeTarget) async throws {
+    ///
+    /// - Returns: jobs that go before their turn, for which there is room anyway; none if there is room for others.
+    private func waitForRoom(_ intake: inout IntakeTarget) async throws -> [JobBuilder.BuiltJob] {
         var next = ContinuousClock.now + Self.restoreInterval
         while shutdown.level == .none {
             let outstanding = progress.withLock { $0.submitted - $0.ended }
-            if outstanding <= Self.outstandingLimit, try await hasRoom(&intake) { return }
+            if outstanding <= Self.outstandingLimit {
+                if try await hasRoom(&intake) { return [] }
+                let early = readAhead.takeEarly(Self.readAtOnce, longFetches: intake.longFetches)
+                if !early.isEmpty { return early }
+            }
             try await Task.sleep(for: Self.roomInterval)
             // Otherwise lost jobs would be awaited for ever.
             if ContinuousClock.now >= next {
@@ -114,18 +121,19 @@ extension BatchRun {
                 next = .now + Self.restoreInterval
             }
         }
+        return []
     }
 
     /// Whether the intake has room. That of a batch which goes on without its command always has: jobs that are not in
     /// the queue would be missing then.
     private func hasRoom(_ intake: inout IntakeTarget) async throws -> Bool {
         guard cancelsAtTimeout else { return true }
-        if intake.hasRoom { return true }
         do {
-            intake.observe(waiting: try await queue.intakeLengths(of: batch), at: .now)
-            if readAhead.hasSlowJobs, intake.placesAreOld(at: .now, after: Self.restoreInterval) {
+            if intake.placesAreOld(at: .now, after: Self.restoreInterval), readAhead.hasSlowJobs {
                 intake.observe(longFetches: try await queue.longFetches(), at: .now)
             }
+            if intake.hasRoom { return true }
+            intake.observe(waiting: try await queue.intakeLengths(of: batch), at: .now)
         } catch {
             // The reader of the outcomes meets the same error and reports it.
             guard error.isTransient else { throw error }

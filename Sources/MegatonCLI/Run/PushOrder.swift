@@ -97,7 +97,7 @@ struct PushOrder {
         longFetches: Int = 0,
         at now: ContinuousClock.Instant = .now
     ) -> (early: [JobBuilder.BuiltJob], due: [JobBuilder.BuiltJob]) {
-        let early = longFetches > 0 ? takeSlow(limit, longFetches, at: now) : []
+        let early = takeEarly(limit, longFetches: longFetches, at: now)
         var due: [JobBuilder.BuiltJob] = []
         while early.count + due.count < limit, next < entries.count {
             if let entry = entries[next] {
@@ -145,11 +145,14 @@ struct PushOrder {
     }
 
     /// Jobs of the slow hosts, of each in proportion to the time that its waiting jobs take.
-    private mutating func takeSlow(
+    ///
+    /// - Parameters: those of `take`.
+    mutating func takeEarly(
         _ limit: Int,
-        _ longFetches: Int,
-        at now: ContinuousClock.Instant
+        longFetches: Int,
+        at now: ContinuousClock.Instant = .now
     ) -> [JobBuilder.BuiltJob] {
+        guard longFetches > 0, limit > 0 else { return [] }
         let slow = slowHosts(at: now)
         // Hosts without an outcome may answer all of their jobs at once.
         let limit = min(limit, longFetches - slow.underWay, 2 * longFetches - slow.outstanding)

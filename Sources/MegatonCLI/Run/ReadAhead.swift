@@ -81,6 +81,13 @@ final class ReadAhead: Sendable {
         return taken
     }
 
+    /// The jobs that go before their turn; see ``PushOrder/takeEarly(_:longFetches:at:)``.
+    func takeEarly(_ limit: Int, longFetches: Int) -> [JobBuilder.BuiltJob] {
+        let taken = state.withLock { $0.order.takeEarly(limit, longFetches: longFetches) }
+        if !taken.isEmpty { roomChanged.signal() }
+        return taken
+    }
+
     /// No more jobs are wanted.
     func stop() {
         state.withLock { $0.isStopped = true }

@@ -9,7 +9,11 @@ package struct WorkerGauges: Sendable {
         .gauge,
         "Jobs that the worker runs at a time at most (--concurrency)"
     )
-    static let running = MetricDescription("megaton_worker_running_jobs", .gauge, "Jobs that the worker runs now")
+    static let running = MetricDescription(
+        "megaton_worker_running_jobs",
+        .gauge,
+        "Jobs that the worker runs now, without those that have left their places as their images take long to arrive"
+    )
 
     package static let descriptions = [places, running] + MemoryGauges.descriptions
 

@@ -15,8 +15,9 @@ public struct HostLimits: Sendable, Equatable {
     /// Time for which the circuit stays open at first; doubled each time a probe fails.
     public var openInterval: Duration = .seconds(5)
     /// Time after the circuit opened from which the jobs of the host fail instead of waiting for it, or trying again.
-    /// A sixth of it, from the first failure on, holds for a host that has never answered: lists from the web have many
-    /// that are gone for good, and few that are about to come back.
+    /// A sixth of it holds for a host that has never answered, from the first failure on, or from the beginning of the
+    /// request that opened the circuit: lists from the web have many that are gone for good, and few that are about to
+    /// come back.
     public var patience: Duration = .seconds(60)
     /// Maximum time between two probes.
     public var maximumOpenInterval: Duration = .seconds(300)

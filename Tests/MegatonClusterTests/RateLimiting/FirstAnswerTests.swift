@@ -86,4 +86,15 @@ import Testing
             #expect(try await fail()?.isGivenUp == true)
         }
     }
+
+    /// Fault: in the time between two failures of a silent host, two more requests began, and their jobs waited as long.
+    @Test func aFailureCountsAsOneOfTheFirstRequests() async throws {
+        try await run { (limiter, _) async throws in
+            let permits = [try await limiter.acquire(for: url), try await limiter.acquire(for: url)]
+            await limiter.release(permits[0], outcome: .absent, cause: nil)
+            #expect(await isRefused(limiter))
+            await limiter.release(permits[1], outcome: .answered, cause: nil)
+            #expect(!(await isRefused(limiter)))
+        }
+    }
 }

@@ -140,4 +140,26 @@ import Testing
             #expect(await limiter.release(probe, outcome: .answered, cause: nil) == nil)
         }
     }
+
+    /// Fault: after ten seconds without a byte, the jobs of a silent host waited for a probe of ten seconds more.
+    @Test func requestsThatWereSilentForLongAreProbes() async throws {
+        try await run { (limiter, fixture) async throws in
+            let keys = fixture.keys
+            func end(after seconds: Int) async throws -> Int? {
+                let permit = try await limiter.acquire(for: url)
+                let reply = try await fixture.redis.run(
+                    HostScripts.releasePermit,
+                    keys: [keys.rate, keys.fetching(host), keys.held, keys.wake, keys.pace],
+                    arguments: [
+                        .string(host), .string(permit.token ?? ""), "absent", "0", "3", "5000", "300000",
+                        .int(seconds * 1_000_000), "1", "64", "2", "",
+                    ]
+                )
+                return reply.array?[1].int
+            }
+            #expect(try await end(after: 11) ?? 0 < 5000, "one request proves little")
+            #expect(try await end(after: 11) ?? 0 >= 11_000)
+            #expect(await refusal(limiter)?.hostTurn?.isGivenUp == true)
+        }
+    }
 }

@@ -41,7 +41,8 @@ end
 local isProbed = state.heard ~= 1 and state.failures >= limited(state, failureThreshold, first)
 -- The pace above is that of a host that answers: the first answer, even a failure, lifts this limit, and so do its
 -- first bytes (`noteAnswer`).
-if state.heard == 0 then limit = limited(state, limit, first) end
+-- Without a byte, failures count too: as many as requests open the circuit, and more of these would find out nothing.
+if state.heard == 0 then limit = math.max(1, limited(state, limit, first) - state.failures) end
 local isNoted = othersWait and state.others % 2 == 0
 if isNoted then state.others = state.others + 1 end
 if state.blocked > ms or busy >= limit or early then

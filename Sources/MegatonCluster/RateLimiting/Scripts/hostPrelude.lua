@@ -3,7 +3,7 @@
 --
 -- A host's state is one field of the hash `rate`, twelve numbers: `tat` µs, when the next request is due by the rate
 -- (GCRA, the leaky bucket as a meter: ATM Forum TM 4.1, appendix I), without a rate when the last one began · `since`
--- ms, when the circuit opened, or the first request to a host that has never answered failed; otherwise 0 · `factor`
+-- ms, since when the host has failed (`releasePermit`), otherwise 0 · `factor`
 -- 1/64 to 1, remaining fraction of the limits · `blocked` ms, no request before that time · `failures` consecutive ones
 -- · `open` ms, circuit open until then · `halved` ms, when the factor was last halved · `mean` µs, mean duration of a
 -- request · `path` of the last 429 or 503, as a number, 0 for none · `counts` ms, time until which one from another

@@ -9,7 +9,8 @@
 --      that open the circuit before the first answer · 12 the reason of a failure (`HostFailure`), or ``
 -- Returns {1, or 0 if the permit had expired: its outcome counts all the same, ms for which the host has failed, 0 if
 -- the outcome is no failure or its circuit is closed, `1` if the host has ever answered, ms until the next probe}. The
--- time of a host that has never answered begins with its first failure, that of another one when its circuit opened.
+-- time of a host that has never answered begins with its first failure, or when its circuit opens, with the request
+-- that has opened it; that of another one when its circuit opened.
 -- Jobs that wait for the host have their next turn at once if nothing but the slot was missing: the turn was only
 -- estimated. A token wakes a worker for it, which may be the caller's, as its last claim may have found nothing.
 -- While the host answers and fewer than half of its slots are taken, the time between two turns is halved.
@@ -71,6 +72,8 @@ elseif (outcome == 'failed' or outcome == 'absent') and state.open <= ms and not
   local over = state.failures - limited(state, failureThreshold, first)
   if state.since == 0 and (over >= 0 or state.heard ~= 1) then state.since = ms end
   if over >= 0 then
+    -- Requests that were not answered for long have waited already: another one would take as long.
+    if state.heard ~= 1 then state.since = math.min(state.since, ms - math.floor(duration / 1000)) end
     state.open = ms + math.min(maximumOpenInterval, openInterval * 2 ^ math.min(over, 20))
   end
 end
