@@ -1,3 +1,4 @@
+import Foundation
 import MegatonCluster
 import MegatonRedis
 import Synchronization
@@ -66,27 +67,47 @@ extension BatchRun {
             let (early, due) =
                 urgent.isEmpty ? readAhead.take(Self.readAtOnce, longFetches: intake.longFetches) : (urgent, [])
             let jobs = early + due
+            if jobs.contains(where: { $0.job.map { $0.priority != .normal } ?? false }) {
+                hasPriorities.store(true, ordering: .relaxed)
+            }
             progress.withLock { $0.wasTried = true }
             // With `--retry-failed`, the operator states that these jobs may run again.
             if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap(\.job)) }
             // A pack has one place, and so would all jobs of a slow host in it.
-            let pushed = early.map { PackBuilder.single(raised($0)) } + packs.pack(due, queue.layout)
+            let packed = packs.pack(due, queue.layout)
+            let pushed = early.map { PackBuilder.single(packs.hasFormed ? $0 : raised($0)) } + packed
             for job in pushed { try await submitter.add(job) }
             if ledger != nil { ids.withLock { $0.add(jobs.map { $0.job?.id }) } }
             // Flushed at the end of a chunk, so that a few inputs start at once and many are pushed in large chunks.
             try await submitter.flush()
             began(with: await submitter.submitted)
-            intake.pushed(jobs.count, in: pushed.count)
+            intake.pushed(due.count, in: packed.count)
         }
     }
 
     /// An early job goes before the others of the batch that are ready: these last for two seconds. In a queue that is
-    /// not the batch's alone it would go before the jobs of others, too.
+    /// not the batch's alone it would go before the jobs of others, too, and packs would make room for it.
     private func raised(_ built: JobBuilder.BuiltJob) -> JobBuilder.BuiltJob {
-        guard ownsQueue, case .job(var job, let hasUniqueID) = built, job.priority == .normal else { return built }
+        guard ownsQueue, !hasPriorities.load(ordering: .relaxed), case .job(var job, let hasUniqueID) = built else {
+            return built
+        }
         job.priority = .high
         return .job(job, hasUniqueID: hasUniqueID)
     }
+
+    /// Lines of failed jobs have the priority that these were given: a retry may be in a queue that others use.
+    func restored(_ lines: [Data]) -> [Data] {
+        guard ownsQueue, !hasPriorities.load(ordering: .relaxed) else { return lines }
+        return lines.map { line in
+            guard line.range(of: Self.raisedPriority) != nil, var outcome = try? JobOutcome(json: line),
+                outcome.job?.priority == .high
+            else { return line }
+            outcome.job?.priority = .normal
+            return outcome.json()
+        }
+    }
+
+    private static let raisedPriority = Data("\"priority\":\"high\"".utf8)
 
     private func began(with submitted: Int) {
         let isNew = progress.withLock { progress in

@@ -38,6 +38,8 @@ final class BatchRun: Sendable {
     /// that is added while there is a copy would copy all the others.
     let ids: Mutex<SubmittedIDs>
     let readAhead: ReadAhead
+    /// Whether jobs were given priorities, which stay.
+    let hasPriorities = Atomic(false)
     /// Signaled when the batch has begun, or will not begin.
     let changed = AsyncSignal()
 
@@ -351,7 +353,7 @@ final class BatchRun: Sendable {
     }
 
     private func write(_ lines: [Data], _ tally: inout BatchTally) async throws {
-        var lines = lines
+        var lines = restored(lines)
         if let shards, !lines.isEmpty { lines = try await shards.store(lines, unless: shutdown) }
         if !lines.isEmpty { try await ledger?.append(lines) }
         let outcomes = lines.map(OutcomeFields.init)

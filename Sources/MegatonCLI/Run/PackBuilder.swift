@@ -22,6 +22,8 @@ struct PackBuilder {
     /// Number of jobs after which packs are formed.
     private let start: Int
     private var count = 0
+    /// Whether there has been a pack.
+    private(set) var hasFormed = false
 
     /// Size of packs if none is asked for, and the number of jobs after which they are formed then: by then each worker
     /// of a large fleet has jobs.
@@ -42,6 +44,12 @@ struct PackBuilder {
     mutating func pack(_ jobs: [JobBuilder.BuiltJob], _ layout: ShardLayout = ShardLayout()) -> [Pushed] {
         defer { count += jobs.count }
         guard size > 1, count >= start else { return jobs.map(Self.single) }
+        let pushed = formed(of: jobs, layout)
+        hasFormed = hasFormed || pushed.contains { $0.sources > 1 }
+        return pushed
+    }
+
+    private func formed(of jobs: [JobBuilder.BuiltJob], _ layout: ShardLayout) -> [Pushed] {
         if layout.count == 1 { return packed(jobs) }
         let shards = Dictionary(grouping: jobs) { built in
             built.job.map { ShardedSubmitter.shard(of: $0, layout) } ?? 0

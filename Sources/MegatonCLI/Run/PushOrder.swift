@@ -4,9 +4,9 @@ import MegatonCluster
 ///
 /// A batch ends with its last job. If that is of a host that takes ten seconds for an image, all workers wait ten
 /// seconds for it, so long jobs go first (R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969). A host is
-/// slow if its last images took a second each to fetch, or if one of its jobs is overdue: it was pushed a second longer
-/// ago than a job usually takes without its fetch. A host that fails is not: it may have recovered by the time at which
-/// its jobs are due.
+/// slow if its last images took a second each to fetch, or if none has arrived yet and one of its jobs is overdue: it
+/// was pushed a second longer ago than a job usually takes without its fetch. A host that fails is not: it may have
+/// recovered by the time at which its jobs are due.
 struct PushOrder {
     /// An outcome, as far as it says something about the host.
     enum Outcome {
@@ -35,11 +35,17 @@ struct PushOrder {
     private var ids: [String: Int] = [:]
     /// Whether outcomes are noted. Otherwise no host is known, and jobs come as they were read.
     private let isFollowed: Bool
-    /// When the jobs of each host that have not ended were pushed, the oldest first: the one that ends is taken to be
-    /// the oldest.
-    private var outstanding: [String: ArraySlice<ContinuousClock.Instant>] = [:]
-    /// Hosts whose last job failed, if they have others.
-    private var failing: Set<String> = []
+    /// Jobs of a host that were pushed and have not ended.
+    private struct Outstanding {
+        /// When each was pushed, the oldest first: the one that ends is taken to be the oldest.
+        var times: ArraySlice<ContinuousClock.Instant> = []
+        /// Of these, those that went before their turn, at most.
+        var early = 0
+    }
+
+    private var outstanding: [String: Outstanding] = [:]
+    /// Whether the last fetch from a host succeeded, of hosts that have further jobs here or outstanding.
+    private var successes: [String: Bool] = [:]
     /// Mean time from the push of a job to its end, without its fetch, seconds; nil if none has ended.
     private var delay: Double?
     /// Slow hosts with the mean time that a fetch takes, seconds.
@@ -77,7 +83,8 @@ struct PushOrder {
 
     mutating func add(_ jobs: [JobBuilder.BuiltJob]) {
         for built in jobs {
-            let host = isFollowed ? built.job?.host : nil
+            // A job that begins later says nothing about its host until then.
+            let host = isFollowed && built.job?.notBefore == nil ? built.job?.host : nil
             let entry = Entry(built: built, host: host, size: Self.size(built))
             if let host { numbers[host, default: []].append(nextNumber + entries.count - next) }
             if let id = Self.repeatableID(built) { ids[id, default: 0] += 1 }
@@ -101,7 +108,7 @@ struct PushOrder {
         var due: [JobBuilder.BuiltJob] = []
         while early.count + due.count < limit, next < entries.count {
             if let entry = entries[next] {
-                remove(entry, at: next, at: now)
+                remove(entry, at: next, isEarly: false, at: now)
                 due.append(entry.built)
             }
             next += 1
@@ -119,27 +126,24 @@ struct PushOrder {
     private struct SlowHosts {
         /// Those with jobs that wait here, and the time that these take, seconds.
         var waiting: [(host: String, work: Double)] = []
-        /// Jobs of slow hosts that were pushed and have not ended.
-        var outstanding = 0
-        /// Of these, those that are under way, as far as that is known.
+        /// Jobs of slow hosts that were pushed before their turn, and have not ended.
+        var early = 0
+        /// Jobs of slow hosts that are under way, as far as that is known.
         var underWay = 0
     }
 
     private func slowHosts(at now: ContinuousClock.Instant) -> SlowHosts {
         var slow = SlowHosts()
-        func add(_ host: String, _ mean: Double, _ outstanding: Int, underWay: Int) {
-            slow.outstanding += outstanding
-            slow.underWay += underWay
+        func add(_ host: String, _ mean: Double, _ jobs: Outstanding, atMost limit: Int = .max) {
+            slow.early += min(jobs.early, jobs.times.count)
+            slow.underWay += min(jobs.times.count, limit)
             if let numbers = numbers[host] { slow.waiting.append((host, mean * Double(numbers.count))) }
         }
-        for (host, mean) in means {
-            let count = outstanding[host]?.count ?? 0
-            add(host, mean, count, underWay: count)
-        }
+        for (host, mean) in means { add(host, mean, outstanding[host] ?? Outstanding()) }
         guard let delay else { return slow }
-        for (host, times) in outstanding where means[host] == nil && !failing.contains(host) {
-            let overdue = (times.first?.duration(to: now).inSeconds ?? 0) - delay
-            if overdue >= Self.slow { add(host, overdue, times.count, underWay: min(times.count, Self.firstLimit)) }
+        for (host, jobs) in outstanding where means[host] == nil && successes[host] == nil {
+            let overdue = (jobs.times.first?.duration(to: now).inSeconds ?? 0) - delay
+            if overdue >= Self.slow { add(host, overdue, jobs, atMost: Self.firstLimit) }
         }
         return slow
     }
@@ -154,8 +158,9 @@ struct PushOrder {
     ) -> [JobBuilder.BuiltJob] {
         guard longFetches > 0, limit > 0 else { return [] }
         let slow = slowHosts(at: now)
-        // Hosts without an outcome may answer all of their jobs at once.
-        let limit = min(limit, longFetches - slow.underWay, 2 * longFetches - slow.outstanding)
+        // Jobs of hosts without an outcome count little as long as they wait for an answer. If all of these hosts
+        // answer at once, the jobs take places of others: as many again at most.
+        let limit = min(limit, longFetches - slow.underWay, 2 * longFetches - slow.early)
         guard limit > 0 else { return [] }
         let total = slow.waiting.reduce(0) { $0 + $1.work }
         var taken: [JobBuilder.BuiltJob] = []
@@ -171,12 +176,12 @@ struct PushOrder {
 
     /// The first waiting job of a host, if it may go before the jobs of others.
     private mutating func takeFirst(of host: String, at now: ContinuousClock.Instant) -> JobBuilder.BuiltJob? {
-        guard outstanding[host]?.count ?? 0 < Self.outstandingLimit, let number = numbers[host]?.first else {
+        guard outstanding[host]?.times.count ?? 0 < Self.outstandingLimit, let number = numbers[host]?.first else {
             return nil
         }
         let index = next + number - nextNumber
         guard let entry = entries[index], canMove(entry.built) else { return nil }
-        remove(entry, at: index, at: now)
+        remove(entry, at: index, isEarly: true, at: now)
         return entry.built
     }
 
@@ -186,7 +191,12 @@ struct PushOrder {
         return Self.repeatableID(built).map { ids[$0] == 1 } ?? true
     }
 
-    private mutating func remove(_ entry: Entry, at index: Int, at now: ContinuousClock.Instant) {
+    private mutating func remove(
+        _ entry: Entry,
+        at index: Int,
+        isEarly: Bool,
+        at now: ContinuousClock.Instant
+    ) {
         entries[index] = nil
         count -= 1
         bytes -= entry.size
@@ -198,26 +208,26 @@ struct PushOrder {
         // The entry is the first of its host, whether it is early or due.
         numbers[host]?.removeFirst()
         if numbers[host]?.isEmpty == true { numbers[host] = nil }
-        outstanding[host, default: []].append(now)
+        outstanding[host, default: Outstanding()].times.append(now)
+        if isEarly { outstanding[host]?.early += 1 }
     }
 
     /// Notes that a job of a host has ended.
     mutating func end(_ host: String, _ outcome: Outcome, at now: ContinuousClock.Instant = .now) {
         guard isFollowed else { return }
-        let pushed = outstanding[host]?.popFirst()
-        if outstanding[host]?.isEmpty == true { outstanding[host] = nil }
+        let isUsual = means[host] == nil && outstanding[host]?.early == 0
+        let pushed = outstanding[host]?.times.popFirst()
+        if outstanding[host]?.times.isEmpty == true { outstanding[host] = nil }
         switch outcome {
-        case .failed: (means[host], _) = (nil, failing.insert(host))
-        case .fetched(let seconds):
-            failing.remove(host)
-            if let pushed, seconds < Self.slow, means[host] == nil {
-                note(delay: pushed.duration(to: now).inSeconds - seconds)
-            }
-            // Found in a cache, if it took no time.
-            if seconds > 0 { note(fetch: min(seconds, Self.slowest), of: host) }
-        case .other: break
+        case .failed: (means[host], successes[host]) = (nil, false)
+        // Found in a cache, if it took no time.
+        case .fetched(let seconds) where seconds > 0:
+            successes[host] = true
+            if let pushed, isUsual, seconds < Self.slow { note(delay: pushed.duration(to: now).inSeconds - seconds) }
+            note(fetch: min(seconds, Self.slowest), of: host)
+        case .fetched, .other: break
         }
-        if outstanding[host] == nil && numbers[host] == nil { failing.remove(host) }
+        if outstanding[host] == nil && numbers[host] == nil { successes[host] = nil }
     }
 
     private mutating func note(delay seconds: Double) {

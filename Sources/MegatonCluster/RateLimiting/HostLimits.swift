@@ -2,8 +2,8 @@
 public struct HostLimits: Sendable, Equatable {
     /// Maximum number of concurrent requests, 1 or more.
     public var concurrency = 64
-    /// Maximum number of concurrent requests to a host before its first answer, 1 or more. As many failures then open
-    /// its circuit breaker, if these are fewer than `failureThreshold`.
+    /// Maximum number of concurrent requests to a host before its first bytes, 1 or more. Before its first answer, as
+    /// many failures open its circuit breaker, if these are fewer than `failureThreshold`.
     public var firstConcurrency = 4
     /// Maximum number of requests per second; nil sets no limit.
     public var rate: Double?
@@ -15,9 +15,9 @@ public struct HostLimits: Sendable, Equatable {
     /// Time for which the circuit stays open at first; doubled each time a probe fails.
     public var openInterval: Duration = .seconds(5)
     /// Time after the circuit opened from which the jobs of the host fail instead of waiting for it, or trying again.
-    /// A sixth of it holds for a host that has never answered, from the first failure on, or from the beginning of the
-    /// request that opened the circuit: lists from the web have many that are gone for good, and few that are about to
-    /// come back.
+    /// A sixth of it holds for a host that has never answered, from the first failure on, or without a byte from the
+    /// beginning of the request that opened the circuit: lists from the web have many that are gone for good, and few
+    /// that are about to come back.
     public var patience: Duration = .seconds(60)
     /// Maximum time between two probes.
     public var maximumOpenInterval: Duration = .seconds(300)

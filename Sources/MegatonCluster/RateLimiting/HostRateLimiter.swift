@@ -37,8 +37,6 @@ package final class HostRateLimiter: FetchLimiting {
         let granted: ContinuousClock.Instant
         /// Whether the host was healthy then, and far from its limits.
         let isHealthy: Bool
-        /// Whether nothing had arrived from the host by then, and nothing has since for this permit.
-        var isFirst: Bool
         /// The requested path and query, as a number that fits into a double of Lua.
         let path: Int
     }
@@ -47,9 +45,9 @@ package final class HostRateLimiter: FetchLimiting {
         /// Permits that this process uses, renewed until they are released. Bounded by the fetches in progress.
         var inUse: [FetchPermit: Use] = [:]
         var cache = PermitCache()
-        /// Hosts that have begun to answer their first request, to be reported by `run`. Bounded by the fetches in
-        /// progress.
-        var answering: Set<String> = []
+        /// Hosts that have begun to answer their first request, and whether `run` has reported that. Bounded by the
+        /// fetches in progress: the end of one removes its host.
+        var answering: [String: Bool] = [:]
         /// Whether `run` is active, which releases unused permits.
         var isRunning = false
         /// The failure that was logged; nil while Redis decides.
@@ -69,6 +67,8 @@ package final class HostRateLimiter: FetchLimiting {
     /// Pause between two questions to a Redis that does not answer. Each waits up to the timeout of a command, in which
     /// the client goes on connecting.
     private static let probeInterval: Duration = .milliseconds(250)
+    /// Time in which the body of a first answer usually ends.
+    private static let answerPause: Duration = .milliseconds(100)
     /// Pause after a 429 or 503 without a Retry-After.
     private static let defaultPause: Duration = .seconds(1)
     /// Longest pause; a longer Retry-After is cut to it.
@@ -152,14 +152,8 @@ package final class HostRateLimiter: FetchLimiting {
             throw error
         case .granted(let isHealthy, let hasBegun):
             await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
-            let permit = FetchPermit(host: host, token: token)
-            let use = Use(
-                started: .now,
-                granted: asked,
-                isHealthy: isHealthy,
-                isFirst: !hasBegun,
-                path: path
-            )
+            let permit = FetchPermit(host: host, token: token, isFirst: !hasBegun)
+            let use = Use(started: .now, granted: asked, isHealthy: isHealthy, path: path)
             state.withLock { $0.inUse[permit] = use }
             return permit
         }
@@ -230,16 +224,18 @@ package final class HostRateLimiter: FetchLimiting {
             guard let (permit, granted) = state.cache.reuse(host, at: now) else {
                 return (nil, state.cache.removeUnused(at: now))
             }
-            state.inUse[permit] = Use(started: now, granted: granted, isHealthy: true, isFirst: false, path: path)
+            state.inUse[permit] = Use(started: now, granted: granted, isHealthy: true, path: path)
             return (permit, [])
         }
     }
 
     package func noteFirstBytes(_ permit: FetchPermit) {
         let isNews = state.withLock { state in
-            guard state.isRunning, state.inUse[permit]?.isFirst == true else { return false }
-            state.inUse[permit]?.isFirst = false
-            return state.answering.insert(permit.host).inserted
+            guard state.isRunning, state.inUse[permit] != nil, state.answering[permit.host] == nil else {
+                return false
+            }
+            state.answering[permit.host] = false
+            return true
         }
         if isNews { isAnswering.signal() }
     }
@@ -254,6 +250,7 @@ package final class HostRateLimiter: FetchLimiting {
         let now = ContinuousClock.now
         let (use, isCached, others) = state.withLock { state -> (Use?, Bool, [FetchPermit]) in
             let use = state.inUse.removeValue(forKey: permit)
+            if permit.isFirst { state.answering[permit.host] = nil }
             guard outcome == .answered else {
                 return (use, false, outcome == .none ? [] : state.cache.invalidate(permit.host, at: now))
             }
@@ -405,16 +402,18 @@ package final class HostRateLimiter: FetchLimiting {
         }
     }
 
-    /// Reports hosts that have begun to answer. Without an answer of Redis, the end of their first request does.
+    /// Reports hosts that have begun to answer, unless their first body ends soon, which says the same. Without an
+    /// answer of Redis, that does.
     private func reportAnswers() async {
         await repeating {
             let hosts = state.withLock { state in
-                defer { state.answering = [] }
-                return Array(state.answering)
+                let hosts = state.answering.filter { !$0.value }.map(\.key)
+                for host in hosts { state.answering[host] = true }
+                return hosts
             }
             if hosts.isEmpty {
                 await isAnswering.wait()
-                return .zero
+                return Self.answerPause
             }
             do throws(RedisError) {
                 let replies = try await redis.run(HostScripts.noteAnswer, calls: hosts.map(call(forAnswerOf:)))

@@ -214,7 +214,7 @@ final class ClaimLoop: Sendable {
     func request(_ free: Int, at now: ContinuousClock.Instant) -> JobQueue.ClaimRequest {
         JobQueue.ClaimRequest(
             limit: free,
-            running: running.activeCount,
+            running: running.unsettledCount,
             places: concurrency,
             ignoresShare: throttle.withLock { $0.ignoresShare(at: now) },
             suspects: suspectHandling,

@@ -30,7 +30,7 @@ struct ClaimThrottle {
     /// The time of the next claim.
     ///
     /// - Parameters:
-    ///   - activeCount: claimed jobs whose work is not done yet.
+    ///   - activeCount: claimed jobs that occupy a place.
     ///   - wasNotified: whether a wake token has arrived.
     /// - Returns: nil to claim at once.
     func next(activeCount: Int, wasNotified: Bool) -> ContinuousClock.Instant? {

@@ -54,6 +54,8 @@ final class RunningJobs: Sendable {
     var activeCount: Int { state.withLock { $0.active } }
     /// Jobs that have left their places and are not being settled.
     var placelessCount: Int { state.withLock { $0.placeless } }
+    /// Jobs whose work is not done, with a place or without.
+    var unsettledCount: Int { state.withLock { $0.active + $0.placeless } }
     /// Whether one of the jobs is suspected of process deaths: no second suspect runs beside it.
     var hasSuspect: Bool { state.withLock { $0.jobs.values.contains { $0.isSuspect } } }
     var all: [ActiveJob] { state.withLock { Array($0.jobs.values) } }

@@ -96,8 +96,10 @@ final class WorkerPlaces: Sendable {
         let held = state.members.reduce(0) { $0 + $1.count - $1.placelessCount }
         let others = state.reserved.enumerated().reduce(0) { $0 + ($1.offset == member ? 0 : $1.element) }
         if waitsForSettlements { return count - held - others }
-        let active = state.members.reduce(0) { $0 + $1.activeCount }
-        let allowed = min(count, disk.limit() ?? count)
+        let limit = disk.limit()
+        // Jobs that have left their places write to the full disk, too.
+        let active = state.members.reduce(0) { $0 + (limit == nil ? $1.activeCount : $1.unsettledCount) }
+        let allowed = min(count, limit ?? count)
         return min(allowed - active, count + JobQueue.maximumBatchSize - held) - others
     }
 

@@ -7,8 +7,8 @@ package protocol FetchLimiting: Sendable {
     /// - Throws: `.throttled` or another retryable error with `retryAfter`, if the request must not be made now.
     func acquire(for url: URL) async throws(ImageError) -> FetchPermit
 
-    /// Notes that the first bytes of a response have arrived. Called on the loader's thread, so it must not block; may
-    /// be called several times for a permit.
+    /// Notes that bytes of a response have arrived, for a permit with `isFirst`. Called on the loader's thread, so it
+    /// must not block, and for each chunk.
     func noteFirstBytes(_ permit: FetchPermit)
 
     /// Releases a permit and reports the outcome of the request.
@@ -35,10 +35,13 @@ package struct FetchPermit: Sendable, Hashable {
     package let host: String
     /// Name of the permit in the limiter; nil if it is not counted.
     package let token: String?
+    /// Whether no byte had ever arrived from the host by then, as far as the limiter knows.
+    package let isFirst: Bool
 
-    package init(host: String, token: String?) {
+    package init(host: String, token: String?, isFirst: Bool = false) {
         self.host = host
         self.token = token
+        self.isFirst = isFirst
     }
 }
 

@@ -147,7 +147,7 @@ extension OriginalLoader {
         let wantsPreview: @Sendable () -> Bool = { [previews] in schedule.isDue && previews.contains(key) }
         return DownloadObserver(
             onProgress: { [limiter = configuration.fetchLimiter] completed, total in
-                limiter.noteFirstBytes(permit)
+                if permit.isFirst { limiter.noteFirstBytes(permit) }
                 load.context.send(completed: completed, total: total)
             },
             wantsPart: { partials?.isDue == true || wantsPreview() },

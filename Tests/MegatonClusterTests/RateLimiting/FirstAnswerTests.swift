@@ -56,8 +56,8 @@ import Testing
         }
     }
 
-    /// A response may end early, or be of no use: as many failures open the circuit as without any bytes, it stays open,
-    /// and the host is given up as soon.
+    /// A response may end early, or be of no use: as many failures open the circuit as without any bytes, it stays
+    /// open, and the host is given up as soon.
     @Test(arguments: [0, 2]) func theyAreNoSuccess(failuresBefore count: Int) async throws {
         try await run { (limiter, fixture) async throws in
             func fail() async throws -> HostTurn? {
@@ -87,7 +87,8 @@ import Testing
         }
     }
 
-    /// Fault: in the time between two failures of a silent host, two more requests began, and their jobs waited as long.
+    /// Fault: in the time between two failures of a silent host, two more requests began, and their jobs waited as
+    /// long.
     @Test func aFailureCountsAsOneOfTheFirstRequests() async throws {
         try await run { (limiter, _) async throws in
             let permits = [try await limiter.acquire(for: url), try await limiter.acquire(for: url)]

@@ -78,6 +78,7 @@ import Testing
             try await push(["slow1", "slow2"], queue, origin)
             for path in ["/slow1", "/slow2"] { await origin.waitForRequests(path, count: 1) }
             try await push(["quick1", "quick2", "quick3"], queue, origin)
+            for path in ["/quick1", "/quick2", "/quick3"] { await origin.waitForRequests(path, count: 1) }
             while try await queue.alive() > 2, !Task.isCancelled { await Task.yield() }
             #expect(try await queue.alive() == 2)
             #expect(origin.count("/slow1") == 1 && origin.count("/slow2") == 1)

@@ -13,8 +13,9 @@
 -- After: each swept job has one more stall and goes first, or waits in `suspects`. Jobs whose time has come are ready
 -- (`tick`), and workers are woken for them: an idle fleet need not look for them. They are no more than the places that
 -- are free beyond the ready jobs: further ones would go in front of the jobs of all other batches, and fill the window
--- until no intake is read. A worker that has jobs takes them with its claims. While the queue is paused they stay where
--- they are.
+-- until no intake is read. A worker that has jobs takes them with its claims. Jobs with long fetches have leases, and
+-- have left their places: so if no place seems to be free, one worker is woken, whose claim finds out. While the queue
+-- is paused they stay where they are.
 -- A worker is dead if it was named, or if one of its leases has run out and it has missed two renewals. A time of more
 -- than 3 s in which no process swept is not silence of a worker: Redis was away, or all processes were. But if all
 -- workers that have renewed since are new, the earlier ones did not survive that time, and it counts. All leases of a
@@ -216,12 +217,21 @@ local function freePlaces()
   if own == 0 then own = 16 end
   return math.max(own - redis.call('ZCARD', leaseKey) - ready, 0)
 end
-local made = 0
+-- Whether a job or a host is due for which there was no room.
+local function isOverdue()
+  for _, key in ipairs({delayKey, heldKey}) do
+    local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
+    if first and tonumber(first) <= t then return true end
+  end
+  return false
+end
+local made, wakes = 0, false
 if redis.call('HGET', controlKey, 'paused') ~= '1' then
   local room = redis.call('EXISTS', delayKey, holdingKey) > 0 and freePlaces() or nil
   made = tick(frontier, delayKey, metaKey, readyKeys, t, math.min(limit, 500), fleet, room)
+  wakes = room == 0 and made == 0 and isOverdue() and redis.call('LLEN', wakeKey) == 0
 end
-local tokens = math.min(#swept + made, 256)
+local tokens = math.min(#swept + made + (wakes and 1 or 0), 256)
 for _ = 1, tokens do redis.call('LPUSH', wakeKey, '1') end
 if tokens > 0 then redis.call('LTRIM', wakeKey, 0, 255) end
 redis.call('ZREMRANGEBYSCORE', crashesKey, '-inf', string.format('%.0f', t * 8))

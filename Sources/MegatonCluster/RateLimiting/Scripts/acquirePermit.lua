@@ -12,9 +12,9 @@
 --      failure or ``, `1` if the probe is under way: then the wait is until the caller should ask again}.
 -- After `go`: the token is in `fetching`, and the rate has counted it. A refusal changes nothing: the queue holds the
 -- jobs of the host, and gives them their turns. Both note that jobs of another shard wait (`releasePermit`). Once its
--- open time is over, a host with an open circuit gets one request at a time: the probe. While that of a host that has
--- never answered is under way, the circuit counts as open: a probe ends after seconds, if at all, and the jobs of a
--- host that has been silent for longer than they are to wait need not wait for it.
+-- open time is over, a host with an open circuit gets one request at a time: the probe. While that of a host is under
+-- way of which no byte has ever arrived, the circuit counts as open: a probe ends after seconds, if at all, and the
+-- jobs of a host that has been silent for longer than they are to wait need not wait for it.
 
 local rateKey, fetchingKey = KEYS[1], KEYS[2]
 local host, token, requestsPerSecond, burst = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -38,7 +38,7 @@ if state.open > ms then
   return {'open', state.open - ms, step, ms - (state.since > 0 and state.since or ms), hasAnswered,
           state.last, 0}
 end
-local isProbed = state.heard ~= 1 and state.failures >= limited(state, failureThreshold, first)
+local isProbed = state.heard == 0 and state.failures >= limited(state, failureThreshold, first)
 -- The pace above is that of a host that answers: the first answer, even a failure, lifts this limit, and so do its
 -- first bytes (`noteAnswer`).
 -- Without a byte, failures count too: as many as requests open the circuit, and more of these would find out nothing.

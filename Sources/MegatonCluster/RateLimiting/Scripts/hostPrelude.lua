@@ -3,15 +3,15 @@
 --
 -- A host's state is one field of the hash `rate`, twelve numbers: `tat` µs, when the next request is due by the rate
 -- (GCRA, the leaky bucket as a meter: ATM Forum TM 4.1, appendix I), without a rate when the last one began · `since`
--- ms, since when the host has failed (`releasePermit`), otherwise 0 · `factor`
--- 1/64 to 1, remaining fraction of the limits · `blocked` ms, no request before that time · `failures` consecutive ones
--- · `open` ms, circuit open until then · `halved` ms, when the factor was last halved · `mean` µs, mean duration of a
--- request · `path` of the last 429 or 503, as a number, 0 for none · `counts` ms, time until which one from another
--- path concerns the whole host · `others` whose turn it is if jobs of several shards wait: 1 if some of another shard
--- do, 2 if the jobs of this shard have left the last turn to them, 3 for both · `heard` 1 if it has ever answered, also
--- with a failure, 2 if only first bytes of it have arrived. Earlier versions write eleven numbers: it may have
--- answered. While `failures` is not 0, a word may follow that begins with a letter: `last`, the reason of the last
--- failure (`HostFailure`). Earlier versions ignore it, and store the state without it.
+-- ms, since when the host has failed (`releasePermit`), otherwise 0 · `factor` 1/64 to 1, remaining fraction of the
+-- limits · `blocked` ms, no request before that time · `failures` consecutive ones · `open` ms, circuit open until then
+-- · `halved` ms, when the factor was last halved · `mean` µs, mean duration of a request · `path` of the last 429 or
+-- 503, as a number, 0 for none · `counts` ms, time until which one from another path concerns the whole host · `others`
+-- whose turn it is if jobs of several shards wait: 1 if some of another shard do, 2 if the jobs of this shard have left
+-- the last turn to them, 3 for both · `heard` 1 if it has ever answered, also with a failure, 2 if only first bytes of
+-- it have arrived. Earlier versions write eleven numbers: it may have answered. While `failures` is not 0, a word may
+-- follow that begins with a letter: `last`, the reason of the last failure (`HostFailure`). Earlier versions ignore it,
+-- and store the state without it.
 
 -- The time in microseconds and in milliseconds.
 local function now()
@@ -33,6 +33,7 @@ end
 
 -- A limit of a host, its concurrency or the failures that open its circuit: at most `first` before its first answer. A
 -- list from the web has hosts that accept connections and never answer; each request occupies a place of a worker.
+-- First bytes lift that on the concurrency, for which the caller asks without them only.
 local function limited(s, limit, first)
   return s.heard ~= 1 and math.min(limit, math.max(first, 1)) or limit
 end

@@ -9,8 +9,8 @@
 --      that open the circuit before the first answer · 12 the reason of a failure (`HostFailure`), or ``
 -- Returns {1, or 0 if the permit had expired: its outcome counts all the same, ms for which the host has failed, 0 if
 -- the outcome is no failure or its circuit is closed, `1` if the host has ever answered, ms until the next probe}. The
--- time of a host that has never answered begins with its first failure, or when its circuit opens, with the request
--- that has opened it; that of another one when its circuit opened.
+-- time of a host that has never answered begins with its first failure, or if no byte of it has arrived when its
+-- circuit opens, with the request that has opened it; that of another one when its circuit opened.
 -- Jobs that wait for the host have their next turn at once if nothing but the slot was missing: the turn was only
 -- estimated. A token wakes a worker for it, which may be the caller's, as its last claim may have found nothing.
 -- While the host answers and fewer than half of its slots are taken, the time between two turns is halved.
@@ -42,7 +42,10 @@ end
 -- The time of a host that has answered begins when its circuit opens. Workers of earlier versions leave it.
 if state.heard == 1 and state.failures < limited(state, failureThreshold, first) then state.since = 0 end
 -- A request that began before the circuit opened, and has ended after the pause, is no probe.
-local isLate = state.heard == 1 and state.since > 0 and duration > 0 and us - duration < state.since * 1000
+local isLate = duration > 0 and state.since > 0 and us - duration < state.since * 1000
+if state.heard ~= 1 then
+  isLate = duration > 0 and state.failures >= before and us - duration < state.open * 1000
+end
 if outcome == 'answered' then
   state.failures, state.open, state.since = 0, 0, 0
   state.factor = math.min(1, state.factor + 0.05)
@@ -72,9 +75,15 @@ elseif (outcome == 'failed' or outcome == 'absent') and state.open <= ms and not
   local over = state.failures - limited(state, failureThreshold, first)
   if state.since == 0 and (over >= 0 or state.heard ~= 1) then state.since = ms end
   if over >= 0 then
-    -- Requests that were not answered for long have waited already: another one would take as long.
-    if state.heard ~= 1 then state.since = math.min(state.since, ms - math.floor(duration / 1000)) end
-    state.open = ms + math.min(maximumOpenInterval, openInterval * 2 ^ math.min(over, 20))
+    local interval = openInterval * 2 ^ math.min(over, 20)
+    -- Requests without a byte for long have waited already: a probe would take as long, and takes no more than a third
+    -- of the time.
+    if state.heard == 0 then
+      local silence = math.floor(duration / 1000)
+      state.since = math.min(state.since, ms - silence)
+      interval = math.max(interval, 2 * silence)
+    end
+    state.open = ms + math.min(maximumOpenInterval, interval)
   end
 end
 local isFailure = outcome == 'failed' or outcome == 'absent'
