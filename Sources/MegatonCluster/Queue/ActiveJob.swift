@@ -46,7 +46,7 @@ package final class ActiveJob: Sendable {
         var reason: StopReason?
         var isSettling = false
         var hasLeftPlace = false
-        var fetchStart: (@Sendable () -> ContinuousClock.Instant?)?
+        var fetch: (host: String?, start: @Sendable () -> ContinuousClock.Instant?)?
         var onStop: (@Sendable () -> Void)?
     }
 
@@ -93,13 +93,19 @@ package final class ActiveJob: Sendable {
 
     func leavePlace() { state.withLock { $0.hasLeftPlace = true } }
 
-    /// When the request to an origin that is under way began; nil if none is, or the job has several sources.
-    var fetchStart: ContinuousClock.Instant? { state.withLock { $0.fetchStart }?() }
-
-    /// Sets the source of ``fetchStart``; nil removes it.
-    func observeFetch(_ start: (@Sendable () -> ContinuousClock.Instant?)?) {
-        state.withLock { $0.fetchStart = start }
+    /// The host of the job, and when the request that is under way began; nil if none is, or the job has several
+    /// sources.
+    var fetch: (host: String?, start: ContinuousClock.Instant)? {
+        guard let (host, start) = state.withLock({ $0.fetch }), let began = start() else { return nil }
+        return (host, began)
     }
+
+    /// Sets the source of ``fetch``.
+    func observeFetch(from host: String?, _ start: @escaping @Sendable () -> ContinuousClock.Instant?) {
+        state.withLock { $0.fetch = (host, start) }
+    }
+
+    func endFetch() { state.withLock { $0.fetch = nil } }
 
     var reason: StopReason? { state.withLock { $0.reason } }
     var validUntil: ContinuousClock.Instant { state.withLock { $0.validUntil } }

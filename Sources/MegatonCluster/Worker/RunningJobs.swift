@@ -117,15 +117,23 @@ final class RunningJobs: Sendable {
         if notifies { notify() }
     }
 
-    /// Lets jobs leave their places if their fetches have lasted since a time. They need none any more: rendering has
-    /// limits of its own. A suspect keeps its place, as no other job may seem to be the cause of a death.
+    /// The hosts of which fetches have lasted since a time.
+    func hosts(ofFetchesSince time: ContinuousClock.Instant) -> Set<String> {
+        state.withLock { state in
+            Set(state.jobs.values.lazy.compactMap(\.fetch).filter { $0.start <= time }.compactMap(\.host))
+        }
+    }
+
+    /// Lets jobs leave their places that are fetching from these hosts. They need none any more: rendering has limits
+    /// of its own. A suspect keeps its place, as no other job may seem to be the cause of a death.
     ///
     /// - Returns: the number of jobs, at most `limit`.
-    func leavePlaces(ofFetchesSince time: ContinuousClock.Instant, limit: Int) -> Int {
+    func leavePlaces(ofFetchesFrom hosts: Set<String>, limit: Int) -> Int {
         state.withLock { state in
             var count = 0
             for job in state.jobs.values where count < limit {
-                guard !job.isSettling, !job.hasLeftPlace, !job.isSuspect, let start = job.fetchStart, start <= time
+                guard !job.isSettling, !job.hasLeftPlace, !job.isSuspect, let host = job.fetch?.host,
+                    hosts.contains(host)
                 else { continue }
                 job.leavePlace()
                 count += 1

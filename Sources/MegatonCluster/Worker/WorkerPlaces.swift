@@ -24,7 +24,7 @@ final class WorkerPlaces: Sendable {
     /// Time after which a fetch takes long.
     static let longFetch: Duration = .seconds(1)
     /// Interval at which a worker without a free place looks for such fetches.
-    static let lookInterval: Duration = .milliseconds(250)
+    static let lookInterval: Duration = .milliseconds(100)
 
     private struct State {
         /// The jobs of each shard.
@@ -106,16 +106,18 @@ final class WorkerPlaces: Sendable {
     /// Claimed jobs of all shards that occupy a place.
     var activeCount: Int { state.withLock { $0.members.reduce(0) { $0 + $1.activeCount } } }
 
-    /// Lets jobs leave their places whose fetches take long, if no place is free otherwise, and wakes the claim loops
-    /// of all shards for these. A worker whose disk is full keeps its jobs few.
+    /// Lets jobs leave their places whose fetches take long, and all that fetch from the same hosts, as many of these
+    /// begin at once; only if no place is free otherwise. Wakes the claim loops of all shards for the places. A worker
+    /// whose disk is full keeps its jobs few.
     func leaveLongFetches(at now: ContinuousClock.Instant = .now) {
         guard !waitsForSettlements, disk.limit() == nil else { return }
         let members = state.withLock { $0.members }
         guard members.reduce(0, { $0 + $1.activeCount }) >= count else { return }
         let before = members.reduce(0) { $0 + $1.placelessCount }
         var room = max(0, count * FleetPlaces.longFetchesOfPlace - before)
-        for member in members where room > 0 {
-            room -= member.leavePlaces(ofFetchesSince: now - Self.longFetch, limit: room)
+        let hosts = members.reduce(into: Set()) { $0.formUnion($1.hosts(ofFetchesSince: now - Self.longFetch)) }
+        for member in members where room > 0 && !hosts.isEmpty {
+            room -= member.leavePlaces(ofFetchesFrom: hosts, limit: room)
         }
         if members.reduce(0, { $0 + $1.placelessCount }) > before { wakeAll() }
     }

@@ -185,7 +185,7 @@ import Testing
         let now = ContinuousClock.now
         func start(_ id: String, after age: Duration?) throws -> ActiveJob {
             let job = try job(id)
-            if let age { job.observeFetch { now - age } }
+            if let age { job.observeFetch(from: "\(id).example:443") { now - age } }
             running.insert(job)
             return job
         }
@@ -207,6 +207,22 @@ import Testing
         #expect(places.free(for: member) == 1)
     }
 
+    /// Fault: a hundred jobs of a slow host that were claimed at once had all places for a second.
+    @Test func laterJobsOfTheHostLeaveTheirPlacesAtOnce() throws {
+        let places = WorkerPlaces(count: 2, waitsForSettlements: false)
+        let running = RunningJobs()
+        let member = places.add(running)
+        let now = ContinuousClock.now
+        let jobs = try (0..<4).map { try job("\($0)") }
+        let hosts = ["slow.example:443", "slow.example:443", "slow.example:443", "quick.example:443"]
+        for (job, host) in zip(jobs, hosts) {
+            job.observeFetch(from: host) { job === jobs[0] ? now - .seconds(2) : now }
+            running.insert(job)
+        }
+        places.leaveLongFetches(at: now)
+        #expect(jobs.map(\.hasLeftPlace) == [true, true, true, false] && places.free(for: member) == 1)
+    }
+
     /// Each of them has a connection and memory.
     @Test func longFetchesHaveALimit() throws {
         let places = WorkerPlaces(count: 2, waitsForSettlements: false)
@@ -216,7 +232,7 @@ import Testing
         var jobs: [ActiveJob] = []
         for number in 0..<8 {
             let job = try job("\(number)")
-            job.observeFetch { now - .seconds(2) }
+            job.observeFetch(from: "slow.example:443") { now - .seconds(2) }
             running.insert(job)
             jobs.append(job)
             places.leaveLongFetches(at: now)
