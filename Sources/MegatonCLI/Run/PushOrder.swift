@@ -46,8 +46,8 @@ struct PushOrder {
     private var outstanding: [String: Outstanding] = [:]
     /// Whether the last fetch from a host succeeded, of hosts that have further jobs here or outstanding.
     private var successes: [String: Bool] = [:]
-    /// Mean time from the push of a job to its end, without its fetch, seconds; nil if none has ended.
-    private var delay: Double?
+    /// Times from the push of jobs to their end.
+    private var delays = PushDelays()
     /// Slow hosts with the mean time that a fetch takes, seconds.
     private var means: [String: Double] = [:]
     /// Waiting jobs.
@@ -71,8 +71,8 @@ struct PushOrder {
     /// Outstanding jobs of a host without an outcome that are taken to be under way: it may never answer, and gets no
     /// more requests at a time then (`HostLimits.firstConcurrency`).
     private static let firstLimit = 4
-    /// Weight of the last fetch in the mean, and of the last job in the delay.
-    private static let weight = (fetch: 0.25, delay: 0.05)
+    /// Weight of the last fetch in the mean.
+    private static let weight = 0.25
 
     init(isFollowed: Bool = true) { self.isFollowed = isFollowed }
 
@@ -140,9 +140,9 @@ struct PushOrder {
             if let numbers = numbers[host] { slow.waiting.append((host, mean * Double(numbers.count))) }
         }
         for (host, mean) in means { add(host, mean, outstanding[host] ?? Outstanding()) }
-        guard let delay else { return slow }
         for (host, jobs) in outstanding where means[host] == nil && successes[host] == nil {
-            let overdue = (jobs.times.first?.duration(to: now).inSeconds ?? 0) - delay
+            guard let first = jobs.times.first, let delay = delays.delay(ofJobsPushedAt: first) else { continue }
+            let overdue = first.duration(to: now).inSeconds - delay
             if overdue >= Self.slow { add(host, overdue, jobs, atMost: Self.firstLimit) }
         }
         return slow
@@ -223,19 +223,17 @@ struct PushOrder {
         // Found in a cache, if it took no time.
         case .fetched(let seconds) where seconds > 0:
             successes[host] = true
-            if let pushed, isUsual, seconds < Self.slow { note(delay: pushed.duration(to: now).inSeconds - seconds) }
+            if let pushed, isUsual, seconds < Self.slow {
+                delays.note(pushed.duration(to: now).inSeconds - seconds, ofJobPushedAt: pushed)
+            }
             note(fetch: min(seconds, Self.slowest), of: host)
         case .fetched, .other: break
         }
         if outstanding[host] == nil && numbers[host] == nil { successes[host] = nil }
     }
 
-    private mutating func note(delay seconds: Double) {
-        delay = delay.map { $0 + (max(0, seconds) - $0) * Self.weight.delay } ?? max(0, seconds)
-    }
-
     private mutating func note(fetch seconds: Double, of host: String) {
-        let mean = means[host].map { $0 + (seconds - $0) * Self.weight.fetch } ?? seconds
+        let mean = means[host].map { $0 + (seconds - $0) * Self.weight } ?? seconds
         means[host] = mean >= Self.slow && isKnown(host) ? mean : nil
     }
 

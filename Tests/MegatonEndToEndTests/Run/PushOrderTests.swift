@@ -125,6 +125,38 @@ struct PushOrderTests {
         #expect(!order.hasSlowJobs(at: start + .seconds(30)))
     }
 
+    /// Fault: a job was overdue only after the time that the last jobs took, which wait in the queue for longer than
+    /// the first ones.
+    @Test func aJobIsComparedWithThoseThatWerePushedWithIt() {
+        let start = ContinuousClock.now
+        var order = PushOrder()
+        order.add([job("q0", "quick.example"), job("s0", "slow.example")])
+        order.add([job("q1", "quick.example"), job("t0", "late.example"), job("q2", "quick.example")])
+        order.add([job("s1", "slow.example"), job("t1", "late.example")])
+        #expect(order.take(2, at: start).due.count == 2)
+        #expect(order.take(3, at: start + .seconds(1)).due.count == 3)
+        order.end("quick.example:443", .fetched(0.1), at: start + .seconds(0.6))
+        order.end("quick.example:443", .fetched(0.1), at: start + .seconds(4.1))
+        // 0.5 s of the first chunk, 3 s of the second one.
+        #expect(!order.hasSlowJobs(at: start + .seconds(1.4)))
+        #expect(order.take(1, longFetches: 9, at: start + .seconds(1.6)).early.first?.job?.id == "s1")
+        #expect(!order.hasSlowJobs(at: start + .seconds(4.9)))
+        #expect(order.take(1, longFetches: 9, at: start + .seconds(5.1)).early.first?.job?.id == "t1")
+    }
+
+    @Test func delaysAreKeptForTheLastChunks() {
+        let start = ContinuousClock.now
+        var delays = PushDelays()
+        #expect(delays.delay(ofJobsPushedAt: start) == nil)
+        for number in 0..<1000 { delays.note(Double(number), ofJobPushedAt: start + .seconds(number)) }
+        delays.note(1001, ofJobPushedAt: start + .seconds(999))
+        delays.note(7, ofJobPushedAt: start)
+        #expect(delays.delay(ofJobsPushedAt: start + .seconds(998)) == 998)
+        #expect(delays.delay(ofJobsPushedAt: start + .seconds(999)) == 1000)
+        #expect(delays.delay(ofJobsPushedAt: start) == 1000, "that of the last one")
+        #expect(delays.delay(ofJobsPushedAt: start + .seconds(0.5)) == 1000)
+    }
+
     /// Fault: jobs that wait for their turn at a quick host were counted as those of a slow one, so that none of these
     /// was pushed early any more.
     @Test func aBacklogOfAQuickHostLeavesRoomForSlowOnes() {

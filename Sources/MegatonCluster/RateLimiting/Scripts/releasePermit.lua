@@ -76,12 +76,12 @@ elseif (outcome == 'failed' or outcome == 'absent') and state.open <= ms and not
   if state.since == 0 and (over >= 0 or state.heard ~= 1) then state.since = ms end
   if over >= 0 then
     local interval = openInterval * 2 ^ math.min(over, 20)
-    -- Requests without a byte for long have waited already: a probe would take as long, and takes no more than a third
-    -- of the time.
+    -- Requests without a byte for long have waited already. A probe would take as long: its job may be the last one of
+    -- a batch, so probes take no more than a fifth of the time.
     if state.heard == 0 then
       local silence = math.floor(duration / 1000)
       state.since = math.min(state.since, ms - silence)
-      interval = math.max(interval, 2 * silence)
+      interval = math.max(interval, 4 * silence)
     end
     state.open = ms + math.min(maximumOpenInterval, interval)
   end
