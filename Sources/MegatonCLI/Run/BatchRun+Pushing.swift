@@ -96,18 +96,15 @@ extension BatchRun {
     }
 
     /// Lines of failed jobs have the priority that these were given: a retry may be in a queue that others use.
-    func restored(_ lines: [Data]) -> [Data] {
+    func restored(_ lines: [Data], _ fields: [OutcomeFields?]) -> [Data] {
         guard ownsQueue, !hasPriorities.load(ordering: .relaxed) else { return lines }
-        return lines.map { line in
-            guard line.range(of: Self.raisedPriority) != nil, var outcome = try? JobOutcome(json: line),
-                outcome.job?.priority == .high
+        return zip(lines, fields).map { line, fields in
+            guard fields?.status == .failed, var outcome = try? JobOutcome(json: line), outcome.job?.priority == .high
             else { return line }
             outcome.job?.priority = .normal
             return outcome.json()
         }
     }
-
-    private static let raisedPriority = Data("\"priority\":\"high\"".utf8)
 
     private func began(with submitted: Int) {
         let isNew = progress.withLock { progress in

@@ -353,10 +353,10 @@ final class BatchRun: Sendable {
     }
 
     private func write(_ lines: [Data], _ tally: inout BatchTally) async throws {
-        var lines = restored(lines)
+        var lines = lines
         if let shards, !lines.isEmpty { lines = try await shards.store(lines, unless: shutdown) }
-        if !lines.isEmpty { try await ledger?.append(lines) }
         let outcomes = lines.map(OutcomeFields.init)
+        if !lines.isEmpty { try await ledger?.append(restored(lines, outcomes)) }
         for outcome in outcomes { tally.add(outcome) }
         readAhead.record(outcomes.compactMap { $0 })
         progress.withLock { [ended = tally.ended] in $0.ended = ended }

@@ -99,12 +99,15 @@ extension Job: Decodable {
     ///
     /// - Returns: nil if the JSON is not plain or has an invalid value: `init(from:)` then names the problem.
     init?(plainJSON json: Data) {
-        var job = Job(source: "")
-        let isRead = PlainJSONReader.read(json) { reader in
-            reader.object { reader, name in Self.plainReaders[name]?(&job, &reader) ?? false } ? true : nil
-        }
-        guard isRead != nil, !job.source.isEmpty else { return nil }
+        guard let job = PlainJSONReader.read(json, { Self.read(&$0) }) else { return nil }
         self = job
+    }
+
+    /// Reads a job in the same way as part of another object.
+    static func read(_ reader: inout PlainJSONReader) -> Job? {
+        var job = Job(source: "")
+        let isRead = reader.object { reader, name in Self.plainReaders[name]?(&job, &reader) ?? false }
+        return isRead && !job.source.isEmpty ? job : nil
     }
 
     /// Describes the first invalid value; nil if all are valid.

@@ -61,7 +61,7 @@ extension JobOutcome {
         return json.isPlain ? json.data : nil
     }
 
-    /// Reads a line without a job, whose texts are plain.
+    /// Reads a line whose texts are plain, with a job as most are.
     ///
     /// - Returns: nil for any other: the decoder reads it, or names the problem.
     package init?(plainJSON json: Data) {
@@ -94,6 +94,10 @@ extension JobOutcome {
             case "facts": return keep(reader.facts(), in: &outcome.facts)
             case "worker": return keep(reader.string(), in: &outcome.worker)
             case "labels": return keep(Job.Labels.read(&reader), in: &outcome.labels)
+            case "job":
+                guard let job = Job.read(&reader), job.problem == nil else { return false }
+                outcome.job = job
+                return true
             default: return false
             }
         }

@@ -43,6 +43,9 @@ struct JobOutcomeJSONTests {
         )
         outcome.worker = "h:1:a"
         outcome.labels = ["shop": .text("a, \"b\""), "stock": .integer(-3), "new": .bool(true)]
+        var job = Job(id: "j", source: "https://example.org/a.jpg", renditions: [Rendition(name: "s", width: 64)])
+        (job.batch, job.labels, job.output) = ("b", outcome.labels, "file:///out/{stem}.{ext}")
+        outcome.job = job
         return outcome
     }
 
@@ -50,23 +53,22 @@ struct JobOutcomeJSONTests {
 
     @Test func eachFieldIsReadAndWritten() throws {
         let outcome = try Self.whole()
-        // The computed facts of few, and the job, are the decoder's part.
-        let left = Mirror(reflecting: outcome).children.filter { "\($0.value)" == "nil" }
-        #expect(left.map(\.label) == ["failed"])
+        // The computed facts of few are the decoder's part.
+        #expect(!Mirror(reflecting: outcome).children.contains { "\($0.value)" == "nil" })
         #expect(outcome.plainJSON == WireJSON.data(outcome))
         #expect(JobOutcome(plainJSON: outcome.json()) == outcome && Self.decoded(outcome.json()) == outcome)
         let bare = JobOutcome(source: "a", status: .cancelled)
         #expect(bare.plainJSON == WireJSON.data(bare) && JobOutcome(plainJSON: bare.json()) == bare)
     }
 
-    @Test func aFailedJobIsWrittenWithItsJobAndReadByTheDecoder() throws {
+    /// The job that few have, and one that no version accepts, are the decoder's part.
+    @Test func aJobWithOtherFieldsIsReadByTheDecoder() throws {
         var outcome = try Self.whole()
-        for source in ["a", "a\u{1}"] {
-            outcome.job = Job(source: source)
-            #expect(outcome.json() == WireJSON.data(outcome))
-            #expect(JobOutcome(plainJSON: outcome.json()) == nil)
-            #expect(try JobOutcome(json: outcome.json()) == outcome)
-        }
+        outcome.job?.source = "a\u{1}"
+        #expect(outcome.json() == WireJSON.data(outcome) && JobOutcome(plainJSON: outcome.json()) == nil)
+        #expect(try JobOutcome(json: outcome.json()) == outcome)
+        outcome.job?.attempts = 1000
+        #expect(JobOutcome(plainJSON: outcome.json()) == nil && Self.decoded(outcome.json()) == nil)
     }
 
     @Test func factsThatFewAskForAreReadByTheDecoder() throws {
