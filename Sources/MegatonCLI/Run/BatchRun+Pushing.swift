@@ -67,9 +67,7 @@ extension BatchRun {
             let (early, due) =
                 urgent.isEmpty ? readAhead.take(Self.readAtOnce, longFetches: intake.longFetches) : (urgent, [])
             let jobs = early + due
-            if jobs.contains(where: { $0.job.map { $0.priority != .normal } ?? false }) {
-                hasPriorities.store(true, ordering: .relaxed)
-            }
+            if jobs.contains(where: { $0.job?.priority == .high }) { hasHighJobs.store(true, ordering: .relaxed) }
             progress.withLock { $0.wasTried = true }
             // With `--retry-failed`, the operator states that these jobs may run again.
             if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap(\.job)) }
@@ -88,16 +86,17 @@ extension BatchRun {
     /// An early job goes before the others of the batch that are ready: these last for two seconds. In a queue that is
     /// not the batch's alone it would go before the jobs of others, too, and packs would make room for it.
     private func raised(_ built: JobBuilder.BuiltJob) -> JobBuilder.BuiltJob {
-        guard ownsQueue, !hasPriorities.load(ordering: .relaxed), case .job(var job, let hasUniqueID) = built else {
-            return built
-        }
+        guard ownsQueue, !hasHighJobs.load(ordering: .relaxed), case .job(var job, let hasUniqueID) = built,
+            job.priority == .normal
+        else { return built }
         job.priority = .high
         return .job(job, hasUniqueID: hasUniqueID)
     }
 
-    /// Lines of failed jobs have the priority that these were given: a retry may be in a queue that others use.
+    /// Restores the priority of raised jobs in the lines of those that failed: a retry may be in a queue that others
+    /// use.
     func restored(_ lines: [Data], _ fields: [OutcomeFields?]) -> [Data] {
-        guard ownsQueue, !hasPriorities.load(ordering: .relaxed) else { return lines }
+        guard ownsQueue, !hasHighJobs.load(ordering: .relaxed) else { return lines }
         return zip(lines, fields).map { line, fields in
             guard fields?.status == .failed, var outcome = try? JobOutcome(json: line), outcome.job?.priority == .high
             else { return line }

@@ -38,8 +38,8 @@ final class BatchRun: Sendable {
     /// that is added while there is a copy would copy all the others.
     let ids: Mutex<SubmittedIDs>
     let readAhead: ReadAhead
-    /// Whether jobs were given priorities, which stay.
-    let hasPriorities = Atomic(false)
+    /// Whether jobs were given the priority `high`: from then on none is raised to it, and it stays in the ledger.
+    let hasHighJobs = Atomic(false)
     /// Signaled when the batch has begun, or will not begin.
     let changed = AsyncSignal()
 

@@ -4,9 +4,8 @@ import MegatonCluster
 ///
 /// A batch ends with its last job. If that is of a host that takes ten seconds for an image, all workers wait ten
 /// seconds for it, so long jobs go first (R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969). A host is
-/// slow if its last images took a second each to fetch, or if none has arrived yet and one of its jobs is overdue: it
-/// was pushed a second longer ago than a job usually takes without its fetch. A host that fails is not: it may have
-/// recovered by the time at which its jobs are due.
+/// slow if its last images took a second each to fetch, or if nothing is known of it yet and one of its jobs is overdue
+/// (``PushFront``). A host that fails is not: it may have recovered by the time at which its jobs are due.
 struct PushOrder {
     /// An outcome, as far as it says something about the host.
     enum Outcome {
@@ -37,17 +36,18 @@ struct PushOrder {
     private let isFollowed: Bool
     /// Jobs of a host that were pushed and have not ended.
     private struct Outstanding {
-        /// When each was pushed, the oldest first: the one that ends is taken to be the oldest.
-        var times: ArraySlice<ContinuousClock.Instant> = []
-        /// Of these, those that went before their turn, at most.
+        /// The number and the time of each push, the oldest first: the one that ends is taken to be the oldest.
+        var pushes: ArraySlice<(number: Int, time: ContinuousClock.Instant)> = []
+        /// Upper bound of those among them that went before their turn.
         var early = 0
     }
 
     private var outstanding: [String: Outstanding] = [:]
-    /// Whether the last fetch from a host succeeded, of hosts that have further jobs here or outstanding.
-    private var successes: [String: Bool] = [:]
-    /// Times from the push of jobs to their end.
-    private var delays = PushDelays()
+    /// Hosts of which a job has ended, and that have further jobs here or outstanding.
+    private var known: Set<String> = []
+    /// Number of the next push.
+    private var nextPush = 0
+    private var front = PushFront()
     /// Slow hosts with the mean time that a fetch takes, seconds.
     private var means: [String: Double] = [:]
     /// Waiting jobs.
@@ -135,15 +135,15 @@ struct PushOrder {
     private func slowHosts(at now: ContinuousClock.Instant) -> SlowHosts {
         var slow = SlowHosts()
         func add(_ host: String, _ mean: Double, _ jobs: Outstanding, atMost limit: Int = .max) {
-            slow.early += min(jobs.early, jobs.times.count)
-            slow.underWay += min(jobs.times.count, limit)
+            slow.early += min(jobs.early, jobs.pushes.count)
+            slow.underWay += min(jobs.pushes.count, limit)
             if let numbers = numbers[host] { slow.waiting.append((host, mean * Double(numbers.count))) }
         }
         for (host, mean) in means { add(host, mean, outstanding[host] ?? Outstanding()) }
-        for (host, jobs) in outstanding where means[host] == nil && successes[host] == nil {
-            guard let first = jobs.times.first, let delay = delays.delay(ofJobsPushedAt: first) else { continue }
-            let overdue = first.duration(to: now).inSeconds - delay
-            if overdue >= Self.slow { add(host, overdue, jobs, atMost: Self.firstLimit) }
+        let passed = front.passed(at: now)
+        for (host, jobs) in outstanding where means[host] == nil && !known.contains(host) {
+            guard let first = jobs.pushes.first, first.number < passed else { continue }
+            add(host, first.time.duration(to: now).inSeconds, jobs, atMost: Self.firstLimit)
         }
         return slow
     }
@@ -176,7 +176,7 @@ struct PushOrder {
 
     /// The first waiting job of a host, if it may go before the jobs of others.
     private mutating func takeFirst(of host: String, at now: ContinuousClock.Instant) -> JobBuilder.BuiltJob? {
-        guard outstanding[host]?.times.count ?? 0 < Self.outstandingLimit, let number = numbers[host]?.first else {
+        guard outstanding[host]?.pushes.count ?? 0 < Self.outstandingLimit, let number = numbers[host]?.first else {
             return nil
         }
         let index = next + number - nextNumber
@@ -208,7 +208,8 @@ struct PushOrder {
         // The entry is the first of its host, whether it is early or due.
         numbers[host]?.removeFirst()
         if numbers[host]?.isEmpty == true { numbers[host] = nil }
-        outstanding[host, default: Outstanding()].times.append(now)
+        outstanding[host, default: Outstanding()].pushes.append((nextPush, now))
+        nextPush += 1
         if isEarly { outstanding[host]?.early += 1 }
     }
 
@@ -216,20 +217,18 @@ struct PushOrder {
     mutating func end(_ host: String, _ outcome: Outcome, at now: ContinuousClock.Instant = .now) {
         guard isFollowed else { return }
         let isUsual = means[host] == nil && outstanding[host]?.early == 0
-        let pushed = outstanding[host]?.times.popFirst()
-        if outstanding[host]?.times.isEmpty == true { outstanding[host] = nil }
+        let pushed = outstanding[host]?.pushes.popFirst()
+        if outstanding[host]?.pushes.isEmpty == true { outstanding[host] = nil }
+        known.insert(host)
         switch outcome {
-        case .failed: (means[host], successes[host]) = (nil, false)
-        // Found in a cache, if it took no time.
-        case .fetched(let seconds) where seconds > 0:
-            successes[host] = true
-            if let pushed, isUsual, seconds < Self.slow {
-                delays.note(pushed.duration(to: now).inSeconds - seconds, ofJobPushedAt: pushed)
-            }
-            note(fetch: min(seconds, Self.slowest), of: host)
-        case .fetched, .other: break
+        case .failed: means[host] = nil
+        case .fetched(let seconds):
+            if let pushed, isUsual, seconds < Self.slow { front.note(pushed.number, at: now) }
+            // Found in a cache, if it took no time.
+            if seconds > 0 { note(fetch: min(seconds, Self.slowest), of: host) }
+        case .other: break
         }
-        if outstanding[host] == nil && numbers[host] == nil { successes[host] = nil }
+        if outstanding[host] == nil && numbers[host] == nil { known.remove(host) }
     }
 
     private mutating func note(fetch seconds: Double, of host: String) {

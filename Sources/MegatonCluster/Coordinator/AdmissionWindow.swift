@@ -4,7 +4,8 @@ internal import MegatonPipeline
 ///
 /// It is small, so that a batch of ten that arrives behind a million is done in seconds: jobs in the intakes are taken
 /// by weight, ready jobs go first come, first served. Up to `limit`, it is never smaller than two jobs for each place
-/// in a worker, so that no place waits for the coordinator.
+/// in a worker, so that no place waits for the coordinator. Running jobs beyond the places have left these to others,
+/// as their fetches take long: they do not count.
 struct AdmissionWindow: Sendable {
     /// The largest size: an admitted job costs its JSON and about 200 bytes.
     let limit: Int
@@ -52,7 +53,7 @@ struct AdmissionWindow: Sendable {
     /// more run: the ready ones are as many as that part even then.
     var size: Int {
         let least = max(Self.smallest / places.shardCount, Self.smallestOfShard)
-        return min(limit, max(least, max(slots, running) + slots, Int(Self.seconds * rate)))
+        return max(0, running - slots) + min(limit, max(least, 2 * slots, Int(Self.seconds * rate)))
     }
 
     private var slots: Int { places.ofShard }

@@ -402,8 +402,7 @@ package final class HostRateLimiter: FetchLimiting {
         }
     }
 
-    /// Reports hosts that have begun to answer, unless their first body ends soon, which says the same. Without an
-    /// answer of Redis, that does.
+    /// Reports hosts that have begun to answer, unless their first body ends soon, which says the same.
     private func reportAnswers() async {
         await repeating {
             let hosts = state.withLock { state in
@@ -420,6 +419,11 @@ package final class HostRateLimiter: FetchLimiting {
                 for case .error(let text) in replies { throw RedisError(reply: text) }
             } catch {
                 logger.debug("Redis was not notified of first answers", metadata: [LogKey.error: "\(error)"])
+                // Those whose first request has ended since are not there any more.
+                state.withLock { state in
+                    for host in hosts where state.answering[host] != nil { state.answering[host] = false }
+                }
+                return Self.probeInterval
             }
             return .zero
         }

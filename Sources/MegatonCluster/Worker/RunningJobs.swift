@@ -124,16 +124,21 @@ final class RunningJobs: Sendable {
         }
     }
 
-    /// Lets jobs leave their places that are fetching from these hosts. They need none any more: rendering has limits
-    /// of its own. A suspect keeps its place, as no other job may seem to be the cause of a death.
+    /// Lets jobs leave their places that are fetching from these hosts, or from none since a time. They need none any
+    /// more: rendering has limits of its own. A suspect keeps its place, as no other job may seem to be the cause of a
+    /// death.
     ///
     /// - Returns: the number of jobs, at most `limit`.
-    func leavePlaces(ofFetchesFrom hosts: Set<String>, limit: Int) -> Int {
+    func leavePlaces(
+        ofFetchesFrom hosts: Set<String>,
+        since time: ContinuousClock.Instant,
+        limit: Int
+    ) -> Int {
         state.withLock { state in
             var count = 0
             for job in state.jobs.values where count < limit {
-                guard !job.isSettling, !job.hasLeftPlace, !job.isSuspect, let host = job.fetch?.host,
-                    hosts.contains(host)
+                guard !job.isSettling, !job.hasLeftPlace, !job.isSuspect, let fetch = job.fetch,
+                    fetch.host.map(hosts.contains) ?? (fetch.start <= time)
                 else { continue }
                 job.leavePlace()
                 count += 1

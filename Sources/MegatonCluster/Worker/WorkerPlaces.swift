@@ -113,13 +113,14 @@ final class WorkerPlaces: Sendable {
         guard !waitsForSettlements, disk.limit() == nil else { return }
         let members = state.withLock { $0.members }
         guard members.reduce(0, { $0 + $1.activeCount }) >= count else { return }
-        let before = members.reduce(0) { $0 + $1.placelessCount }
-        var room = max(0, count * FleetPlaces.longFetchesOfPlace - before)
-        let hosts = members.reduce(into: Set()) { $0.formUnion($1.hosts(ofFetchesSince: now - Self.longFetch)) }
-        for member in members where room > 0 && !hosts.isEmpty {
-            room -= member.leavePlaces(ofFetchesFrom: hosts, limit: room)
+        let time = now - Self.longFetch
+        let room = count * FleetPlaces.longFetchesOfPlace - members.reduce(0) { $0 + $1.placelessCount }
+        let hosts = members.reduce(into: Set()) { $0.formUnion($1.hosts(ofFetchesSince: time)) }
+        var left = 0
+        for member in members where left < room {
+            left += member.leavePlaces(ofFetchesFrom: hosts, since: time, limit: room - left)
         }
-        if members.reduce(0, { $0 + $1.placelessCount }) > before { wakeAll() }
+        if left > 0 { wakeAll() }
     }
 
     /// Lends a place of all shards to a pack of one of them.

@@ -19,6 +19,14 @@ struct AdmissionWindowTests {
         #expect(window.size == 1000)
     }
 
+    /// Fault: jobs that had left their places, as their fetches took long, filled the window of a large fleet.
+    @Test func jobsThatHaveLeftTheirPlacesDoNotCount() {
+        var window = AdmissionWindow(limit: 250)
+        window.observe(.places(100))
+        window.observe(ended: 0, running: 400, at: .now)
+        #expect(window.size == 500, "200 may be ready, or run in the places")
+    }
+
     /// Fault: the rate of 200 ms in which all places had ended their jobs made the window hold five seconds of work,
     /// and it closed until they were done.
     @Test func jobsThatEndTogetherDoNotWidenIt() {

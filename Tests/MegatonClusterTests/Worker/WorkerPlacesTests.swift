@@ -223,6 +223,40 @@ import Testing
         #expect(jobs.map(\.hasLeftPlace) == [true, true, true, false] && places.free(for: member) == 1)
     }
 
+    /// Those of an S3 bucket, for example.
+    @Test func jobsWithoutAHostLeaveThemOneByOne() async throws {
+        let places = WorkerPlaces(count: 2, waitsForSettlements: false)
+        let running = RunningJobs()
+        let member = places.add(running)
+        let now = ContinuousClock.now
+        let (slow, quick) = (try job("slow"), try job("quick"))
+        slow.observeFetch(from: nil) { now - .seconds(1) }
+        quick.observeFetch(from: nil) { now }
+        for job in [slow, quick] { running.insert(job) }
+        places.leaveLongFetches(at: now)
+        #expect(slow.hasLeftPlace && !quick.hasLeftPlace && places.free(for: member) == 1)
+        // The loop that waits for a place is awake.
+        await running.changed.wait()
+    }
+
+    /// They write to the full disk, too.
+    @Test func withAFullDiskJobsWithoutAPlaceCount() throws {
+        let disk = DiskPause()
+        let places = WorkerPlaces(count: 2, waitsForSettlements: false, disk: disk)
+        let running = RunningJobs()
+        let member = places.add(running)
+        let now = ContinuousClock.now
+        for number in 0..<2 {
+            let job = try job("\(number)")
+            job.observeFetch(from: "slow.example:443") { now - .seconds(2) }
+            running.insert(job)
+        }
+        places.leaveLongFetches(at: now)
+        #expect(places.free(for: member) == 2)
+        _ = disk.noteFull("full")
+        #expect(places.free(for: member) < 0)
+    }
+
     /// Each of them has a connection and memory.
     @Test func longFetchesHaveALimit() throws {
         let places = WorkerPlaces(count: 2, waitsForSettlements: false)

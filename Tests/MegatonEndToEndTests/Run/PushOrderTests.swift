@@ -107,54 +107,42 @@ struct PushOrderTests {
         #expect(ids(order.take(2, longFetches: 100)) == ["z"])
     }
 
+    /// An order in which a job of a slow host was pushed first, and 200 of quick hosts after it.
+    private func overtaken(at start: ContinuousClock.Instant) -> PushOrder {
+        var order = PushOrder()
+        order.add([job("s0", "slow.example")] + (0..<200).map { job("q\($0)", "quick\($0).example") })
+        order.add((1..<41).map { job("s\($0)", "slow.example") } + [job("r0", "quick0.example")])
+        #expect(order.take(201, at: start).due.count == 201)
+        return order
+    }
+
     /// Fault: a host was slow only when one of its images had arrived, after many seconds.
     @Test func aHostWithAnOverdueJobIsSlow() {
         let start = ContinuousClock.now
-        var order = mixed()
-        #expect(ids(order.take(4, at: start)) == ["q0", "s0", "q1", "s1"])
-        #expect(!order.hasSlowJobs(at: start + .seconds(60)), "nothing has ended")
-        order.end("quick.example:443", .fetched(0.1), at: start + .seconds(2))
-        order.end("quick.example:443", .fetched(0.1), at: start + .seconds(2))
-        #expect(!order.hasSlowJobs(at: start + .seconds(2.8)))
-        #expect(order.hasSlowJobs(at: start + .seconds(3)))
-        #expect(ids(order.take(3, longFetches: 4, at: start + .seconds(3))) == ["s2", "s3", "q2"])
+        var order = overtaken(at: start)
+        for number in 0..<128 { order.end("quick\(number).example:443", .fetched(0.1), at: start + .seconds(1)) }
+        #expect(!order.hasSlowJobs(at: start + .seconds(60)), "the order of jobs that run side by side says little")
+        order.end("quick128.example:443", .fetched(0.1), at: start + .seconds(61))
+        #expect(!order.hasSlowJobs(at: start + .seconds(61.9)))
+        #expect(ids(order.take(4, longFetches: 4, at: start + .seconds(62))) == ["s1", "s2", "s3", "s4"])
         // It fails, or has a backlog without being slow, and is left in its place.
-        order.end(Self.slow, .failed, at: start + .seconds(10))
-        #expect(!order.hasSlowJobs(at: start + .seconds(20)))
-        order.end(Self.slow, .fetched(0.1), at: start + .seconds(21))
-        #expect(!order.hasSlowJobs(at: start + .seconds(30)))
+        order.end(Self.slow, .failed, at: start + .seconds(70))
+        #expect(!order.hasSlowJobs(at: start + .seconds(80)))
+        order.end(Self.slow, .fetched(0.1), at: start + .seconds(81))
+        #expect(!order.hasSlowJobs(at: start + .seconds(90)))
     }
 
-    /// Fault: a job was overdue only after the time that the last jobs took, which wait in the queue for longer than
-    /// the first ones.
-    @Test func aJobIsComparedWithThoseThatWerePushedWithIt() {
+    /// Fault: of a long chunk that is worked off slowly, all hosts were slow after two seconds, so that none of those
+    /// that really are had room.
+    @Test func jobsThatWaitForTheirTurnAreNotOverdue() {
         let start = ContinuousClock.now
         var order = PushOrder()
-        order.add([job("q0", "quick.example"), job("s0", "slow.example")])
-        order.add([job("q1", "quick.example"), job("t0", "late.example"), job("q2", "quick.example")])
-        order.add([job("s1", "slow.example"), job("t1", "late.example")])
-        #expect(order.take(2, at: start).due.count == 2)
-        #expect(order.take(3, at: start + .seconds(1)).due.count == 3)
-        order.end("quick.example:443", .fetched(0.1), at: start + .seconds(0.6))
-        order.end("quick.example:443", .fetched(0.1), at: start + .seconds(4.1))
-        // 0.5 s of the first chunk, 3 s of the second one.
-        #expect(!order.hasSlowJobs(at: start + .seconds(1.4)))
-        #expect(order.take(1, longFetches: 9, at: start + .seconds(1.6)).early.first?.job?.id == "s1")
-        #expect(!order.hasSlowJobs(at: start + .seconds(4.9)))
-        #expect(order.take(1, longFetches: 9, at: start + .seconds(5.1)).early.first?.job?.id == "t1")
-    }
-
-    @Test func delaysAreKeptForTheLastChunks() {
-        let start = ContinuousClock.now
-        var delays = PushDelays()
-        #expect(delays.delay(ofJobsPushedAt: start) == nil)
-        for number in 0..<1000 { delays.note(Double(number), ofJobPushedAt: start + .seconds(number)) }
-        delays.note(1001, ofJobPushedAt: start + .seconds(999))
-        delays.note(7, ofJobPushedAt: start)
-        #expect(delays.delay(ofJobsPushedAt: start + .seconds(998)) == 998)
-        #expect(delays.delay(ofJobsPushedAt: start + .seconds(999)) == 1000)
-        #expect(delays.delay(ofJobsPushedAt: start) == 1000, "that of the last one")
-        #expect(delays.delay(ofJobsPushedAt: start + .seconds(0.5)) == 1000)
+        order.add((0..<1000).map { job("q\($0)", "quick\($0).example") } + [job("r", "quick999.example")])
+        #expect(order.take(1000, at: start).due.count == 1000)
+        for number in 0..<500 {
+            order.end("quick\(number).example:443", .fetched(0.1), at: start + .seconds(Double(number) / 10))
+            #expect(!order.hasSlowJobs(at: start + .seconds(Double(number) / 10)))
+        }
     }
 
     /// Fault: jobs that wait for their turn at a quick host were counted as those of a slow one, so that none of these
@@ -162,37 +150,36 @@ struct PushOrderTests {
     @Test func aBacklogOfAQuickHostLeavesRoomForSlowOnes() {
         let start = ContinuousClock.now
         var order = PushOrder()
-        order.add((0..<1000).map { job("q\($0)", "quick.example") } + [job("s", "slow.example")])
+        order.add([job("s", "slow.example")] + (0..<1000).map { job("q\($0)", "quick.example") })
         order.add([job("r", "quick.example"), job("t", "slow.example")])
         #expect(ids(order.take(1001, at: start)).count == 1001)
-        order.end("quick.example:443", .fetched(0.1), at: start + .seconds(0.2))
+        for _ in 0..<200 { order.end("quick.example:443", .fetched(0.1), at: start + .seconds(0.2)) }
         #expect(ids(order.take(1, longFetches: 10, at: start + .seconds(60))) == ["t"])
     }
 
     /// It says nothing about its host before its time.
     @Test func aJobThatBeginsLaterIsNotOverdue() {
         let start = ContinuousClock.now
-        var order = mixed()
+        var order = PushOrder()
         var later = Job(id: "later", source: "https://late.example/a.jpg")
         later.notBefore = 4_000_000_000
-        order.add([.job(later, hasUniqueID: true), job("next", "late.example")])
-        #expect(order.take(21, at: start).due.count == 21)
-        order.end("quick.example:443", .fetched(0.1), at: start + .seconds(0.2))
-        #expect(ids(order.take(1, longFetches: 10, at: start + .seconds(60)).early).isEmpty)
+        order.add([.job(later, hasUniqueID: true)] + (0..<200).map { job("q\($0)", "quick.example") })
+        order.add([job("next", "late.example")])
+        #expect(order.take(201, at: start).due.count == 201)
+        for _ in 0..<200 { order.end("quick.example:443", .fetched(0.1), at: start + .seconds(0.2)) }
+        #expect(!order.hasSlowJobs(at: start + .seconds(60)))
     }
 
     /// It may never answer, and its jobs wait for it without a place.
     @Test func jobsOfAHostWithoutAnOutcomeCountLittle() {
         let start = ContinuousClock.now
-        var order = PushOrder()
-        order.add([job("q", "quick.example"), job("s", "slow.example")])
-        order.add((0..<10).map { job("q\($0)", "quick.example") } + (0..<40).map { job("s\($0)", "slow.example") })
-        #expect(ids(order.take(2, at: start)) == ["q", "s"])
-        order.end("quick.example:443", .fetched(0.1), at: start + .seconds(0.1))
+        var order = overtaken(at: start)
+        for number in 0..<200 { order.end("quick\(number).example:443", .fetched(0.1), at: start) }
         // Four of ten are taken to be under way, but no more than twice as many as may be are pushed early.
-        for count in [9, 6, 5, 0] {
-            #expect(order.take(count + 1, longFetches: 10, at: start + .seconds(5)).early.count == count)
+        for count in [9, 6, 5] {
+            #expect(order.takeEarly(count + 1, longFetches: 10, at: start + .seconds(5)).count == count)
         }
+        #expect(order.takeEarly(9, longFetches: 10, at: start + .seconds(5)).isEmpty)
     }
 
     @Test func linesAndFilesHaveNoHost() {

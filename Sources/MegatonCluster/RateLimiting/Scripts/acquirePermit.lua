@@ -39,9 +39,8 @@ if state.open > ms then
           state.last, 0}
 end
 local isProbed = state.heard == 0 and state.failures >= limited(state, failureThreshold, first)
--- The pace above is that of a host that answers: the first answer, even a failure, lifts this limit, and so do its
--- first bytes (`noteAnswer`).
--- Without a byte, failures count too: as many as requests open the circuit, and more of these would find out nothing.
+-- The pace above is that of a host that answers: the first bytes lift this limit (`noteAnswer`), and so does the first
+-- answer, even a failure. Failures count in it: as many as requests open the circuit, and more would find out nothing.
 if state.heard == 0 then limit = math.max(1, limited(state, limit, first) - state.failures) end
 local isNoted = othersWait and state.others % 2 == 0
 if isNoted then state.others = state.others + 1 end

@@ -33,7 +33,7 @@ end
 
 -- A limit of a host, its concurrency or the failures that open its circuit: at most `first` before its first answer. A
 -- list from the web has hosts that accept connections and never answer; each request occupies a place of a worker.
--- First bytes lift that on the concurrency, for which the caller asks without them only.
+-- First bytes lift the limit on the concurrency: `acquirePermit` applies it only while `heard` is 0.
 local function limited(s, limit, first)
   return s.heard ~= 1 and math.min(limit, math.max(first, 1)) or limit
 end

@@ -66,7 +66,7 @@ elseif outcome == 'throttled' then
   state.path, state.counts = requestedPath, ms + math.max(pause, 60000)
 elseif (outcome == 'failed' or outcome == 'absent') and state.open <= ms and not isLate then
   -- A row of failures without an open circuit that began long ago was another outage.
-  if state.heard ~= 1 and state.failures < before and ms - state.since > maximumOpenInterval then
+  if state.heard ~= 1 and state.since > 0 and state.failures < before and ms - state.since > maximumOpenInterval then
     state.failures, state.since = 0, 0
   end
   state.failures = math.min(state.failures + 1, 1000)
