@@ -53,7 +53,9 @@ struct AdmissionWindow: Sendable {
     /// more run: the ready ones are as many as that part even then.
     var size: Int {
         let least = max(Self.smallest / places.shardCount, Self.smallestOfShard)
-        return max(0, running - slots) + min(limit, max(least, 2 * slots, Int(Self.seconds * rate)))
+        // Without a known place, nothing is known of jobs that have left theirs.
+        let placeless = slots > 0 ? max(0, running - slots) : 0
+        return placeless + min(limit, max(least, max(slots, running - placeless) + slots, Int(Self.seconds * rate)))
     }
 
     private var slots: Int { places.ofShard }
