@@ -18,7 +18,7 @@ from megaton_pace.stage import Stage
 RECOVERY = 20
 PLACES = 16
 WORKERS = ("worker-1", "worker-2", "worker-3")
-JOBS = 9500
+JOBS = 12_700
 
 
 class Machines(Stage):
@@ -61,7 +61,8 @@ class Machines(Stage):
 
     def sources(self):
         host = self.network.hosts["origin"].address
-        delays = [self.random.randint(700, 1300) for _ in range(JOBS)]
+        # Jobs of a second and more would leave their places to others.
+        delays = [self.random.randint(600, 900) for _ in range(JOBS)]
         return [f"http://{host}:{self.origin_port}/hosts/{delay}/{number}.png" for number, delay in enumerate(delays)]
 
 
