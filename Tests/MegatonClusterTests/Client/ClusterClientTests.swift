@@ -2,8 +2,6 @@ import Foundation
 import Logging
 import MegatonRedis
 import MegatonTestSupport
-import NIOCore
-import NIOPosix
 import Testing
 
 @testable import MegatonCluster
@@ -21,27 +19,11 @@ import Testing
 
     /// Runs the body with a client and a worker that also admits jobs.
     private func withWorker(_ body: (ClusterClient, RedisServerProcess) async throws -> Void) async throws {
-        let leaseGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         try await RedisServerProcess.run { (server) async throws in
             var configuration = Worker.Configuration(control: server.configuration)
             configuration.takeoverDelay = .zero
-            let worker = try Worker(
-                configuration,
-                name: "host:1:a",
-                group: MultiThreadedEventLoopGroup.singleton,
-                leaseGroup: leaseGroup,
-                logger: logger,
-                onHungRender: {}
-            )
-            try await worker.start()
-            let signal = ShutdownSignal()
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { await worker.run(until: signal) }
-                defer { signal.raise(to: .abort) }
-                try await body(try client(server), server)
-            }
+            try await TestWorker.run(configuration) { try await body(try client(server), server) }
         }
-        try await leaseGroup.shutdownGracefully()
     }
 
     private func all(_ batch: Batch) async throws -> [JobOutcome] {

@@ -39,26 +39,12 @@ import Testing
         configuration.furtherControls = servers.dropFirst().map(\.configuration)
         configuration.takeoverDelay = .zero
         configuration.concurrency = concurrency
-        let leaseGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let worker = try Worker(
-            configuration,
-            name: "host:1:a",
-            group: group,
-            leaseGroup: leaseGroup,
-            logger: logger,
-            onHungRender: {}
-        )
-        try await worker.start()
-        let signal = ShutdownSignal()
         let urls = servers.map(\.url).joined(separator: " ")
-        let client = try ClusterClient(redis: urls, idleTimeout: .seconds(60), logger: logger)
-        defer { client.close() }
-        try await withThrowingTaskGroup(of: Void.self) { tasks in
-            tasks.addTask { await worker.run(until: signal) }
-            defer { signal.raise(to: .abort) }
+        try await TestWorker.run(configuration) {
+            let client = try ClusterClient(redis: urls, idleTimeout: .seconds(60), logger: logger)
+            defer { client.close() }
             try await body(client, all)
         }
-        try await leaseGroup.shutdownGracefully()
     }
 
     private func done(_ shard: JobQueue) async throws -> Int {

@@ -1,11 +1,7 @@
 import Foundation
 import InMemoryTracing
-import Logging
 import MegatonPipeline
-import MegatonRedis
 import MegatonTestSupport
-import NIOCore
-import NIOPosix
 import Testing
 import Tracing
 
@@ -28,39 +24,14 @@ import Tracing
     ) async throws -> TraceContextTracer {
         let tracer = TraceContextTracer()
         let directory = try TestDirectory()
-        let leaseGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        try await RedisServerProcess.run { (server) async throws in
-            try await OriginServer.run {
-                $0.path.hasPrefix("/missing") ? .init(status: 404) : .image(Self.image)
-            } _: { (origin) async throws in
-                var configuration = Worker.Configuration(control: server.configuration)
-                configuration.addressPolicy.allowsPrivate = true
-                configuration.takeoverDelay = .zero
-                configuration.roots = [directory.path]
-                configuration.tracer = tracer
-                let worker = try Worker(
-                    configuration,
-                    name: "host:1:a",
-                    group: MultiThreadedEventLoopGroup.singleton,
-                    leaseGroup: leaseGroup,
-                    logger: logger,
-                    onHungRender: {}
-                )
-                try await worker.start()
-                let client = server.client()
-                defer { client.close() }
-                let job = json(origin.url("").absoluteString, directory.path)
-                try await client.send(["LPUSH", .string(configuration.keys.jobs), .string(job)])
-                let signal = ShutdownSignal()
-                await withTaskGroup(of: Void.self) { group in
-                    group.addTask { await worker.run(until: signal) }
-                    while tracer.spans("megaton.job").count < count, !Task.isCancelled { await Task.yield() }
-                    signal.raise(to: .abort)
-                }
-            }
+        try await TestWorker.run {
+            ($0.roots, $0.tracer) = ([directory.path], tracer)
+        } answer: {
+            $0.hasPrefix("/missing") ? .init(status: 404) : .image(Self.image)
+        } _: { (queue, origin) async throws in
+            try await queue.pushPublicly(json(origin.url("").absoluteString, directory.path))
+            while tracer.spans("megaton.job").count < count, !Task.isCancelled { await Task.yield() }
         }
-        try await leaseGroup.shutdownGracefully()
         return tracer
     }
 

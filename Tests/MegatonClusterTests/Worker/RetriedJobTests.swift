@@ -1,10 +1,8 @@
 import Foundation
-import Logging
 import MegatonPipeline
 import MegatonRedis
 import MegatonTestSupport
 import NIOCore
-import NIOPosix
 import Synchronization
 import Testing
 
@@ -19,9 +17,7 @@ import Testing
         /// Pushes a job for a path that equals its id.
         func push(_ id: String, attempts: Int) async throws {
             let job = Job(id: id, source: origin.url("/\(id)").absoluteString, attempts: attempts)
-            try await queue.redis.send([
-                "LPUSH", .string(queue.keys.jobs), .string(String(decoding: job.json(), as: UTF8.self)),
-            ])
+            try await queue.pushPublicly(String(decoding: job.json(), as: UTF8.self))
         }
 
         func death(of id: String) async throws -> DeadLetter {
@@ -42,38 +38,14 @@ import Testing
         _ answer: @escaping @Sendable (String) -> OriginServer.Answer,
         _ body: (Cluster) async throws -> Void
     ) async throws {
-        let leaseGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        try await RedisServerProcess.run { (server) async throws in
-            try await OriginServer.run {
-                answer($0.path)
-            } _: { (origin) async throws in
-                var configuration = Worker.Configuration(control: server.configuration)
-                configuration.addressPolicy.allowsPrivate = true
-                configuration.takeoverDelay = .zero
-                configuration.retry.base = .milliseconds(1)
-                change(&configuration)
-                let worker = try Worker(
-                    configuration,
-                    name: "host:1:a",
-                    group: MultiThreadedEventLoopGroup.singleton,
-                    leaseGroup: leaseGroup,
-                    logger: logger,
-                    onHungRender: {}
-                )
-                try await worker.start()
-                let client = server.client()
-                defer { client.close() }
-                let cluster = Cluster(queue: JobQueue(client, keys: configuration.keys), origin: origin)
-                let signal = ShutdownSignal()
-                try await withThrowingTaskGroup(of: Void.self) { group in
-                    group.addTask { await worker.run(until: signal) }
-                    defer { signal.raise(to: .abort) }
-                    try await body(cluster)
-                }
-            }
+        try await TestWorker.run { configuration in
+            configuration.retry.base = .milliseconds(1)
+            change(&configuration)
+        } answer: {
+            answer($0)
+        } _: { (queue, origin) async throws in
+            try await body(Cluster(queue: queue, origin: origin))
         }
-        try await leaseGroup.shutdownGracefully()
     }
 
     /// Fault: the second attempt was answered by the job's own first one.
