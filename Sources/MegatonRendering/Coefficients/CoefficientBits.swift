@@ -23,15 +23,20 @@ struct CoefficientBits {
     /// Offset of the next bit, in bits.
     var consumed: Int { position * 8 - count }
 
-    /// Whether this number of bits is there without another ``refill(_:)``.
-    @inline(__always) func has(_ bits: Int) -> Bool { count >= bits }
-
     /// Makes at least 56 bits available, without a branch: whole bytes are counted, and the rest of the last word is
     /// read again (Fabian Giesen, "Reading bits in far too many ways", variant 4).
     @inline(__always) mutating func refill(_ bytes: borrowing Span<UInt8>) {
         buffer |= bytes.word(at: position) &>> UInt64(truncatingIfNeeded: count)
         position &+= (63 &- count) &>> 3
         count |= 56
+    }
+
+    /// The index of a lookup, and a ``refill(_:)`` for what follows. It goes beside the lookup and does not delay it: the
+    /// bits of the index are there already, as the longest code and its value leave 25 of the 56.
+    @inline(__always) mutating func indexAndRefill(_ bytes: borrowing Span<UInt8>) -> Int {
+        let index = index
+        refill(bytes)
+        return index
     }
 
     @inline(__always) mutating func drop(_ bits: Int) {

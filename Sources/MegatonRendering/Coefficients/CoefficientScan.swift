@@ -31,6 +31,8 @@ struct CoefficientScan<Form: BlockForm> {
         for interval in data.intervals {
             let end = restartInterval > 0 ? min(units, unit + restartInterval) : units
             var bits = CoefficientBits(at: interval.lowerBound)
+            // Each lookup refills for the next one.
+            bits.refill(bytes.span)
             // The means of the last blocks of the components (ITU-T T.81 annex F.1.1.5.1).
             var (luma, blue, red) = (0, 0, 0)
             while unit < end {
@@ -93,8 +95,7 @@ struct CoefficientScan<Form: BlockForm> {
         // Kept in registers.
         var bits = state
         defer { state = bits }
-        bits.refill(bytes)
-        let difference = differences[pair &* HuffmanTable.size &+ bits.index]
+        let difference = differences[pair &* HuffmanTable.size &+ bits.indexAndRefill(bytes)]
         if difference != 0 {
             bits.drop(Int(difference & 15))
             block.mean &+= Int(Int16(bitPattern: difference) >> 4)
@@ -103,7 +104,6 @@ struct CoefficientScan<Form: BlockForm> {
             if symbol == 0 { return false }
             bits.drop(Int(symbol >> 8))
             block.mean &+= bits.readValue(Int(symbol & 15))
-            bits.refill(bytes)
         }
         // The index of the next coefficient, in zigzag order.
         var next = 1
@@ -149,7 +149,7 @@ struct CoefficientScan<Form: BlockForm> {
         _ entries: borrowing Span<UInt32>,
         _ starts: borrowing Span<UInt32>
     ) -> Int {
-        let start = starts[pair &* HuffmanTable.size &+ bits.index]
+        let start = starts[pair &* HuffmanTable.size &+ bits.indexAndRefill(bytes)]
         bits.drop(Int(truncatingIfNeeded: start & 15))
         var next = Int(truncatingIfNeeded: (start >> 4) & 15)
         block.across = Int(Int8(truncatingIfNeeded: start >> 8))
@@ -157,9 +157,8 @@ struct CoefficientScan<Form: BlockForm> {
         block.both = Int(Int8(truncatingIfNeeded: start >> 24))
         if next == 0 { return HuffmanLookups.ended }
         while next <= 4 {
-            bits.refill(bytes)
             var (run, value) = (0, 0)
-            let coefficient = entries[Kind.coefficients.start(pair) &+ bits.index]
+            let coefficient = entries[Kind.coefficients.start(pair) &+ bits.indexAndRefill(bytes)]
             if coefficient != 0 {
                 bits.drop(Int(coefficient & 255))
                 run = Int((coefficient >> 8) & 255)
@@ -198,37 +197,19 @@ struct CoefficientScan<Form: BlockForm> {
     ) -> Bool {
         var next = first
         let start = pair &* HuffmanTable.size
-        // A jump takes up to 27 bits.
-        var isFilled = bits.has(27)
         while next < 64 {
-            if isFilled { isFilled = false } else { bits.refill(bytes) }
-            var jump = jumps[start &+ bits.index]
-            var after = next &+ Int(jump >> 8)
+            let jump = jumps[start &+ bits.indexAndRefill(bytes)]
+            let after = next &+ Int(jump >> 8)
             if jump != 0 && after < 64 {
                 bits.drop(Int(jump & 255))
                 next = after
-                bits.refill(bytes)
-                jump = jumps[start &+ bits.index]
-                after = next &+ Int(jump >> 8)
-                if jump != 0 && after < 64 {
-                    bits.drop(Int(jump & 255))
-                    next = after
-                    // Two jumps take at most 54 bits.
-                    jump = jumps[start &+ bits.index]
-                    after = next &+ Int(jump >> 8)
-                    if jump != 0 && after < 64 {
-                        bits.drop(Int(jump & 255))
-                        next = after
-                        continue
-                    }
-                }
+                continue
             }
             // The last coefficient, or the end of the block before it.
             if jump != 0 && (after == 64 || after >= 128 && after < 192) {
                 bits.drop(Int(jump & 255))
                 return true
             }
-            bits.refill(bytes)
             let symbol = symbol(.acSymbols, pair: pair, bits, entries)
             if symbol == 0 { return false }
             let (length, run) = (Int(symbol & 15), Int((symbol >> 4) & 15))
