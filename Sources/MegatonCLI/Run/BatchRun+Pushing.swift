@@ -12,7 +12,7 @@ extension BatchRun {
     /// have.
     private static let restoreInterval: Duration = .seconds(2)
     /// Interval at which it looks for room.
-    private static let roomInterval: Duration = .milliseconds(100)
+    private static let roomInterval: Duration = .milliseconds(50)
 
     /// Pushes all jobs. Returns at the first signal, which also ends a wait for a Redis that is full or unreachable.
     ///
@@ -73,8 +73,10 @@ extension BatchRun {
             if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap(\.job)) }
             // A pack has one place, and so would all jobs of a slow host in it.
             let packed = packs.pack(due, queue.layout)
-            let pushed = early.map { PackBuilder.single(packs.hasFormed ? $0 : raised($0)) } + packed
-            for job in pushed { try await submitter.add(job) }
+            for job in early {
+                try await submitter.add(PackBuilder.single(packs.hasFormed ? job : raised(job)), isUrgent: true)
+            }
+            for job in packed { try await submitter.add(job) }
             if ledger != nil { ids.withLock { $0.add(jobs.map { $0.job?.id }) } }
             // Flushed at the end of a chunk, so that a few inputs start at once and many are pushed in large chunks.
             try await submitter.flush()
@@ -114,8 +116,8 @@ extension BatchRun {
         if isNew { changed.signal() }
     }
 
-    /// Waits until there is room for further jobs, at most until a signal. A look every tenth of a second is soon
-    /// enough: the admission window has jobs for two more seconds.
+    /// Waits until there is room for further jobs, at most until a signal. For usual jobs a look now and then would be
+    /// enough, as the admission window has jobs for two more seconds; those of slow hosts should begin soon.
     ///
     /// - Returns: jobs that go before their turn, for which there is room anyway; none if there is room for others.
     private func waitForRoom(_ intake: inout IntakeTarget) async throws -> [JobBuilder.BuiltJob] {
@@ -177,7 +179,7 @@ struct IntakeTarget {
     private static let smallest = 500
     private static let largest = 20_000
     /// Looks after which a size is too large: about a second.
-    private static let tooManyLooks = 10
+    private static let tooManyLooks = 20
     /// Time in which an intake of the right size does not run out. One that ran out later had too few jobs, as of a
     /// list that comes slowly.
     private static let span: Duration = .seconds(1)

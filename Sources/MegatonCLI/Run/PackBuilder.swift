@@ -123,7 +123,13 @@ struct PackBuilder {
 }
 
 extension ShardedSubmitter {
-    func add(_ pushed: PackBuilder.Pushed) async throws(RedisError) {
-        try await add(pushed.json, job: pushed.first, sources: pushed.sources, hasUniqueID: pushed.hasUniqueID)
+    func add(_ pushed: PackBuilder.Pushed, isUrgent: Bool = false) async throws(RedisError) {
+        try await add(
+            pushed.json,
+            job: pushed.first,
+            sources: pushed.sources,
+            hasUniqueID: pushed.hasUniqueID,
+            isUrgent: isUrgent
+        )
     }
 }

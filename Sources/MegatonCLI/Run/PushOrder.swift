@@ -6,6 +6,9 @@ import MegatonCluster
 /// seconds for it, so long jobs go first (R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969). A host is
 /// slow if its last images took a second each to fetch, or if nothing is known of it yet and one of its jobs is overdue
 /// (``PushFront``). A host that fails is not: it may have recovered by the time at which its jobs are due.
+///
+/// Of a host with many jobs, the first one goes before its turn, so that a slow host at the end of a list that is
+/// sorted by host is known at its beginning.
 struct PushOrder {
     /// An outcome, as far as it says something about the host.
     enum Outcome {
@@ -43,6 +46,8 @@ struct PushOrder {
     }
 
     private var outstanding: [String: Outstanding] = [:]
+    /// Hosts with many jobs, of which the first one is to go before its turn unless its turn comes sooner.
+    private var untried: ArraySlice<String> = []
     /// Hosts of which a job has ended, and that have further jobs here or outstanding.
     private var known: Set<String> = []
     /// Number of the next push.
@@ -65,6 +70,8 @@ struct PushOrder {
     private static let slowest = 3600.0
     /// Maximum number of slow hosts that are known.
     private static let hostLimit = 1000
+    /// Waiting jobs from which a host has many: one more connection is little beside them.
+    private static let many = 32
     /// Outstanding jobs of a host up to which further ones go earlier: the usual limit on its requests at a time.
     /// Others would wait for their host.
     private static let outstandingLimit = 64
@@ -86,7 +93,10 @@ struct PushOrder {
             // A job that begins later says nothing about its host until then.
             let host = isFollowed && built.job?.notBefore == nil ? built.job?.host : nil
             let entry = Entry(built: built, host: host, size: Self.size(built))
-            if let host { numbers[host, default: []].append(nextNumber + entries.count - next) }
+            if let host {
+                numbers[host, default: []].append(nextNumber + entries.count - next)
+                if numbers[host]?.count == Self.many && isUnknown(host) { untried.append(host) }
+            }
             if let id = Self.repeatableID(built) { ids[id, default: 0] += 1 }
             entries.append(entry)
             count += 1
@@ -106,6 +116,10 @@ struct PushOrder {
     ) -> (early: [JobBuilder.BuiltJob], due: [JobBuilder.BuiltJob]) {
         let early = takeEarly(limit, longFetches: longFetches, at: now)
         var due: [JobBuilder.BuiltJob] = []
+        while early.count + due.count < limit, let host = untried.popFirst() {
+            guard isUnknown(host), let built = takeFirst(of: host, isEarly: false, at: now) else { continue }
+            due.append(built)
+        }
         while early.count + due.count < limit, next < entries.count {
             if let entry = entries[next] {
                 remove(entry, at: next, isEarly: false, at: now)
@@ -121,6 +135,9 @@ struct PushOrder {
         }
         return (early, due)
     }
+
+    /// Whether no job of a host was pushed, as far as that is known.
+    private func isUnknown(_ host: String) -> Bool { outstanding[host] == nil && !known.contains(host) }
 
     /// The slow hosts.
     private struct SlowHosts {
@@ -167,7 +184,7 @@ struct PushOrder {
         for (host, work) in slow.waiting.sorted(by: { ($1.work, $0.host) < ($0.work, $1.host) }) {
             let part = min(limit - taken.count, Int((Double(limit) * work / total).rounded(.up)))
             for _ in 0..<part {
-                guard let built = takeFirst(of: host, at: now) else { break }
+                guard let built = takeFirst(of: host, isEarly: true, at: now) else { break }
                 taken.append(built)
             }
         }
@@ -175,13 +192,17 @@ struct PushOrder {
     }
 
     /// The first waiting job of a host, if it may go before the jobs of others.
-    private mutating func takeFirst(of host: String, at now: ContinuousClock.Instant) -> JobBuilder.BuiltJob? {
+    private mutating func takeFirst(
+        of host: String,
+        isEarly: Bool,
+        at now: ContinuousClock.Instant
+    ) -> JobBuilder.BuiltJob? {
         guard outstanding[host]?.pushes.count ?? 0 < Self.outstandingLimit, let number = numbers[host]?.first else {
             return nil
         }
         let index = next + number - nextNumber
         guard let entry = entries[index], canMove(entry.built) else { return nil }
-        remove(entry, at: index, isEarly: true, at: now)
+        remove(entry, at: index, isEarly: isEarly, at: now)
         return entry.built
     }
 

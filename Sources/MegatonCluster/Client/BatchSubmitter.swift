@@ -93,13 +93,19 @@ package actor BatchSubmitter {
     ///   - sources: number of its sources, which is 1 unless it is a pack.
     ///   - hasUniqueID: whether the caller generated the id and uses it for no other job of the batch.
     ///     Otherwise the batch remembers the ids it has seen, so that a repeated id is processed once.
+    ///   - isUrgent: whether it goes before all jobs of the batch that the coordinator has not read yet.
     /// - Throws: `.closed` after `close`.
-    package func add(_ json: Data, sources: Int = 1, hasUniqueID: Bool = false) async throws(RedisError) {
+    package func add(
+        _ json: Data,
+        sources: Int = 1,
+        hasUniqueID: Bool = false,
+        isUrgent: Bool = false
+    ) async throws(RedisError) {
         if isClosing {
             throw RedisError(.closed, "The batch \(batch) has been closed by its submitter: no job can be added.")
         }
         if !hasUniqueID { idsAreUnique = false }
-        pending.append(PushedJob(json: json, sources: sources))
+        pending.append(PushedJob(json: json, sources: sources, isUrgent: isUrgent))
         pendingBytes += json.count
         if pending.count >= Self.chunk || pendingBytes >= Self.chunkBytes { try await flush() }
     }

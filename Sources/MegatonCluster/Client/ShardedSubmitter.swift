@@ -73,16 +73,18 @@ package actor ShardedSubmitter {
     ///     is refused in any shard.
     ///   - sources: number of its sources, which is 1 unless it is a pack.
     ///   - hasUniqueID: whether the caller generated the id and uses it for no other job of the batch.
+    ///   - isUrgent: whether it goes before all jobs of the batch that the coordinator has not read yet.
     /// - Throws: `.closed` after `close`.
     package func add(
         _ json: Data,
         job: Job?,
         sources: Int = 1,
-        hasUniqueID: Bool = false
+        hasUniqueID: Bool = false,
+        isUrgent: Bool = false
     ) async throws(RedisError) {
         if parts.count > 1 { try await begin() }
         let part = parts.count > 1 ? shard(of: job, json, hasUniqueID: hasUniqueID) : 0
-        try await parts[part].add(json, sources: sources, hasUniqueID: hasUniqueID)
+        try await parts[part].add(json, sources: sources, hasUniqueID: hasUniqueID, isUrgent: isUrgent)
     }
 
     /// Pushes the jobs that were added.

@@ -8,13 +8,15 @@ struct PushedJob: Sendable {
     let json: Data
     /// Number of its sources: more than 1 for a pack.
     var sources = 1
+    /// Whether it goes before all jobs that wait in the batch's intake.
+    var isUrgent = false
 }
 
 extension JobQueue {
     /// Pushes jobs to a batch's intake. Safe to repeat: `first` shows which jobs these are.
     ///
     /// - Parameters:
-    ///   - jobs: the JSON of each job, and the number of its sources, which is 1 unless it is a pack.
+    ///   - jobs: the jobs, whose numbers are in this order, whichever of them go first.
     ///   - first: number of the first source.
     ///   - idsAreUnique: whether no id so far can occur twice, so that the batch need not remember ids.
     ///   - submitter: name of the only submitter that may push to the batch.
@@ -46,6 +48,7 @@ extension JobQueue {
                 idsAreUnique ? "1" : "0",
                 .string(jobs.allSatisfy { $0.sources == 1 } ? "" : jobs.map { "\($0.sources)" }.joined(separator: ",")),
                 shards.map { .int($0) } ?? "", .string(owner ?? ""),
+                .string(jobs.contains(where: \.isUrgent) ? String(jobs.map { $0.isUrgent ? "1" : "0" }) : ""),
             ] + jobs.map { .buffer(ByteBuffer(bytes: $0.json)) }
         )
         guard let submitted = reply.int else { throw Self.unexpected("submit") }

@@ -53,6 +53,34 @@ import Testing
         }
     }
 
+    /// Their numbers are those of the order in which they were added, so that a push that is repeated adds none twice.
+    @Test func urgentJobsGoBeforeAllThatWait() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let submitter = BatchSubmitter(queue: fixture.queue, batch: "b")
+            let jobs = jobs(0..<6)
+            for job in jobs[0..<3] { try await submitter.add(job) }
+            try await submitter.flush()
+            try await submitter.add(jobs[3], isUrgent: true)
+            try await submitter.add(jobs[4])
+            try await submitter.add(jobs[5], isUrgent: true)
+            try await submitter.flush()
+            #expect(try await pushed(fixture) == ["j5", "j3", "j0", "j1", "j2", "j4"])
+            #expect(try await fixture.batch("b")["submitted"] == 6)
+            let command: RedisCommand = ["HGET", .string(fixture.keys.batch("b")), "submitter"]
+            let name = try #require(try await fixture.redis.send(command).string)
+            let repeated = try await fixture.queue.push(
+                [PushedJob(json: jobs[4]), PushedJob(json: jobs[5], isUrgent: true)],
+                to: "b",
+                first: 4,
+                isLast: false,
+                policy: BatchPolicy(),
+                submitter: name
+            )
+            #expect(repeated == 6)
+            #expect(try await pushed(fixture).count == 6)
+        }
+    }
+
     /// Fault: a signal did not end the wait for a full Redis, which lasts a minute.
     @Test func aStopEndsTheWaitForAFullRedis() async throws {
         try await QueueFixture.run(.init(settings: ["maxmemory-policy noeviction"])) { (fixture) async throws in

@@ -7,8 +7,9 @@
 --      5 `1` to admit equal jobs only once · 6 the batch's weight · 7 the submitter: a batch has only one · 8 `1` if no
 --      id so far can occur twice, so that none has to be remembered · 9 the numbers of sources of the jobs, with commas
 --      between, or `` if each has one · 10 the number of shards in all of which the batch has begun, or `` if it is
---      the only one or they have not all begun yet · 11 the owner of the batch, or `` if it is the operator · 12… the
---      jobs' JSON
+--      the only one or they have not all begun yet · 11 the owner of the batch, or `` if it is the operator · 12 for
+--      each job `1` if it goes before all that wait in the intake, and `0` if not, or `` if none does · 13… the jobs'
+--      JSON
 -- Returns how many jobs of the batch are submitted now, or the error BATCHEXISTS; or BATCHBEHIND if jobs before the
 --      first one are missing, as Redis has returned to an earlier state; or BATCHCLOSED if the batch was closed by
 --      another process.
@@ -22,8 +23,8 @@
 local jobsKey, batchKey, batchesKey, intakesKey, intakeWakeKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local cancelledKey, knownKey, endedKey = KEYS[6], KEYS[7], KEYS[8]
 local batch, first, isLast, keepsLedger, deduplicates = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
-local weight, submitter, idsAreUnique, shards, firstJob = ARGV[6], ARGV[7], ARGV[8], ARGV[10], 12
-local owner = ARGV[11]
+local weight, submitter, idsAreUnique, shards, firstJob = ARGV[6], ARGV[7], ARGV[8], ARGV[10], 13
+local owner, urgent = ARGV[11], ARGV[12]
 local sizeList, sizes, count = ARGV[9], {}, 0
 for size in string.gmatch(sizeList, '%d+') do sizes[#sizes + 1] = tonumber(size) end
 for i = firstJob, #ARGV do count = count + (sizes[i - firstJob + 1] or 1) end
@@ -53,7 +54,8 @@ local number = first
 for i = firstJob, #ARGV do
   local size = sizes[i - firstJob + 1] or 1
   if number >= have then
-    redis.call('LPUSH', jobsKey, ARGV[i])
+    local isUrgent = string.sub(urgent, i - firstJob + 1, i - firstJob + 1) == '1'
+    redis.call(isUrgent and 'RPUSH' or 'LPUSH', jobsKey, ARGV[i])
     have = have + size
   end
   number = number + size
