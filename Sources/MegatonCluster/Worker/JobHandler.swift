@@ -227,7 +227,10 @@ final class JobHandler: Sendable {
         }
         let (maximumFailureAge, metrics) = (maximumFailureAge(for: active, job: job), attempt.metrics)
         active.observeFetch(from: job.host) { metrics.fetchStart }
-        defer { active.endFetch() }
+        defer {
+            active.endFetch()
+            if metrics.times.fetching > .zero { running.noteFetch(metrics.times.fetching) }
+        }
         // Unstructured, as a stop has to cancel it from outside. It ends before this call, which waits for it.
         let work = Task { await runner.run(job, maximumFailureAge: maximumFailureAge, metrics: metrics) }
         // In a task of its own, so that the heartbeat does not wait for the cancellation handlers of the job. Safe: a

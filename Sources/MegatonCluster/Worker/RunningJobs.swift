@@ -12,6 +12,8 @@ final class RunningJobs: Sendable {
         var lent = 0
         /// Whether the worker finishes only what it has begun.
         var isDraining = false
+        /// The usual time of a fetch; nil before the first one.
+        var usualFetch: Duration?
 
         var active: Int { jobs.count - settling - placeless }
         var used: Int { active + lent }
@@ -116,6 +118,20 @@ final class RunningJobs: Sendable {
         }
         if notifies { notify() }
     }
+
+    /// The usual time of a fetch: about the median, which a few slow hosts leave as it is. Nil before the first fetch.
+    var usualFetch: Duration? { state.withLock { $0.usualFetch } }
+
+    /// Notes the time of a fetch that has ended: the median moves a little towards it.
+    func noteFetch(_ time: Duration) {
+        state.withLock { state in
+            let usual = state.usualFetch ?? time
+            state.usualFetch = max(time > usual ? usual * 1.05 : usual / 1.05, Self.shortestFetch)
+        }
+    }
+
+    /// The least that the usual time of a fetch is taken to be, so that it grows in little time.
+    private static let shortestFetch: Duration = .milliseconds(10)
 
     /// The hosts of which fetches have lasted since a time.
     func hosts(ofFetchesSince time: ContinuousClock.Instant) -> Set<String> {

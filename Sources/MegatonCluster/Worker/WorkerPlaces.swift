@@ -21,8 +21,9 @@ final class WorkerPlaces: Sendable {
     /// Longest claim after which the next one of the shard may reserve all free places: short beside the work of a job.
     static let shortClaim: Duration = .milliseconds(20)
 
-    /// Time after which a fetch takes long.
-    static let longFetch: Duration = .seconds(1)
+    /// Time after which a fetch takes long: four times as long as usual, within these bounds. The lower one is long
+    /// beside the work of a job.
+    static let longFetch: ClosedRange<Duration> = .milliseconds(250)...(.seconds(1))
     /// Interval at which a worker without a free place looks for such fetches.
     static let lookInterval: Duration = .milliseconds(100)
 
@@ -113,7 +114,9 @@ final class WorkerPlaces: Sendable {
         guard !waitsForSettlements, disk.limit() == nil else { return }
         let members = state.withLock { $0.members }
         guard members.reduce(0, { $0 + $1.activeCount }) >= count else { return }
-        let time = now - Self.longFetch
+        let usual = members.compactMap(\.usualFetch).max()
+        let long = usual.map { min(max($0 * 4, Self.longFetch.lowerBound), Self.longFetch.upperBound) }
+        let time = now - (long ?? Self.longFetch.upperBound)
         let room = count * FleetPlaces.longFetchesOfPlace - members.reduce(0) { $0 + $1.placelessCount }
         let hosts = members.reduce(into: Set()) { $0.formUnion($1.hosts(ofFetchesSince: time)) }
         var left = 0

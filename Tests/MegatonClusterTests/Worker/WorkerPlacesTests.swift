@@ -223,6 +223,28 @@ import Testing
         #expect(jobs.map(\.hasLeftPlace) == [true, true, true, false] && places.free(for: member) == 1)
     }
 
+    /// Fault: jobs of a slow host that were claimed at once had all places for a second, while quick ones waited.
+    @Test func aFetchIsLongIfItTakesLongerThanUsual() throws {
+        let places = WorkerPlaces(count: 2, waitsForSettlements: false)
+        let running = RunningJobs()
+        _ = places.add(running)
+        let now = ContinuousClock.now
+        let jobs = try ["slow", "quick"].map { try job($0) }
+        for (job, age) in zip(jobs, [400, 240]) {
+            job.observeFetch(from: "\(age).example:443") { now - .milliseconds(age) }
+            running.insert(job)
+        }
+        // Nothing is known, or it is as usual.
+        places.leaveLongFetches(at: now)
+        for _ in 0..<200 { running.noteFetch(.milliseconds(200)) }
+        places.leaveLongFetches(at: now)
+        #expect(jobs.map(\.hasLeftPlace) == [false, false])
+        // A few slow ones do not change what is usual.
+        for number in 0..<200 { running.noteFetch(number.isMultiple(of: 3) ? .seconds(15) : .milliseconds(60)) }
+        places.leaveLongFetches(at: now)
+        #expect(jobs.map(\.hasLeftPlace) == [true, false])
+    }
+
     /// Those of an S3 bucket, for example.
     @Test func jobsWithoutAHostLeaveThemOneByOne() async throws {
         let places = WorkerPlaces(count: 2, waitsForSettlements: false)
