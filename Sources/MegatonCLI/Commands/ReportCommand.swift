@@ -3,6 +3,7 @@ import Foundation
 import MegatonCluster
 import MegatonCommandLine
 import MegatonPipeline
+import Synchronization
 
 /// `megaton report`
 struct ReportCommand: AsyncParsableCommand {
@@ -48,18 +49,43 @@ struct ReportCommand: AsyncParsableCommand {
         try await reportingFailures {
             let path = FileNames.absolutePath(ledger)
             try RetryLedger(path: path).check("the ledger")
-            try await Self.write(path, to: output.map(FileNames.absolutePath))
+            Self.note(try await Self.page(of: path, at: output.map(FileNames.absolutePath)))
         }
     }
 
-    /// Writes the page of a ledger on a thread of its own, as the ledger may be long, and reports its path.
+    /// Writes the page of a ledger on a thread of its own, as the ledger may be long.
     ///
     /// - Parameter path: the page; beside the ledger if nil.
-    static func write(_ ledger: String, to path: String? = nil) async throws {
+    /// - Returns: its path.
+    /// - Throws: `CLIError` if the ledger cannot be read, or the page cannot be written.
+    static func page(of ledger: String, at path: String? = nil) async throws -> String {
         let page = path ?? ReportPage.path(beside: ledger)
         let thread = ThreadPool(name: "megaton-report", count: 1)
         defer { thread.stop() }
         try await thread.run { try ReportPage.write(of: ledger, to: page) }
-        Terminal.note("megaton: the report is \(page)")
+        return page
+    }
+
+    static func note(_ page: String) { Terminal.note("megaton: the report is \(page)") }
+}
+
+/// The page of `--report`, written while the helpers of a run end: its ledger has all lines once the batch has ended.
+final class ReportTask: Sendable {
+    private let writing = Mutex<(ledger: String, task: Task<String, any Error>)?>(nil)
+
+    /// Begins to write the page of a ledger.
+    func begin(_ ledger: String) {
+        // Unstructured, as the helpers end in calls above this one. `page(of:)` waits for it; if another error comes
+        // first, it ends with the process, and a page that is not complete has another name until then.
+        let task = Task { try await ReportCommand.page(of: ledger) }
+        writing.withLock { $0 = (ledger, task) }
+    }
+
+    /// The path of the page: that which is being written, or else one that is written now.
+    ///
+    /// - Throws: `CLIError` if the ledger cannot be read, or the page cannot be written.
+    func page(of ledger: String) async throws -> String {
+        if let begun = writing.withLock({ $0 }), begun.ledger == ledger { return try await begun.task.value }
+        return try await ReportCommand.page(of: ledger)
     }
 }

@@ -66,6 +66,7 @@ struct RunCommand: AsyncParsableCommand {
             try options.check()
             Terminal.isQuiet = batch.quiet
             if batch.dryRun { return try await options.plan(.list) }
+            BatchScheduling.begin()
             // Checked here because each worker reads the file itself, and one after the other would fail.
             if let credentials = worker.access.credentials { try CredentialsFile.requireRegular(credentials) }
             if let file = try worker.access.credentialsFile(), file.isExposed {
@@ -78,6 +79,7 @@ struct RunCommand: AsyncParsableCommand {
             try check(try await worker.loadedWatermarks())
             try requireConfirmation()
             let shutdown = ShutdownSignal()
+            let page = ReportTask()
             let (result, orphans, forgotten) = try await ProcessSignals.forwarded(to: shutdown) {
                 let paths = try await preparedPaths(shutdown)
                 try await requireOutput(paths, shutdown, deadline)
@@ -96,7 +98,7 @@ struct RunCommand: AsyncParsableCommand {
                 let earlier = try await prepared(finder, shutdown)
                 let shards = isSharded ? try await batch.shardOutput(paths.output, ledger, unless: shutdown) : nil
                 defer { shards?.close() }
-                let files = Files(paths: paths, ledger: ledger, shards: shards, finder: earlier)
+                let files = Files(paths: paths, ledger: ledger, shards: shards, finder: earlier, report: page)
                 let result = try await runBatch(files, shutdown, deadline)
                 guard let orphans = files.finder else { return (result, OrphanDeletion.Counts?.none, Int?.none) }
                 guard orphans.isDeleting else {
@@ -105,7 +107,7 @@ struct RunCommand: AsyncParsableCommand {
                 let deletion = OrphanDeletion(finder: orphans, isConfirmed: options.yes, shutdown: shutdown)
                 return (result, try await deletion.run(after: result), Int?.none)
             }
-            try await report(result, orphans, forgotten)
+            try await report(result, orphans, forgotten, page)
         }
     }
 
@@ -117,6 +119,7 @@ struct RunCommand: AsyncParsableCommand {
         let shards: ShardOutput?
         /// Nil if orphans are neither deleted nor counted.
         let finder: OrphanFinder?
+        let report: ReportTask
     }
 
     private func runBatch(
@@ -131,7 +134,7 @@ struct RunCommand: AsyncParsableCommand {
             deadline: deadline
         ).run { address in
             try await withHelpers([address], files.paths, defaultWorkers, shutdown, deadline) {
-                try await batchRun([address], [address], files, shutdown, deadline).run()
+                try await result([address], [address], files, shutdown, deadline)
             }
         }
     }
@@ -264,11 +267,29 @@ struct RunCommand: AsyncParsableCommand {
             }
         }
         guard let workers = options.workers else {
-            return try await batchRun(control, caches, files, shutdown, deadline).run()
+            return try await result(control, caches, files, shutdown, deadline)
         }
         return try await withHelpers(control, paths, workers, shutdown, deadline) {
-            try await batchRun(control, caches, files, shutdown, deadline).run()
+            try await result(control, caches, files, shutdown, deadline)
         }
+    }
+
+    /// Runs the batch, and begins with its page.
+    private func result(
+        _ control: [RedisConfiguration],
+        _ caches: [RedisConfiguration],
+        _ files: Files,
+        _ shutdown: ShutdownSignal,
+        _ deadline: ContinuousClock.Instant?
+    ) async throws -> BatchRun.Result {
+        let result = try await batchRun(control, caches, files, shutdown, deadline).run()
+        if let ledger = ledger(forReportOf: result) { files.report.begin(ledger) }
+        return result
+    }
+
+    /// The ledger of which `--report` makes a page; nil without one, or without jobs.
+    private func ledger(forReportOf result: BatchRun.Result) -> String? {
+        batch.report && (result.summary.jobs > 0 || result.hasOtherSamples) ? result.summary.ledger : nil
     }
 
     private static func names(_ servers: [RedisConfiguration]) -> String {
@@ -432,7 +453,8 @@ struct RunCommand: AsyncParsableCommand {
     private func report(
         _ result: BatchRun.Result,
         _ orphans: OrphanDeletion.Counts?,
-        _ forgotten: Int?
+        _ forgotten: Int?,
+        _ page: ReportTask
     ) async throws {
         var summary = result.summary
         if let orphans { summary.add(orphans) }
@@ -462,9 +484,7 @@ struct RunCommand: AsyncParsableCommand {
         }
         result.notRetried.report()
         result.missing?.report(batch.repetition)
-        if batch.report, let ledger = summary.ledger, summary.jobs > 0 || result.hasOtherSamples {
-            try await ReportCommand.write(ledger)
-        }
+        if let ledger = ledger(forReportOf: result) { ReportCommand.note(try await page.page(of: ledger)) }
         if let lost { throw lost }
         if result.code != 0 { throw ExitCode(result.code) }
         if let orphans, orphans.code != 0 { throw ExitCode(orphans.code) }

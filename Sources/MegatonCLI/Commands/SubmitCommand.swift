@@ -197,7 +197,7 @@ struct SubmitCommand: AsyncParsableCommand {
             result.notRetried.report()
             result.missing?.report(options.repetition)
             if options.report, let path, summary.jobs > 0 || result.hasOtherSamples {
-                try await ReportCommand.write(path)
+                ReportCommand.note(try await ReportCommand.page(of: path))
             }
             if let lost { throw lost }
             if result.code != 0 { throw ExitCode(result.code) }

@@ -128,6 +128,7 @@ struct WorkerCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        BatchScheduling.begin()
         try await reportingFailures {
             let shutdown = ShutdownSignal()
             try await ProcessSignals.forwarded(to: shutdown) {

@@ -8,7 +8,7 @@ import MegatonCommandLine
 /// A job is known by its id and source: tables may give several sources one id. Lines about a second job of the same id
 /// and source, a repetition or a conflict, count each.
 struct LastLines {
-    /// The fields by which a job is known, which are decoded faster than a whole outcome.
+    /// The fields by which a job is known. An unusual line may have nothing else that can be decoded.
     private struct Line: Decodable {
         struct Failure: Decodable { let code: String }
 
@@ -28,29 +28,35 @@ struct LastLines {
     /// - Throws: `CLIError` if the ledger cannot be read.
     init(of ledger: String) throws {
         var reader = try InputReader.lines(of: ledger)
-        let decoder = JSONDecoder()
         var number = 0
         while let text = try reader.nextLine() {
             number += 1
-            guard let line = try? decoder.decode(Line.self, from: Data(text.utf8)),
-                let key = Self.key(line.id, line.source, line.status, line.error?.code)
-            else { continue }
+            guard let key = Self.key(Data(text.utf8)) else { continue }
             if numbers[key] != nil || numbers.count < Self.limit { numbers[key] = number }
         }
+    }
+
+    /// The key of a line; nil also if it is no outcome.
+    private static func key(_ line: Data) -> UInt64? {
+        if let outcome = JobOutcome(plainJSON: line) { return key(outcome) }
+        guard let line = try? JSONDecoder().decode(Line.self, from: line) else { return nil }
+        return key(line.id, line.source, line.status, line.error?.code)
     }
 
     /// Whether no later line is about the same job.
     ///
     /// - Parameter number: that of the line, from 1.
     func isLast(_ number: Int, _ outcome: JobOutcome) -> Bool {
-        guard let key = Self.key(outcome.id, outcome.source, outcome.status, outcome.error?.code),
-            let last = numbers[key]
-        else { return true }
+        guard let key = Self.key(outcome), let last = numbers[key] else { return true }
         // A line that has been added since is counted too.
         return number >= last
     }
 
-    /// 64 bits of a hash; nil for a line that is about a job of its own.
+    /// 64 bits by which a job is known; nil for a line that is about a job of its own.
+    static func key(_ outcome: JobOutcome) -> UInt64? {
+        key(outcome.id, outcome.source, outcome.status, outcome.error?.code)
+    }
+
     private static func key(_ id: String?, _ source: String, _ status: JobOutcome.Status, _ code: String?) -> UInt64? {
         guard let id, !id.isEmpty, status != .deduplicated, code != JobOutcome.idConflict else { return nil }
         return OutcomeHistory.identity(of: Data("\(id)\n\(source)".utf8)).low

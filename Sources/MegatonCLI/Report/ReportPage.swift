@@ -101,13 +101,21 @@ enum ReportPage {
         )
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        // A text such as </script> must not end the element that has it.
-        let json = String(decoding: try encoder.encode(content), as: UTF8.self)
-            .replacingOccurrences(of: "<", with: "\\u003c")
+        let json = withoutTags(try encoder.encode(content))
         let page = String(decoding: PackageResources.report_html, as: UTF8.self)
         let parts = page.components(separatedBy: placeholder)
         let start = (parts.first ?? "")
             .replacingOccurrences(of: mark, with: "\(mark)\n\(ledgerStart)\(encoded(name))\(ledgerEnd)")
-        return Data(start.utf8) + Data(json.utf8) + Data(parts.dropFirst().joined().utf8)
+        return Data(start.utf8) + json + Data(parts.dropFirst().joined().utf8)
+    }
+
+    /// The same JSON with each `<` escaped: a text such as </script> must not end the element that has it.
+    private static func withoutTags(_ json: Data) -> Data {
+        var escaped: [UInt8] = []
+        escaped.reserveCapacity(json.count + json.count / 64)
+        for byte in json {
+            if byte == UInt8(ascii: "<") { escaped += "\\u003c".utf8 } else { escaped.append(byte) }
+        }
+        return Data(escaped)
     }
 }

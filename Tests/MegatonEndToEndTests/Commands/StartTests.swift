@@ -36,6 +36,20 @@ import Testing
         }
     }
 
+    /// A worker's threads do not interrupt each other; a coordinator answers at once.
+    @Test(arguments: [("worker", CInt(3)), ("coordinator", SCHED_OTHER)])
+    func aWorkerIsScheduledForMuchWork(_ command: String, _ policy: CInt) async throws {
+        let process = try ProgramUnderTest.megaton([command, "--redis", "unix:///nonexistent/redis.sock"])
+        try await wait(for: "waiting for Redis", in: process)
+        let threads = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process.pid)/task")
+        #expect(threads.count > 1)
+        // -1 is a thread that has ended meanwhile.
+        let policies = Set(threads.compactMap(pid_t.init).map { sched_getscheduler($0) }).subtracting([-1])
+        #expect(policies == [policy])
+        process.send(SIGTERM)
+        #expect(await process.ending().code == 0, "\(process.errors)")
+    }
+
     @Test(arguments: ["worker", "coordinator"]) func sigtermEndsTheWaiting(_ command: String) async throws {
         let process = try ProgramUnderTest.megaton([command, "--redis", "unix:///nonexistent/redis.sock"])
         try await wait(for: "waiting for Redis", in: process)
