@@ -128,8 +128,8 @@ struct WorkerOptions: ParsableArguments {
         name: .long,
         help: ArgumentHelp(
             "Number of concurrent jobs of each worker; most of them wait for an origin. By default 64 in a run, 16 in "
-                + "a worker. Up to three times as many do not count while their images take more than a second to "
-                + "arrive.",
+                + "a worker. Up to three times as many do not count while their images take a second to arrive, or far "
+                + "longer than others.",
             valueName: "number"
         )
     )

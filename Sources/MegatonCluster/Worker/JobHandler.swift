@@ -227,10 +227,7 @@ final class JobHandler: Sendable {
         }
         let (maximumFailureAge, metrics) = (maximumFailureAge(for: active, job: job), attempt.metrics)
         active.observeFetch(from: job.host) { metrics.fetchStart }
-        defer {
-            active.endFetch()
-            if metrics.times.fetching > .zero { running.noteFetch(metrics.times.fetching) }
-        }
+        defer { active.endFetch() }
         // Unstructured, as a stop has to cancel it from outside. It ends before this call, which waits for it.
         let work = Task { await runner.run(job, maximumFailureAge: maximumFailureAge, metrics: metrics) }
         // In a task of its own, so that the heartbeat does not wait for the cancellation handlers of the job. Safe: a
@@ -242,6 +239,7 @@ final class JobHandler: Sendable {
             work.cancel()
         }
         active.onStop(nil)
+        if case .done = result, let time = metrics.lastFetch { running.noteFetch(time) }
         // The result of work that was cancelled is not that of the job.
         return active.reason == nil && !Task.isCancelled ? result : nil
     }

@@ -21,7 +21,8 @@ extension Worker {
         /// `ImagePipeline.Configuration.nearCacheTTL`.
         package var nearCacheTTL: Duration = .seconds(60)
         /// Jobs in progress at a time, at least 1: most of them wait for an origin or for a render thread. Up to three
-        /// times as many are in progress beside them if their images take more than a second to arrive.
+        /// times as many are in progress beside them while their images take a second to arrive, or far longer than
+        /// others.
         public var concurrency = 16
         /// Jobs in progress at a time with those whose images take long to arrive.
         package var maximumJobs: Int { concurrency * (1 + FleetPlaces.longFetchesOfPlace) }

@@ -21,9 +21,11 @@ final class WorkerPlaces: Sendable {
     /// Longest claim after which the next one of the shard may reserve all free places: short beside the work of a job.
     static let shortClaim: Duration = .milliseconds(20)
 
-    /// Time after which a fetch takes long: four times as long as usual, within these bounds. The lower one is long
-    /// beside the work of a job.
-    static let longFetch: ClosedRange<Duration> = .milliseconds(250)...(.seconds(1))
+    /// Bounds of the time after which a fetch takes long. The lower one is long beside the work of a job; beyond the
+    /// upper one, the host is slow.
+    static let longFetchBounds: ClosedRange<Duration> = .milliseconds(250)...(.seconds(1))
+    /// Multiple of the usual time of a fetch after which one takes long, within these bounds: most hosts vary by less.
+    static let longFetchFactor = 4
     /// Interval at which a worker without a free place looks for such fetches.
     static let lookInterval: Duration = .milliseconds(100)
 
@@ -107,18 +109,19 @@ final class WorkerPlaces: Sendable {
     /// Claimed jobs of all shards that occupy a place.
     var activeCount: Int { state.withLock { $0.members.reduce(0) { $0 + $1.activeCount } } }
 
-    /// Lets jobs leave their places whose fetches take long, and all that fetch from the same hosts, as many of these
-    /// begin at once; only if no place is free otherwise. Wakes the claim loops of all shards for the places. A worker
+    /// Lets jobs leave their places whose fetches take long, and all that fetch from slow hosts, as many of these begin
+    /// at once; only if no place is free otherwise. Wakes the claim loops of all shards for the places. A worker
     /// whose disk is full keeps its jobs few.
     func leaveLongFetches(at now: ContinuousClock.Instant = .now) {
         guard !waitsForSettlements, disk.limit() == nil else { return }
         let members = state.withLock { $0.members }
         guard members.reduce(0, { $0 + $1.activeCount }) >= count else { return }
         let usual = members.compactMap(\.usualFetch).max()
-        let long = usual.map { min(max($0 * 4, Self.longFetch.lowerBound), Self.longFetch.upperBound) }
-        let time = now - (long ?? Self.longFetch.upperBound)
+        let bounds = Self.longFetchBounds
+        let long = usual.map { min(max($0 * Self.longFetchFactor, bounds.lowerBound), bounds.upperBound) }
+        let time = now - (long ?? bounds.upperBound)
         let room = count * FleetPlaces.longFetchesOfPlace - members.reduce(0) { $0 + $1.placelessCount }
-        let hosts = members.reduce(into: Set()) { $0.formUnion($1.hosts(ofFetchesSince: time)) }
+        let hosts = members.reduce(into: Set()) { $0.formUnion($1.hosts(ofFetchesSince: now - bounds.upperBound)) }
         var left = 0
         for member in members where left < room {
             left += member.leavePlaces(ofFetchesFrom: hosts, since: time, limit: room - left)

@@ -61,6 +61,7 @@ public final class PipelineMetrics: Sendable {
         var waits = QueueWaits()
         var times = StageTimes()
         var fetchStart: ContinuousClock.Instant?
+        var lastFetch: Duration?
         var notes: [String] = []
         var facts: SourceFacts?
     }
@@ -87,6 +88,8 @@ public final class PipelineMetrics: Sendable {
     public var times: StageTimes { state.withLock { $0.times } }
     /// When the request to an origin that is under way began; nil if none is.
     package var fetchStart: ContinuousClock.Instant? { state.withLock { $0.fetchStart } }
+    /// Duration of the last request to an origin that has ended; nil if there was none.
+    package var lastFetch: Duration? { state.withLock { $0.lastFetch } }
     /// Remarks on the renditions, without duplicates, at most eight: see ``RenditionResponse/notes``.
     public var notes: [String] { state.withLock { $0.notes } }
 
@@ -122,8 +125,9 @@ public final class PipelineMetrics: Sendable {
         state.withLock { $0.fetchStart = start }
         defer {
             state.withLock { state in
-                state.fetchStart = nil
-                state.times.fetching += start.duration(to: .now)
+                let time = start.duration(to: .now)
+                (state.fetchStart, state.lastFetch) = (nil, time)
+                state.times.fetching += time
             }
         }
         return await body()

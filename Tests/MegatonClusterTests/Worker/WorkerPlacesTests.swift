@@ -231,7 +231,7 @@ import Testing
         let now = ContinuousClock.now
         let jobs = try ["slow", "quick"].map { try job($0) }
         for (job, age) in zip(jobs, [400, 240]) {
-            job.observeFetch(from: "\(age).example:443") { now - .milliseconds(age) }
+            job.observeFetch(from: "one.example:443") { now - .milliseconds(age) }
             running.insert(job)
         }
         // Nothing is known, or it is as usual.
@@ -239,10 +239,25 @@ import Testing
         for _ in 0..<200 { running.noteFetch(.milliseconds(200)) }
         places.leaveLongFetches(at: now)
         #expect(jobs.map(\.hasLeftPlace) == [false, false])
-        // A few slow ones do not change what is usual.
+        // A few slow ones do not change what is usual, and one straggler says little about the others of its host.
         for number in 0..<200 { running.noteFetch(number.isMultiple(of: 3) ? .seconds(15) : .milliseconds(60)) }
         places.leaveLongFetches(at: now)
         #expect(jobs.map(\.hasLeftPlace) == [true, false])
+    }
+
+    /// A second is long even if most fetches take longer.
+    @Test func aSecondIsLongHoweverLongIsUsual() throws {
+        let places = WorkerPlaces(count: 1, waitsForSettlements: false)
+        let running = RunningJobs()
+        _ = places.add(running)
+        let (now, job) = (ContinuousClock.now, try job("slow"))
+        job.observeFetch(from: "one.example:443") { now - .seconds(1) }
+        running.insert(job)
+        for _ in 0..<200 { running.noteFetch(.seconds(10)) }
+        places.leaveLongFetches(at: now - .milliseconds(1))
+        #expect(!job.hasLeftPlace)
+        places.leaveLongFetches(at: now)
+        #expect(job.hasLeftPlace)
     }
 
     /// Those of an S3 bucket, for example.
