@@ -60,6 +60,16 @@ inline push(list, job) {
     list.n++
 }
 
+inline pushFirst(list, job) {
+    k = list.n;
+    do
+    :: k > 0 -> list.at[k] = list.at[k - 1]; k--
+    :: else -> break
+    od;
+    list.at[0] = job;
+    list.n++
+}
+
 inline shift(list, count) {
     k = 0;
     do
@@ -159,8 +169,13 @@ inline admit(sender, ofEpoch, ofRound, them, number) {
 
 proctype Submitter() {
     byte next;
+    bit isUrgent;
     do
     :: next < JOBS ->
+        if
+        :: isUrgent = 0
+        :: isUrgent = 1
+        fi;
         d_step {
             if
             :: r.isCancelled
@@ -169,7 +184,10 @@ proctype Submitter() {
 #else
             :: !r.isCancelled && next == r.submitted ->
 #endif
-                push(r.intake, next);
+                if
+                :: isUrgent -> pushFirst(r.intake, next)
+                :: else -> push(r.intake, next)
+                fi;
                 r.submitted++;
                 if
                 :: r.submitted == JOBS -> r.closed = true; closeIfComplete()

@@ -122,29 +122,31 @@ struct LedgerReport {
         // Most ledgers have one line for each job. Others are read twice more.
         var jobs = Set<UInt64>()
         let isRead = try read(ledger) { _, outcome in
-            guard let job = LastLines.key(outcome), jobs.count < LastLines.limit else { return true }
-            return jobs.insert(job).inserted ? true : nil
+            guard let outcome else { return nil }
+            guard let job = LastLines.key(outcome) else { return true }
+            if jobs.contains(job) { return nil }
+            if jobs.count < LastLines.limit { jobs.insert(job) }
+            return true
         }
         if isRead { return }
         self = empty
         let lines = try LastLines(of: ledger)
-        _ = try read(ledger) { lines.isLast($0, $1) }
+        _ = try read(ledger) { number, outcome in outcome.map { lines.isLast(number, $0) } ?? false }
     }
 
-    /// - Parameter counts: whether an outcome counts; nil ends the reading. It has the number of the line, from 1.
+    /// - Parameter counts: whether an outcome counts; nil ends the reading. It has the number of the line, from 1, and
+    ///   no outcome if the line is none.
     /// - Returns: whether the whole ledger was read.
-    private mutating func read(_ ledger: String, counts: (Int, JobOutcome) -> Bool?) throws -> Bool {
+    private mutating func read(_ ledger: String, counts: (Int, JobOutcome?) -> Bool?) throws -> Bool {
         var reader = try InputReader.lines(of: ledger)
         var number = 0
         while let line = try reader.nextLine() {
             number += 1
             if line.isEmpty { continue }
-            guard let outcome = try? JobOutcome(json: Data(line.utf8)) else {
-                totals.unreadable += 1
-                continue
-            }
+            let outcome = try? JobOutcome(json: Data(line.utf8))
             guard let isCounted = counts(number, outcome) else { return false }
-            if isCounted { add(outcome) }
+            if let outcome, isCounted { add(outcome) }
+            if outcome == nil { totals.unreadable += 1 }
         }
         return true
     }

@@ -73,8 +73,13 @@ extension BatchRun {
             if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap(\.job)) }
             // A pack has one place, and so would all jobs of a slow host in it.
             let packed = packs.pack(due, queue.layout)
-            for job in early {
-                try await submitter.add(PackBuilder.single(packs.hasFormed ? job : raised(job)), isUrgent: true)
+            // Each goes before all others, so that the last one is the first. In a batch that compares its jobs, the
+            // first of two equal ones is done.
+            for job in early.reversed() {
+                try await submitter.add(
+                    PackBuilder.single(packs.hasFormed ? job : raised(job)),
+                    isUrgent: !options.deduplicate
+                )
             }
             for job in packed { try await submitter.add(job) }
             if ledger != nil { ids.withLock { $0.add(jobs.map { $0.job?.id }) } }

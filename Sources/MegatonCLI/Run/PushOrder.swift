@@ -7,8 +7,8 @@ import MegatonCluster
 /// slow if its last images took a second each to fetch, or if nothing is known of it yet and one of its jobs is overdue
 /// (``PushFront``). A host that fails is not: it may have recovered by the time at which its jobs are due.
 ///
-/// Of a host with many jobs, the first one goes before its turn, so that a slow host at the end of a list that is
-/// sorted by host is known at its beginning.
+/// The first job of each host goes before its turn at the beginning, and later that of each host of which many jobs
+/// wait here: the slow hosts are known soon, also those at the end of a list that is sorted by host.
 struct PushOrder {
     /// An outcome, as far as it says something about the host.
     enum Outcome {
@@ -35,6 +35,10 @@ struct PushOrder {
     private var numbers: [String: ArraySlice<Int>] = [:]
     /// Number of the waiting jobs of each id, of ids that may occur twice.
     private var ids: [String: Int] = [:]
+    /// The last ids of these that were pushed: their jobs may still wait in the intake.
+    private var pushedIDs = RecentIDs()
+    /// The last time at which outcomes were read: what has ended since is not known.
+    private var lastEnd: ContinuousClock.Instant?
     /// Whether outcomes are noted. Otherwise no host is known, and jobs come as they were read.
     private let isFollowed: Bool
     /// Jobs of a host that were pushed and have not ended.
@@ -46,7 +50,7 @@ struct PushOrder {
     }
 
     private var outstanding: [String: Outstanding] = [:]
-    /// Hosts with many jobs, of which the first one is to go before its turn unless its turn comes sooner.
+    /// Hosts of which the first job is to go before its turn, unless its turn comes sooner.
     private var untried: ArraySlice<String> = []
     /// Hosts of which a job has ended, and that have further jobs here or outstanding.
     private var known: Set<String> = []
@@ -72,6 +76,8 @@ struct PushOrder {
     private static let hostLimit = 1000
     /// Waiting jobs from which a host has many: one more connection is little beside them.
     private static let many = 32
+    /// Number of pushes at the beginning in which each host counts.
+    private static let beginning = 500
     /// Outstanding jobs of a host up to which further ones go earlier: the usual limit on its requests at a time.
     /// Others would wait for their host.
     private static let outstandingLimit = 64
@@ -95,7 +101,8 @@ struct PushOrder {
             let entry = Entry(built: built, host: host, size: Self.size(built))
             if let host {
                 numbers[host, default: []].append(nextNumber + entries.count - next)
-                if numbers[host]?.count == Self.many && isUnknown(host) { untried.append(host) }
+                let isTried = numbers[host]?.count == (nextPush < Self.beginning ? 1 : Self.many)
+                if isTried && isUnknown(host) { untried.append(host) }
             }
             if let id = Self.repeatableID(built) { ids[id, default: 0] += 1 }
             entries.append(entry)
@@ -157,7 +164,7 @@ struct PushOrder {
             if let numbers = numbers[host] { slow.waiting.append((host, mean * Double(numbers.count))) }
         }
         for (host, mean) in means { add(host, mean, outstanding[host] ?? Outstanding()) }
-        let passed = front.passed(at: now)
+        let passed = lastEnd.map { front.passed(at: min($0, now)) } ?? 0
         for (host, jobs) in outstanding where means[host] == nil && !known.contains(host) {
             guard let first = jobs.pushes.first, first.number < passed else { continue }
             add(host, first.time.duration(to: now).inSeconds, jobs, atMost: Self.firstLimit)
@@ -209,7 +216,7 @@ struct PushOrder {
     /// Of two jobs with one id or key, the first one counts, so they keep their order.
     private func canMove(_ built: JobBuilder.BuiltJob) -> Bool {
         guard let job = built.job, job.idempotencyKey == nil else { return false }
-        return Self.repeatableID(built).map { ids[$0] == 1 } ?? true
+        return Self.repeatableID(built).map { ids[$0] == 1 && !pushedIDs.contains($0) } ?? true
     }
 
     private mutating func remove(
@@ -224,6 +231,7 @@ struct PushOrder {
         if let id = Self.repeatableID(entry.built) {
             let rest = (ids[id] ?? 0) - 1
             ids[id] = rest > 0 ? rest : nil
+            pushedIDs.add(id)
         }
         guard let host = entry.host else { return }
         // The entry is the first of its host, whether it is early or due.
@@ -237,8 +245,11 @@ struct PushOrder {
     /// Notes that a job of a host has ended.
     mutating func end(_ host: String, _ outcome: Outcome, at now: ContinuousClock.Instant = .now) {
         guard isFollowed else { return }
+        lastEnd = now
         let isUsual = means[host] == nil && outstanding[host]?.early == 0
         let pushed = outstanding[host]?.pushes.popFirst()
+        // Those that went early usually end first.
+        if let early = outstanding[host]?.early, early > 0 { outstanding[host]?.early -= 1 }
         if outstanding[host]?.pushes.isEmpty == true { outstanding[host] = nil }
         known.insert(host)
         switch outcome {
@@ -276,5 +287,23 @@ struct PushOrder {
             overhead.job + (job.labels == nil ? 0 : overhead.labels) + job.source.utf8.count
         case .line(let line): overhead.job + line.count
         }
+    }
+}
+
+/// Ids of the last jobs that were pushed, as many as may be outstanding, by their hashes.
+private struct RecentIDs {
+    private var hashes: ArraySlice<Int> = []
+    private var counts: [Int: Int] = [:]
+
+    private static let limit = 20_000
+
+    func contains(_ id: String) -> Bool { counts[id.hashValue] != nil }
+
+    mutating func add(_ id: String) {
+        hashes.append(id.hashValue)
+        counts[id.hashValue, default: 0] += 1
+        guard hashes.count > Self.limit, let oldest = hashes.popFirst() else { return }
+        let rest = (counts[oldest] ?? 0) - 1
+        counts[oldest] = rest > 0 ? rest : nil
     }
 }

@@ -58,6 +58,8 @@ struct PushOrderTests {
     /// Fault: of a list that is sorted by host, the slow host at its end was known when all others had ended.
     @Test func theFirstJobOfAHostWithManyComesEarly() {
         var order = PushOrder()
+        order.add((0..<500).map { job("\($0)", "before.example") })
+        #expect(order.take(500).due.count == 500)
         for host in ["a", "b", "c"] { order.add((0..<32).map { job("\(host)\($0)", "\(host).example") }) }
         order.add((0..<31).map { job("d\($0)", "d.example") })
         #expect(ids(order.take(5)) == ["a0", "b0", "c0", "a1", "a2"])
@@ -67,6 +69,18 @@ struct PushOrderTests {
         let rest = ids(order.take(200))
         #expect(Array(rest.prefix(31)) == (3..<32).map { "a\($0)" } + ["b1", "b2"])
         #expect(rest.count == 186 && order.count == 0)
+    }
+
+    @Test func atTheBeginningTheFirstJobOfEachHostComesEarly() {
+        var order = PushOrder()
+        for host in ["a", "b"] { order.add((0..<3).map { job("\(host)\($0)", "\(host).example") }) }
+        #expect(ids(order.take(3)) == ["a0", "b0", "a1"])
+        // Hosts of later chunks, too.
+        order.add([job("a3", "a.example"), job("c0", "c.example")])
+        #expect(ids(order.take(9)) == ["c0", "a2", "b1", "b2", "a3"])
+        // Lines that are no jobs have no host.
+        order.add([.line(.init("{".utf8)), job("d0", "d.example")])
+        #expect(ids(order.take(9)) == ["d0", "line"])
     }
 
     /// Of two jobs with one id, the first one counts.
@@ -129,6 +143,38 @@ struct PushOrderTests {
         #expect(ids(order.take(2, longFetches: 100)) == ["z"])
     }
 
+    /// Fault: an urgent job passed one with its id that waited in the intake, which was refused then.
+    @Test func aJobWhoseIDWasPushedKeepsItsOrder() {
+        var order = PushOrder()
+        order.add([job("x", "quick.example", isUnique: false), job("y", "quick.example")])
+        order.add([job("x", "slow.example", isUnique: false), job("z", "slow.example", isUnique: false)])
+        #expect(ids(order.take(1)) == ["x"])
+        order.end(Self.slow, .fetched(3))
+        #expect(order.takeEarly(9, longFetches: 100).isEmpty)
+        #expect(ids(order.take(9, longFetches: 100)) == ["y", "x", "z"])
+        // Another host's is free to go.
+        order.add([job("w", "quick.example"), job("v", "slow.example", isUnique: false)])
+        order.end(Self.slow, .fetched(3))
+        #expect(ids(order.take(9, longFetches: 100)) == ["v", "w"])
+    }
+
+    /// Fault: a host with an early job said nothing about the others until it had none left.
+    @Test func aHostWithAnEarlyJobThatHasEndedIsUsual() {
+        let start = ContinuousClock.now
+        var order = PushOrder()
+        order.add([job("q0", "quick.example"), job("r0", "other.example")])
+        order.add((1..<400).map { job("q\($0)", "quick.example") } + [job("s0", "slow.example")])
+        order.add((400..<900).map { job("q\($0)", "quick.example") } + [job("s1", "slow.example")])
+        #expect(order.take(1, at: start).due.count == 1)
+        order.end("quick.example:443", .fetched(2), at: start)
+        #expect(order.take(9, longFetches: 1, at: start).early.count == 1)
+        for _ in 0..<40 { order.end("quick.example:443", .fetched(0.1), at: start) }
+        #expect(order.take(880, longFetches: 1, at: start).early.isEmpty)
+        for _ in 0..<700 { order.end("quick.example:443", .fetched(0.1), at: start) }
+        order.end("quick.example:443", .fetched(0.1), at: start + .seconds(1))
+        #expect(ids(order.takeEarly(9, longFetches: 9, at: start + .seconds(1))) == ["s1"])
+    }
+
     /// An order in which a job of a slow host was pushed first, and 200 of quick hosts after it.
     private func overtaken(at start: ContinuousClock.Instant) -> PushOrder {
         var order = PushOrder()
@@ -145,7 +191,11 @@ struct PushOrderTests {
         for number in 0..<128 { order.end("quick\(number).example:443", .fetched(0.1), at: start + .seconds(1)) }
         #expect(!order.hasSlowJobs(at: start + .seconds(60)), "the order of jobs that run side by side says little")
         order.end("quick128.example:443", .fetched(0.1), at: start + .seconds(61))
-        #expect(!order.hasSlowJobs(at: start + .seconds(61.1)))
+        // It may have ended since outcomes were read.
+        #expect(!order.hasSlowJobs(at: start + .seconds(70)))
+        order.end("quick1.example:443", .other, at: start + .seconds(61.05))
+        #expect(!order.hasSlowJobs(at: start + .seconds(70)))
+        order.end("quick1.example:443", .other, at: start + .seconds(61.2))
         #expect(ids(order.take(4, longFetches: 4, at: start + .seconds(61.2))) == ["s1", "s2", "s3", "s4"])
         // It fails, or has a backlog without being slow, and is left in its place.
         order.end(Self.slow, .failed, at: start + .seconds(70))
@@ -176,6 +226,7 @@ struct PushOrderTests {
         order.add([job("r", "quick.example"), job("t", "slow.example")])
         #expect(ids(order.take(1001, at: start)).count == 1001)
         for _ in 0..<200 { order.end("quick.example:443", .fetched(0.1), at: start + .seconds(0.2)) }
+        order.end("quick.example:443", .fetched(0.1), at: start + .seconds(60))
         #expect(ids(order.take(1, longFetches: 10, at: start + .seconds(60))) == ["t"])
     }
 
@@ -188,7 +239,8 @@ struct PushOrderTests {
         order.add([.job(later, hasUniqueID: true)] + (0..<200).map { job("q\($0)", "quick.example") })
         order.add([job("next", "late.example")])
         #expect(order.take(201, at: start).due.count == 201)
-        for _ in 0..<200 { order.end("quick.example:443", .fetched(0.1), at: start + .seconds(0.2)) }
+        for _ in 0..<199 { order.end("quick.example:443", .fetched(0.1), at: start + .seconds(0.2)) }
+        order.end("quick.example:443", .fetched(0.1), at: start + .seconds(60))
         #expect(!order.hasSlowJobs(at: start + .seconds(60)))
     }
 
@@ -197,6 +249,7 @@ struct PushOrderTests {
         let start = ContinuousClock.now
         var order = overtaken(at: start)
         for number in 0..<200 { order.end("quick\(number).example:443", .fetched(0.1), at: start) }
+        order.end("quick0.example:443", .other, at: start + .seconds(5))
         // Four of ten are taken to be under way, but no more than twice as many as may be are pushed early.
         for count in [9, 6, 5] {
             #expect(order.takeEarly(count + 1, longFetches: 10, at: start + .seconds(5)).count == count)

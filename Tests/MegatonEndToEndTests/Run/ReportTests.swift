@@ -179,6 +179,12 @@ import Testing
         #expect(report.totals.deduplicated == 1 && report.totals.outputs == 0)
         #expect(report.topCauses.map(\.count) == [2, 1])
         #expect(report.totals.unreadable == 0)
+        // A line that is no outcome may still be about a job.
+        let cut = line("2", "https://h.example/2", nil).replacing(#""attempts":1,"#, with: "")
+        try home.directory.write(Data((([cut] + lines + [cut]).joined(separator: "\n")).utf8), to: "m.jsonl")
+        var other = LedgerReport(directory: home.directory.path)
+        try other.read(home.directory.path + "/m.jsonl")
+        #expect(other.totals.jobs == 7 && other.totals.failed == 2 && other.totals.unreadable == 2)
     }
 
     /// An outcome with one output and facts about its source, whose placeholder is red.
