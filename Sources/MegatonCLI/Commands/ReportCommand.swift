@@ -66,6 +66,7 @@ struct ReportCommand: AsyncParsableCommand {
         return page
     }
 
+    /// Prints the path of a page.
     static func note(_ page: String) { Terminal.note("megaton: the report is \(page)") }
 }
 
@@ -75,11 +76,14 @@ final class ReportTask: Sendable {
 
     /// Begins to write the page of a ledger.
     func begin(_ ledger: String) {
-        // Unstructured, as the helpers end in calls above this one. `page(of:)` waits for it; if another error comes
-        // first, it ends with the process, and a page that is not complete has another name until then.
+        // Unstructured, as the helpers end in calls above this one. `page(of:)` waits for it, or `end()` if another
+        // error comes first.
         let task = Task { try await ReportCommand.page(of: ledger) }
         writing.withLock { $0 = (ledger, task) }
     }
+
+    /// Waits for the end of the writing, if it has begun: the process must not end amid it.
+    func end() async { _ = await writing.withLock({ $0?.task })?.result }
 
     /// The path of the page: that which is being written, or else one that is written now.
     ///

@@ -66,7 +66,6 @@ struct RunCommand: AsyncParsableCommand {
             try options.check()
             Terminal.isQuiet = batch.quiet
             if batch.dryRun { return try await options.plan(.list) }
-            BatchScheduling.begin()
             // Checked here because each worker reads the file itself, and one after the other would fail.
             if let credentials = worker.access.credentials { try CredentialsFile.requireRegular(credentials) }
             if let file = try worker.access.credentialsFile(), file.isExposed {
@@ -127,15 +126,20 @@ struct RunCommand: AsyncParsableCommand {
         _ shutdown: ShutdownSignal,
         _ deadline: ContinuousClock.Instant?
     ) async throws -> BatchRun.Result {
-        if redis.namesRedis { return try await onCluster(files, shutdown, deadline) }
-        return try await EmbeddedRedis(
-            size: options.cacheSize * 1024 * 1024,
-            shutdown: shutdown,
-            deadline: deadline
-        ).run { address in
-            try await withHelpers([address], files.paths, defaultWorkers, shutdown, deadline) {
-                try await result([address], [address], files, shutdown, deadline)
+        do {
+            if redis.namesRedis { return try await onCluster(files, shutdown, deadline) }
+            return try await EmbeddedRedis(
+                size: options.cacheSize * 1024 * 1024,
+                shutdown: shutdown,
+                deadline: deadline
+            ).run { address in
+                try await withHelpers([address], files.paths, defaultWorkers, shutdown, deadline) {
+                    try await result([address], [address], files, shutdown, deadline)
+                }
             }
+        } catch {
+            await files.report.end()
+            throw error
         }
     }
 

@@ -16,10 +16,17 @@ package enum BatchScheduling {
     /// A process that was started with another policy than the usual one keeps it. A sandbox that forbids the call
     /// costs some speed and is no error.
     package static func begin() {
-        guard sched_getscheduler(0) == SCHED_OTHER,
-            let threads = try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")
-        else { return }
+        guard sched_getscheduler(0) == SCHED_OTHER else { return }
         var priority = sched_param(sched_priority: 0)
-        for thread in threads.compactMap(pid_t.init) { _ = sched_setscheduler(thread, policy, &priority) }
+        // A thread whose turn is yet to come may make another one after the look.
+        for _ in 0..<looks {
+            let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
+            let others = threads.compactMap(pid_t.init).filter { sched_getscheduler($0) == SCHED_OTHER }
+            if others.isEmpty { return }
+            for thread in others { _ = sched_setscheduler(thread, policy, &priority) }
+        }
     }
+
+    /// Limit on the looks at the threads.
+    private static let looks = 8
 }

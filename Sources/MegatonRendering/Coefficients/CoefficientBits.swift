@@ -31,8 +31,8 @@ struct CoefficientBits {
         count |= 56
     }
 
-    /// The index of a lookup, and a ``refill(_:)`` for what follows. It goes beside the lookup and does not delay it: the
-    /// bits of the index are there already, as the longest code and its value leave 25 of the 56.
+    /// The index of a lookup, and a ``refill(_:)`` for the next one. It goes beside the lookup and does not delay it:
+    /// the bits of the index are there already, as the longest code and its value leave 25 of the 56.
     @inline(__always) mutating func indexAndRefill(_ bytes: borrowing Span<UInt8>) -> Int {
         let index = index
         refill(bytes)
