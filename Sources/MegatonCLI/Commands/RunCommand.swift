@@ -61,6 +61,16 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        let page = ReportTask()
+        do {
+            try await run(page)
+        } catch {
+            await page.end()
+            throw error
+        }
+    }
+
+    private func run(_ page: ReportTask) async throws {
         let deadline = batch.deadline(from: .now)
         try await reportingFailures {
             try options.check()
@@ -78,7 +88,6 @@ struct RunCommand: AsyncParsableCommand {
             try check(try await worker.loadedWatermarks())
             try requireConfirmation()
             let shutdown = ShutdownSignal()
-            let page = ReportTask()
             let (result, orphans, forgotten) = try await ProcessSignals.forwarded(to: shutdown) {
                 let paths = try await preparedPaths(shutdown)
                 try await requireOutput(paths, shutdown, deadline)
@@ -126,20 +135,15 @@ struct RunCommand: AsyncParsableCommand {
         _ shutdown: ShutdownSignal,
         _ deadline: ContinuousClock.Instant?
     ) async throws -> BatchRun.Result {
-        do {
-            if redis.namesRedis { return try await onCluster(files, shutdown, deadline) }
-            return try await EmbeddedRedis(
-                size: options.cacheSize * 1024 * 1024,
-                shutdown: shutdown,
-                deadline: deadline
-            ).run { address in
-                try await withHelpers([address], files.paths, defaultWorkers, shutdown, deadline) {
-                    try await result([address], [address], files, shutdown, deadline)
-                }
+        if redis.namesRedis { return try await onCluster(files, shutdown, deadline) }
+        return try await EmbeddedRedis(
+            size: options.cacheSize * 1024 * 1024,
+            shutdown: shutdown,
+            deadline: deadline
+        ).run { address in
+            try await withHelpers([address], files.paths, defaultWorkers, shutdown, deadline) {
+                try await result([address], [address], files, shutdown, deadline)
             }
-        } catch {
-            await files.report.end()
-            throw error
         }
     }
 
@@ -448,8 +452,6 @@ struct RunCommand: AsyncParsableCommand {
             }
         )
     }
-
-    // MARK: - The end
 
     /// - Parameters:
     ///   - orphans: nil without `--delete-orphans`.

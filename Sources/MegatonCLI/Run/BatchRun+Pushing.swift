@@ -6,8 +6,8 @@ import Synchronization
 /// How the jobs of a batch come into the queue.
 extension BatchRun {
     /// Maximum number of jobs that are submitted and have not ended.
-    private static let outstandingLimit = 20_000
-    private static let readAtOnce = 500
+    static let outstandingLimit = 20_000
+    static let readAtOnce = 500
     /// Interval at which a submission that waits looks whether Redis has lost jobs, and how many places the workers
     /// have.
     private static let restoreInterval: Duration = .seconds(2)
@@ -73,9 +73,9 @@ extension BatchRun {
             if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap(\.job)) }
             // A pack has one place, and so would all jobs of a slow host in it.
             let packed = packs.pack(due, queue.layout)
-            // Each goes before all others, so that the last one is the first. In a batch that compares its jobs, the
-            // first of two equal ones is done.
-            for job in early.reversed() {
+            // Each goes before all others, so that the last one is the first. In a batch that compares its jobs they
+            // keep their order, as the first of two equal ones is done.
+            for job in options.deduplicate ? early : early.reversed() {
                 try await submitter.add(
                     PackBuilder.single(packs.hasFormed ? job : raised(job)),
                     isUrgent: !options.deduplicate

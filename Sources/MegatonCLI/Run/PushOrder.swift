@@ -43,9 +43,16 @@ struct PushOrder {
     private let isFollowed: Bool
     /// Jobs of a host that were pushed and have not ended.
     private struct Outstanding {
-        /// The number and the time of each push, the oldest first: the one that ends is taken to be the oldest.
-        var pushes: ArraySlice<(number: Int, time: ContinuousClock.Instant)> = []
-        /// Upper bound of those among them that went before their turn.
+        struct Push {
+            let number: Int
+            let time: ContinuousClock.Instant
+            /// Whether it went before its turn.
+            let isEarly: Bool
+        }
+
+        /// The oldest first: the one that ends is taken to be the oldest.
+        var pushes: ArraySlice<Push> = []
+        /// Number of those that went before their turn.
         var early = 0
     }
 
@@ -76,7 +83,7 @@ struct PushOrder {
     private static let hostLimit = 1000
     /// Waiting jobs from which a host has many: one more connection is little beside them.
     private static let many = 32
-    /// Number of pushes at the beginning in which each host counts.
+    /// Number of jobs at the beginning of which each host counts.
     private static let beginning = 500
     /// Outstanding jobs of a host up to which further ones go earlier: the usual limit on its requests at a time.
     /// Others would wait for their host.
@@ -101,7 +108,8 @@ struct PushOrder {
             let entry = Entry(built: built, host: host, size: Self.size(built))
             if let host {
                 numbers[host, default: []].append(nextNumber + entries.count - next)
-                let isTried = numbers[host]?.count == (nextPush < Self.beginning ? 1 : Self.many)
+                let (waiting, read) = (numbers[host]?.count, nextNumber + entries.count - next)
+                let isTried = waiting == Self.many || waiting == 1 && read < Self.beginning
                 if isTried && isUnknown(host) { untried.append(host) }
             }
             if let id = Self.repeatableID(built) { ids[id, default: 0] += 1 }
@@ -159,7 +167,7 @@ struct PushOrder {
     private func slowHosts(at now: ContinuousClock.Instant) -> SlowHosts {
         var slow = SlowHosts()
         func add(_ host: String, _ mean: Double, _ jobs: Outstanding, atMost limit: Int = .max) {
-            slow.early += min(jobs.early, jobs.pushes.count)
+            slow.early += jobs.early
             slow.underWay += min(jobs.pushes.count, limit)
             if let numbers = numbers[host] { slow.waiting.append((host, mean * Double(numbers.count))) }
         }
@@ -237,7 +245,8 @@ struct PushOrder {
         // The entry is the first of its host, whether it is early or due.
         numbers[host]?.removeFirst()
         if numbers[host]?.isEmpty == true { numbers[host] = nil }
-        outstanding[host, default: Outstanding()].pushes.append((nextPush, now))
+        let push = Outstanding.Push(number: nextPush, time: now, isEarly: isEarly)
+        outstanding[host, default: Outstanding()].pushes.append(push)
         nextPush += 1
         if isEarly { outstanding[host]?.early += 1 }
     }
@@ -246,16 +255,16 @@ struct PushOrder {
     mutating func end(_ host: String, _ outcome: Outcome, at now: ContinuousClock.Instant = .now) {
         guard isFollowed else { return }
         lastEnd = now
-        let isUsual = means[host] == nil && outstanding[host]?.early == 0
+        let isUsual = means[host] == nil
         let pushed = outstanding[host]?.pushes.popFirst()
-        // Those that went early usually end first.
-        if let early = outstanding[host]?.early, early > 0 { outstanding[host]?.early -= 1 }
+        if pushed?.isEarly == true { outstanding[host]?.early -= 1 }
         if outstanding[host]?.pushes.isEmpty == true { outstanding[host] = nil }
         known.insert(host)
         switch outcome {
         case .failed: means[host] = nil
         case .fetched(let seconds):
-            if let pushed, isUsual, seconds < Self.slow { front.note(pushed.number, at: now) }
+            // An early one has passed those that wait in the intake.
+            if let pushed, isUsual, !pushed.isEarly, seconds < Self.slow { front.note(pushed.number, at: now) }
             // Found in a cache, if it took no time.
             if seconds > 0 { note(fetch: min(seconds, Self.slowest), of: host) }
         case .other: break
@@ -295,7 +304,7 @@ private struct RecentIDs {
     private var hashes: ArraySlice<Int> = []
     private var counts: [Int: Int] = [:]
 
-    private static let limit = 20_000
+    private static let limit = BatchRun.outstandingLimit + BatchRun.readAtOnce
 
     func contains(_ id: String) -> Bool { counts[id.hashValue] != nil }
 

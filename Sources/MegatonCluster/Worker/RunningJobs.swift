@@ -123,7 +123,7 @@ final class RunningJobs: Sendable {
     /// the first one.
     var usualFetch: Duration? { state.withLock { $0.usualFetch } }
 
-    /// Notes the time of a request that has brought an image: the median moves a little towards it.
+    /// Notes the time of the last request of a job that is done: the median moves a little towards it.
     func noteFetch(_ time: Duration) {
         state.withLock { state in
             let usual = state.usualFetch ?? time

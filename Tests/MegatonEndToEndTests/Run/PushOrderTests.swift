@@ -175,6 +175,22 @@ struct PushOrderTests {
         #expect(ids(order.takeEarly(9, longFetches: 9, at: start + .seconds(1))) == ["s1"])
     }
 
+    /// Fault: the number of an early job, which has passed all that wait in the intake, was taken for a usual one.
+    @Test func anEarlyJobSaysNothingAboutTheOthers() {
+        let start = ContinuousClock.now
+        var order = PushOrder()
+        order.add((0..<10).map { job("a\($0)", "a.example") } + [job("w0", "waiting.example")])
+        order.add((0..<300).map { job("q\($0)", "quick.example") })
+        order.add([job("a10", "a.example"), job("w1", "waiting.example")])
+        #expect(order.take(311, at: start).due.count == 311)
+        order.end("a.example:443", .fetched(2), at: start)
+        #expect(ids(order.takeEarly(1, longFetches: 20, at: start)) == ["a10"])
+        // The mean falls below a second, and all jobs of the host end.
+        for _ in 0..<10 { order.end("a.example:443", .fetched(0.1), at: start) }
+        order.end("quick.example:443", .other, at: start + .seconds(1))
+        #expect(!order.hasSlowJobs(at: start + .seconds(1)))
+    }
+
     /// An order in which a job of a slow host was pushed first, and 200 of quick hosts after it.
     private func overtaken(at start: ContinuousClock.Instant) -> PushOrder {
         var order = PushOrder()
