@@ -131,23 +131,7 @@ final class CurlMulti: @unchecked Sendable {
 
     private func run(_ multi: UnsafeMutableRawPointer, _ poller: SocketPoller) {
         var events: [SocketPoller.Event] = []
-        while true {
-            let changes = lock.withLock {
-                defer { (self.changes.arrivals, self.changes.hasCancelled) = ([], false) }
-                return self.changes
-            }
-            if changes.isStopped {
-                for transfer in changes.arrivals {
-                    transfer.finish(ImageError(.cancelled, "The loader was stopped."))
-                }
-                break
-            }
-            for transfer in changes.arrivals { add(transfer, to: multi) }
-            if changes.hasCancelled { removeCancelled(from: multi) }
-            perform(multi, events)
-            for transfer in buffered { transfer.deliver() }
-            buffered.removeAll(keepingCapacity: true)
-            collect(multi)
+        while advance(multi, events) {
             let limits = [nextTimer, lastLook + lookInterval].compactMap { $0 }
             events = poller.wait(ContinuousClock.now.duration(to: limits.min() ?? .now))
         }
@@ -157,6 +141,28 @@ final class CurlMulti: @unchecked Sendable {
         }
         transfers = [:]
         curl_multi_cleanup(multi)
+    }
+
+    /// Does all that is due. In a function of its own, so that a transfer which has begun and ended in it is not held by
+    /// a variable while the thread waits.
+    ///
+    /// - Returns: false if the loader was stopped.
+    private func advance(_ multi: UnsafeMutableRawPointer, _ events: [SocketPoller.Event]) -> Bool {
+        let changes = lock.withLock {
+            defer { (self.changes.arrivals, self.changes.hasCancelled) = ([], false) }
+            return self.changes
+        }
+        if changes.isStopped {
+            for transfer in changes.arrivals { transfer.finish(ImageError(.cancelled, "The loader was stopped.")) }
+            return false
+        }
+        for transfer in changes.arrivals { add(transfer, to: multi) }
+        if changes.hasCancelled { removeCancelled(from: multi) }
+        perform(multi, events)
+        for transfer in buffered { transfer.deliver() }
+        buffered.removeAll(keepingCapacity: true)
+        collect(multi)
+        return true
     }
 
     /// Lets libcurl go on with the sockets that are ready, and with work that is due.
