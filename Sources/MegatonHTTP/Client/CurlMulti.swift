@@ -143,8 +143,8 @@ final class CurlMulti: @unchecked Sendable {
         curl_multi_cleanup(multi)
     }
 
-    /// Does all that is due. In a function of its own, so that a transfer which has begun and ended in it is not held by
-    /// a variable while the thread waits.
+    /// Does all that is due. In a function of its own, so that no variable holds a transfer that has begun and ended in
+    /// it while the thread waits.
     ///
     /// - Returns: false if the loader was stopped.
     private func advance(_ multi: UnsafeMutableRawPointer, _ events: [SocketPoller.Event]) -> Bool {
