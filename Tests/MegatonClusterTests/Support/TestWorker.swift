@@ -15,6 +15,18 @@ enum TestWorker {
         isolation: isolated (any Actor)? = #isolation,
         _ body: () async throws -> Void
     ) async throws {
+        try await runUntilSignal(configuration) { _, signal in
+            try await body()
+            signal.raise(to: .abort)
+        }
+    }
+
+    /// Runs the body beside a worker, and waits for its end: the body gives the signal, or throws.
+    static func runUntilSignal(
+        _ configuration: Worker.Configuration,
+        isolation: isolated (any Actor)? = #isolation,
+        _ body: (Worker, ShutdownSignal) async throws -> Void
+    ) async throws {
         let leaseGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let worker = try Worker(
             configuration,
@@ -28,8 +40,12 @@ enum TestWorker {
         let signal = ShutdownSignal()
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await worker.run(until: signal) }
-            defer { signal.raise(to: .abort) }
-            try await body()
+            do {
+                try await body(worker, signal)
+            } catch {
+                signal.raise(to: .abort)
+                throw error
+            }
         }
         try await leaseGroup.shutdownGracefully()
     }
