@@ -55,18 +55,32 @@ struct FailureCauses {
         }
         for name in [source, path] where name.utf8.count > 1 { text = text.replacingOccurrences(of: name, with: "…") }
         var isQuoted = false
+        // By bytes: a list from the web may have a million failures.
         return text.split(separator: " ").map { word in
-            let quotes = word.count { $0 == "\"" }
+            let quotes = word.utf8.count { $0 == UInt8(ascii: "\"") }
             defer { if !quotes.isMultiple(of: 2) { isQuoted.toggle() } }
             if isQuoted || quotes > 0 { return "…" }
-            if word.contains("/") || word.dropFirst().dropLast().contains(where: { ":=%@\\".contains($0) }) {
+            if word.utf8.contains(UInt8(ascii: "/")) || word.utf8.dropFirst().dropLast().contains(where: Self.isName) {
                 return "…"
             }
-            return word.contains(where: \.isNumber) ? "#" : String(word)
+            return Self.hasNumber(word) ? "#" : String(word)
         }.reduce(into: []) { (words: inout [String], word) in
             // Names of several words count as one.
             if word != "…" || words.last != "…" { words.append(word) }
         }.joined(separator: " ")
+    }
+
+    /// Whether a byte within a word shows that it names something.
+    private static func isName(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: ":"), UInt8(ascii: "="), UInt8(ascii: "%"), UInt8(ascii: "@"), UInt8(ascii: "\\"): true
+        default: false
+        }
+    }
+
+    private static func hasNumber(_ word: Substring) -> Bool {
+        word.utf8.contains { (48...57).contains($0) }
+            || word.utf8.contains { $0 >= 0x80 } && word.contains(where: \.isNumber)
     }
 
     /// Failures of one cause.

@@ -317,7 +317,8 @@ struct JobBuilder: Sendable {
     /// - Returns: whether the job was refused for that.
     @discardableResult
     private static func refuseUser(_ job: inout Job, at location: LineLocation? = nil) -> Bool {
-        guard !["file", "data"].contains(job.source.prefix { $0 != ":" }.lowercased()),
+        guard job.source.utf8.contains(UInt8(ascii: "@")),
+            !["file", "data"].contains(job.source.prefix { $0 != ":" }.lowercased()),
             let start = job.source.range(of: "://")?.upperBound
         else { return false }
         let authority = job.source[start...].prefix { !"/?#\\".contains($0) }

@@ -1,4 +1,3 @@
-import Foundation
 import MegatonCluster
 import MegatonCommandLine
 
@@ -8,12 +7,12 @@ import MegatonCommandLine
 /// Takes about 50 bytes for each id. Ids beyond the limit are not compared.
 struct OwnIDs: Sendable {
     private struct First: Sendable {
-        let content: UInt64
+        let content: Int
         let list: UInt32
         let line: UInt32
     }
 
-    private var known: [UInt64: First] = [:]
+    private var known: [Int: First] = [:]
     /// Names of the lists.
     private var lists: [String] = []
     private let limit: Int
@@ -26,8 +25,7 @@ struct OwnIDs: Sendable {
     ///   again, which is a duplicate.
     mutating func note(_ job: Job, at location: LineLocation) -> String? {
         guard let id = job.id else { return nil }
-        let key = Self.hash(id)
-        let content = Self.hash(job.contentDigest)
+        let (key, content) = (Self.hash(id), Self.hash(job.contentFields))
         if let first = known[key] {
             if first.content == content { return nil }
             let list = lists[Int(first.list)]
@@ -43,5 +41,10 @@ struct OwnIDs: Sendable {
         return nil
     }
 
-    private static func hash(_ text: String) -> UInt64 { OutcomeHistory.identity(of: Data(text.utf8)).low }
+    /// 64 bits, with a seed that differs in each process: no list can be made in which two jobs have one hash.
+    private static func hash(_ value: some Hashable) -> Int {
+        var hasher = Hasher()
+        hasher.combine(value)
+        return hasher.finalize()
+    }
 }

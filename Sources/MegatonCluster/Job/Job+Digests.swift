@@ -28,6 +28,15 @@ extension Job {
     /// Digest of the work and the labels, which distinguishes jobs with the same id: 32 hex digits. It is not computed
     /// from the JSON, which takes as long to write as the validation of a job.
     package var contentDigest: String {
+        let fields = contentFields
+        var hash = SHA256()
+        // Each field with its length, so that no field can pass for two.
+        for field in fields { hash.update(data: Data("\(field.utf8.count):\(field)".utf8)) }
+        return String(hash.finalize().hexDigits.prefix(32))
+    }
+
+    /// The fields of ``contentDigest``.
+    package var contentFields: [String] {
         var fields = [kind.rawValue, source, output ?? "", credential ?? ""]
         if let labels { fields.append(Self.text(of: labels)) }
         if let failOn { fields.append("failOn=\(failOn.rawValue)") }
@@ -38,10 +47,7 @@ extension Job {
         // A coordinator has put its renditions in the place of the preset.
         if let preset { fields.append("preset=\(preset)") }
         for rendition in renditions ?? [] { fields += [rendition.name] + rendition.identity }
-        var hash = SHA256()
-        // Each field with its length, so that no field can pass for two.
-        for field in fields { hash.update(data: Data("\(field.utf8.count):\(field)".utf8)) }
-        return String(hash.finalize().hexDigits.prefix(32))
+        return fields
     }
 
     /// Digest of the work without priority, and without id and labels unless they are in the output, which finds equal

@@ -416,7 +416,7 @@ package struct InputReader {
     }
 
     /// Foundation's function copies and converts the whole text, which costs 10 ms for a `data:` URL of 700 KB.
-    private static func trimmed(_ line: String) -> String {
+    static func trimmed(_ line: String) -> String {
         let spaces = CharacterSet.whitespacesAndNewlines
         let (first, last) = (line.unicodeScalars.first, line.unicodeScalars.last)
         guard let first, let last, spaces.contains(first) || spaces.contains(last) else { return line }

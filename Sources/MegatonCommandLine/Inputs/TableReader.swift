@@ -188,21 +188,17 @@ package struct TableReader {
         guard isWhole(character, in: record) && isWhole("\"", in: record) else {
             throw Unreadable(reason: "a combining character follows directly after a quote or a delimiter")
         }
-        let parsed: EnumeratedCSV
+        let parsed: (header: [String], hasRows: Bool)
         do {
             // The parser judges a quote by the character behind it, and the last field has none.
-            parsed = try EnumeratedCSV(
-                string: record + String(character),
-                delimiter: CSVDelimiter(unicodeScalarLiteral: character),
-                loadColumns: false
-            )
+            parsed = try FirstRow.parse(record + String(character), character)
         } catch {
             throw Unreadable(
                 reason: "a quote is in the middle of a field. A field with a quote is written in quotes, with each of "
                     + "its own quotes twice: \"5\"\" wide\""
             )
         }
-        guard parsed.rows.isEmpty else {
+        guard !parsed.hasRows else {
             throw Unreadable(reason: "it has a carriage return without a line feed. Save the list with usual line ends")
         }
         // Usual programs end rows with a delimiter: it begins no further field.
@@ -213,8 +209,13 @@ package struct TableReader {
 
     /// Whether no combining character follows an ASCII character.
     private static func isWhole(_ character: Character, in text: String) -> Bool {
-        guard !text.utf8.allSatisfy({ $0 < 0x80 }) else { return true }
-        return text.utf8.count { $0 == character.asciiValue } == text.count { $0 == character }
+        // Characters are counted only if one that is not ASCII follows: that takes as long as to parse the fields.
+        var last: UInt8 = 0
+        let isFollowed = text.utf8.contains { byte in
+            defer { last = byte }
+            return byte >= 0x80 && last == character.asciiValue
+        }
+        return !isFollowed || text.utf8.count { $0 == character.asciiValue } == text.count { $0 == character }
     }
 
     // MARK: - Rows
@@ -229,9 +230,9 @@ package struct TableReader {
         }
         func field(_ index: Int) -> String { index < fields.count ? fields[index] : "" }
         func name(_ index: Int) -> String { FieldProblem.quoted(columns.names[index]) }
-        let source = field(columns.url).trimmingCharacters(in: .whitespacesAndNewlines)
+        let source = InputReader.trimmed(field(columns.url))
         if source.isEmpty { return refused(line, "its column \(name(columns.url)) is empty") }
-        let id = columns.id.map { field($0).trimmingCharacters(in: .whitespacesAndNewlines) }
+        let id = columns.id.map { InputReader.trimmed(field($0)) }
         if let column = columns.id, let id, !Job.isName(id) {
             return refused(
                 line,
@@ -259,5 +260,34 @@ package struct TableReader {
         let names = largest.map { "\(FieldProblem.quoted($0.name)) (\($0.size) bytes)" }.joined(separator: ", ")
         return "its labels have \(size) bytes of JSON; allowed are \(Job.maximumLabels). The largest columns are "
             + "\(names). --label-columns a,b chooses columns"
+    }
+}
+
+/// The fields of a record. The library's view of all rows would parse them again to find that there are no others.
+private struct FirstRow: CSVView {
+    let rows: [[String]] = []
+    let columns: [String]? = nil
+
+    init(header: [String], text: String, delimiter: CSVDelimiter, loadColumns: Bool, rowLimit: Int?) {}
+
+    func serialize(header: [String], delimiter: CSVDelimiter) -> String { "" }
+
+    /// - Returns: the fields of the first row, and whether there are others.
+    /// - Throws: `CSVParseError`.
+    static func parse(_ text: String, _ delimiter: Character) throws -> (header: [String], hasRows: Bool) {
+        let delimiter = CSVDelimiter(unicodeScalarLiteral: delimiter)
+        if text.unicodeScalars.contains(where: isLineEnd) {
+            let csv = try EnumeratedCSV(string: text, delimiter: delimiter, loadColumns: false)
+            return (csv.header, !csv.rows.isEmpty)
+        }
+        return (try CSV<FirstRow>(string: text, delimiter: delimiter, loadColumns: false).header, false)
+    }
+
+    /// Whether the library ends a row here: as of `Character.isNewline`.
+    private static func isLineEnd(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar {
+        case "\n"..."\r", "\u{85}", "\u{2028}", "\u{2029}": true
+        default: false
+        }
     }
 }
