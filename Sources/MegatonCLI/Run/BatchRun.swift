@@ -33,6 +33,8 @@ final class BatchRun: Sendable {
     let cancelsAtTimeout: Bool
     /// Whether the queue is for this batch alone.
     let ownsQueue: Bool
+    /// Signaled when all jobs have ended, and the rest needs no workers.
+    private let jobsEnded: AsyncSignal?
     let progress = Mutex(Progress())
     /// Ids of the submitted jobs, if a ledger is written. Apart from the progress, of which copies are taken: an id
     /// that is added while there is a copy would copy all the others.
@@ -70,12 +72,14 @@ final class BatchRun: Sendable {
         ownsQueue: Bool = false,
         keepsOutcomes: Bool = true,
         shards: ShardOutput? = nil,
-        caches: [RedisConfiguration] = []
+        caches: [RedisConfiguration] = [],
+        jobsEnded: AsyncSignal? = nil
     ) async throws {
         self.options = options
         self.deadline = deadline
         self.cancelsAtTimeout = cancelsAtTimeout
         self.ownsQueue = ownsQueue
+        self.jobsEnded = jobsEnded
         self.batch = batch
         ids = Mutex(SubmittedIDs(batch: batch))
         self.selection = selection
@@ -119,6 +123,7 @@ final class BatchRun: Sendable {
         } catch {
             throw explained(error, isCancelled: await giveUp())
         }
+        if progress.withLock({ $0.isComplete }), shutdown.level == .none { jobsEnded?.signal() }
         let seconds = start.duration(to: .now).inSeconds
         // A batch that has not begun may be another submitter's batch of the same name.
         let counters = hasBegun ? try await finalCounters() : BatchCounters.none

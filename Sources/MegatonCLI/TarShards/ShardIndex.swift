@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCluster
 
 /// The index of a shard: a file of JSON beside it, by which readers reach a sample without reading the archive.
 struct ShardIndex: Codable, Equatable {
@@ -25,6 +26,28 @@ struct ShardIndex: Codable, Equatable {
     var shard: String
     var samples: [Sample]
     var version = 1
+
+    /// The JSON, with sorted fields. An index may have a million samples, and the run waits for it at its end.
+    func json() throws -> Data {
+        var json = PlainJSON(capacity: 320 * samples.count + 64)
+        json.open("{")
+        json.name("samples")
+        json.open("[")
+        for sample in samples {
+            json.next()
+            sample.write(to: &json)
+        }
+        json.close("]")
+        json.name("shard")
+        json.string(shard)
+        json.name("version")
+        json.number(version)
+        json.close("}")
+        if json.isPlain { return json.data }
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return try encoder.encode(self)
+    }
 
     /// Whether this can be the index of an archive: its name is right, and the archive ends behind its last sample.
     ///
@@ -63,5 +86,32 @@ enum ShardNames {
             name == (isPartial ? partial(number) : archive(number))
         else { return nil }
         return (number, isPartial)
+    }
+}
+
+extension ShardIndex.Sample {
+    fileprivate func write(to json: inout PlainJSON) {
+        json.open("{")
+        json.name("id")
+        json.string(id)
+        json.name("key")
+        json.string(key)
+        json.name("members")
+        json.open("[")
+        for member in members {
+            json.next()
+            json.open("{")
+            json.name("name")
+            json.string(member.name)
+            json.name("offset")
+            json.number(member.offset)
+            json.name("sha256")
+            json.string(member.sha256)
+            json.name("size")
+            json.number(member.size)
+            json.close("}")
+        }
+        json.close("]")
+        json.close("}")
     }
 }

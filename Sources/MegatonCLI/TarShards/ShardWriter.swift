@@ -89,12 +89,10 @@ struct ShardWriter {
 
     /// Writes the index of an archive.
     static func write(_ samples: [ShardIndex.Sample], number: Int, in directory: String) throws {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         let index = ShardIndex(shard: ShardNames.archive(number), samples: samples)
         let file = try ShardFile("\(directory)/\(ShardNames.partialIndex(number))", flags: O_RDWR | O_CREAT | O_TRUNC)
         defer { file.close() }
-        try file.write(try encoder.encode(index), at: 0)
+        try file.write(try index.json(), at: 0)
         try file.sync()
         try ShardFile.rename(file.path, to: "\(directory)/\(ShardNames.index(number))")
         let folder = try ShardFile(directory, flags: O_RDONLY | O_DIRECTORY)

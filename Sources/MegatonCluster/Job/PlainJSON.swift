@@ -1,4 +1,4 @@
-internal import Foundation
+package import Foundation
 
 /// The common JSON encoding of Megaton's values: sorted fields, one line, no escaped slashes.
 enum WireJSON {
@@ -24,34 +24,34 @@ enum WireJSON {
 ///
 /// It handles texts without control characters and finite numbers; for any other value, `isPlain` is false and the
 /// caller must use the encoder.
-struct PlainJSON {
+package struct PlainJSON {
     /// Whether all values could be written.
-    private(set) var isPlain = true
+    package private(set) var isPlain = true
     private var bytes: [UInt8] = []
     private var isFirst = true
 
-    init(capacity: Int) { bytes.reserveCapacity(capacity) }
+    package init(capacity: Int) { bytes.reserveCapacity(capacity) }
 
-    var data: Data { Data(bytes) }
+    package var data: Data { Data(bytes) }
 
-    mutating func open(_ bracket: Unicode.Scalar) {
+    package mutating func open(_ bracket: Unicode.Scalar) {
         bytes.append(UInt8(ascii: bracket))
         isFirst = true
     }
 
-    mutating func close(_ bracket: Unicode.Scalar) {
+    package mutating func close(_ bracket: Unicode.Scalar) {
         bytes.append(UInt8(ascii: bracket))
         isFirst = false
     }
 
     /// Writes the separator between two values.
-    mutating func next() {
+    package mutating func next() {
         if !isFirst { bytes.append(UInt8(ascii: ",")) }
         isFirst = false
     }
 
     /// Writes the name of the next value.
-    mutating func name(_ name: String) {
+    package mutating func name(_ name: String) {
         next()
         string(name)
         bytes.append(UInt8(ascii: ":"))
@@ -67,7 +67,7 @@ struct PlainJSON {
     /// Writes a value that is JSON already.
     mutating func value(_ json: Data) { bytes.append(contentsOf: json) }
 
-    mutating func string(_ text: String) {
+    package mutating func string(_ text: String) {
         let (quote, escape) = (UInt8(ascii: "\""), UInt8(ascii: "\\"))
         bytes.append(quote)
         for byte in text.utf8 {
@@ -80,7 +80,7 @@ struct PlainJSON {
 
     mutating func bool(_ value: Bool) { bytes.append(contentsOf: (value ? "true" : "false").utf8) }
 
-    mutating func number(_ value: Int) { bytes.append(contentsOf: String(value).utf8) }
+    package mutating func number(_ value: Int) { bytes.append(contentsOf: String(value).utf8) }
 
     mutating func number(_ value: Double) {
         let digits = value.description

@@ -230,6 +230,8 @@ package struct EmbeddedRedis: Sendable {
         save ""
         rdbcompression no
         appendonly no
+        # Redis looks this many times a second whether it was told to end, and otherwise ten times: the run waits.
+        hz 100
         # Forced: a full disk must not keep the server running.
         shutdown-on-sigterm \(data.isTemporary ? "nosave" : "save force")
         shutdown-on-sigint \(data.isTemporary ? "nosave" : "save force")

@@ -107,6 +107,21 @@ import Testing
         #expect(found.map { $0.members.map(\.name) } == samples.map { $0.members.map(\.name) })
     }
 
+    /// Against the encoder, also with names that only it can write.
+    @Test(arguments: ["a", "ä/\"\\ü", "line\nend", "\u{7F}"]) func theIndexIsThatOfTheEncoder(_ name: String) throws {
+        let member = ShardIndex.Member(name: name, offset: 512, size: 7, sha256: "ab")
+        let samples = [
+            ShardIndex.Sample(id: name, key: name, members: [member, member]),
+            ShardIndex.Sample(id: "b", key: "b", members: []),
+        ]
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        for samples in [samples, []] {
+            let index = ShardIndex(shard: "shard-000000.tar", samples: samples)
+            #expect(try index.json() == encoder.encode(index))
+        }
+    }
+
     @Test func aFullShardIsFollowedByAnother() throws {
         let directory = try TestDirectory()
         var shards = try Self.shards(directory, size: 20_000)
