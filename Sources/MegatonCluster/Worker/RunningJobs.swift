@@ -144,21 +144,17 @@ final class RunningJobs: Sendable {
         }
     }
 
-    /// Lets jobs leave their places that have been fetching since a time, or fetch from these hosts. They need none any
-    /// more: rendering has limits of its own. A suspect keeps its place, as no other job may seem to be the cause of a
-    /// death.
+    /// Lets jobs leave their places whose fetches take long. They need none any more: rendering has limits of its own.
+    /// A suspect keeps its place, as no other job may seem to be the cause of a death.
     ///
+    /// - Parameter isLong: whether a fetch that began then, from this host, takes long.
     /// - Returns: the number of jobs, at most `limit`.
-    func leavePlaces(
-        ofFetchesFrom hosts: Set<String>,
-        since time: ContinuousClock.Instant,
-        limit: Int
-    ) -> Int {
+    func leavePlaces(atMost limit: Int, _ isLong: (ContinuousClock.Instant, String?) -> Bool) -> Int {
         state.withLock { state in
             var count = 0
             for job in state.jobs.values where count < limit {
                 guard !job.isSettling, !job.hasLeftPlace, !job.isSuspect, let fetch = job.fetch,
-                    fetch.start <= time || fetch.host.map(hosts.contains) ?? false
+                    isLong(fetch.start, fetch.host)
                 else { continue }
                 job.leavePlace()
                 count += 1

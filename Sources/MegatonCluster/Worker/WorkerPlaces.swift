@@ -26,8 +26,11 @@ final class WorkerPlaces: Sendable {
     static let longFetchBounds: ClosedRange<Duration> = .milliseconds(250)...(.seconds(1))
     /// Multiple of the usual time of a fetch after which one takes long, within these bounds: most hosts vary by less.
     static let longFetchFactor = 4
+    /// Part of that time after which the others of a host leave their places, too, if one of them takes long: a worker
+    /// has many jobs of a slow host at once, and all of its places would wait with them.
+    static let furtherFetchDivisor = 4
     /// Interval at which a worker without a free place looks for such fetches.
-    static let lookInterval: Duration = .milliseconds(100)
+    static let lookInterval: Duration = .milliseconds(50)
 
     private struct State {
         /// The jobs of each shard.
@@ -120,11 +123,19 @@ final class WorkerPlaces: Sendable {
         let bounds = Self.longFetchBounds
         let long = usual.map { min(max($0 * Self.longFetchFactor, bounds.lowerBound), bounds.upperBound) }
         let time = now - (long ?? bounds.upperBound)
+        let furtherTime = now - (long ?? bounds.upperBound) / Self.furtherFetchDivisor
         let room = count * FleetPlaces.longFetchesOfPlace - members.reduce(0) { $0 + $1.placelessCount }
-        let hosts = members.reduce(into: Set()) { $0.formUnion($1.hosts(ofFetchesSince: now - bounds.upperBound)) }
+        func hosts(since time: ContinuousClock.Instant) -> Set<String> {
+            members.reduce(into: Set()) { $0.formUnion($1.hosts(ofFetchesSince: time)) }
+        }
+        let (slow, slowest) = (hosts(since: time), hosts(since: now - bounds.upperBound))
         var left = 0
         for member in members where left < room {
-            left += member.leavePlaces(ofFetchesFrom: hosts, since: time, limit: room - left)
+            left += member.leavePlaces(atMost: room - left) { start, host in
+                if start <= time { return true }
+                guard let host else { return false }
+                return slowest.contains(host) || start <= furtherTime && slow.contains(host)
+            }
         }
         if left > 0 { wakeAll() }
     }
