@@ -63,9 +63,11 @@ extension BatchRun {
         while shutdown.level == .none, try await readAhead.waitForJobs() {
             let urgent = unbounded ? [] : try await waitForRoom(&intake)
             if shutdown.level > .none { return }
-            // A full chunk even if there is room for less: a call costs as much for one job as for many.
-            let (early, due) =
-                urgent.isEmpty ? readAhead.take(Self.readAtOnce, longFetches: intake.longFetches) : (urgent, [])
+            // A full chunk even if there is room for less: a call costs as much for one job as for many, and packs have
+            // more to choose from.
+            let isBounded = cancelsAtTimeout && !unbounded && !packs.hasFormed
+            let chunk = isBounded ? intake.chunk(at: .now) : Self.readAtOnce
+            let (early, due) = urgent.isEmpty ? readAhead.take(chunk, longFetches: intake.longFetches) : (urgent, [])
             let jobs = early + due
             if jobs.contains(where: { $0.job?.priority == .high }) { hasHighJobs.store(true, ordering: .relaxed) }
             progress.withLock { $0.wasTried = true }
@@ -86,7 +88,7 @@ extension BatchRun {
             // Flushed at the end of a chunk, so that a few inputs start at once and many are pushed in large chunks.
             try await submitter.flush()
             began(with: await submitter.submitted)
-            intake.pushed(due.count, in: packed.count)
+            intake.push(due.count, in: packed.count, at: .now)
         }
     }
 
@@ -128,9 +130,9 @@ extension BatchRun {
     private func waitForRoom(_ intake: inout IntakeTarget) async throws -> [JobBuilder.BuiltJob] {
         var next = ContinuousClock.now + Self.restoreInterval
         while shutdown.level == .none {
-            let outstanding = progress.withLock { $0.submitted - $0.ended }
-            if outstanding <= Self.outstandingLimit {
-                if try await hasRoom(&intake) { return [] }
+            let (submitted, ended) = progress.withLock { ($0.submitted, $0.ended) }
+            if submitted - ended <= Self.outstandingLimit {
+                if try await hasRoom(&intake, ended: ended) { return [] }
                 let early = readAhead.takeEarly(Self.readAtOnce, longFetches: intake.longFetches)
                 if !early.isEmpty { return early }
             }
@@ -150,12 +152,16 @@ extension BatchRun {
 
     /// Whether the intake has room. That of a batch which goes on without its command always has: jobs that are not in
     /// the queue would be missing then.
-    private func hasRoom(_ intake: inout IntakeTarget) async throws -> Bool {
+    private func hasRoom(_ intake: inout IntakeTarget, ended: Int) async throws -> Bool {
         guard cancelsAtTimeout else { return true }
         do {
-            if intake.placesAreOld(at: .now, after: Self.restoreInterval), readAhead.hasSlowJobs {
+            readAhead.answer(try await queue.answers(of: readAhead.unjudged))
+            // They are asked for at the beginning, and then only if they matter.
+            let isAsked = intake.longFetches == 0 || readAhead.hasSlowJobs
+            if isAsked, intake.placesAreOld(at: .now, after: Self.restoreInterval) {
                 intake.observe(longFetches: try await queue.longFetches(), at: .now)
             }
+            if intake.isHeldBack(ended: ended, at: .now) { return false }
             if intake.hasRoom { return true }
             intake.observe(waiting: try await queue.intakeLengths(of: batch), at: .now)
         } catch {
@@ -180,19 +186,46 @@ struct IntakeTarget {
     /// Jobs with long fetches that the workers run at a time beside others, as far as that is known.
     private(set) var longFetches = 0
     private var placesSeen: ContinuousClock.Instant?
+    /// Jobs that were pushed in their turn, and when the first of them was.
+    private var pushed = 0
+    private var start: ContinuousClock.Instant?
 
-    private static let smallest = 500
+    private static let smallest = 128
     private static let largest = 20_000
+    /// Time after the first push in which a few jobs for each place are outstanding: slow hosts are found in it, and
+    /// their jobs would wait their turn if they were ready already.
+    private static let startTime: Duration = .milliseconds(1200)
     /// Looks after which a size is too large: about a second.
     private static let tooManyLooks = 20
     /// Time in which an intake of the right size does not run out. One that ran out later had too few jobs, as of a
     /// list that comes slowly.
     private static let span: Duration = .seconds(1)
 
+    /// Whether there is room for further jobs.
     var hasRoom: Bool { room > 0 }
 
-    mutating func pushed(_ jobs: Int, in entries: Int) {
+    /// Whether jobs wait for the end of others, although the intake may be empty.
+    ///
+    /// - Parameter ended: number of the batch's jobs that have ended.
+    func isHeldBack(ended: Int, at now: ContinuousClock.Instant) -> Bool {
+        isStarting(at: now) && pushed - ended > startLimit
+    }
+
+    /// Number of jobs to push at once.
+    func chunk(at now: ContinuousClock.Instant) -> Int {
+        min(size, isStarting(at: now) ? max(Self.smallest, startLimit / 2) : BatchRun.readAtOnce, BatchRun.readAtOnce)
+    }
+
+    private func isStarting(at now: ContinuousClock.Instant) -> Bool {
+        start.map { $0.duration(to: now) < Self.startTime } ?? true
+    }
+
+    private var startLimit: Int { max(Self.smallest, longFetches) }
+
+    mutating func push(_ jobs: Int, in entries: Int, at now: ContinuousClock.Instant) {
+        if start == nil { start = now }
         room -= jobs
+        pushed += jobs
         if entries > 0 { packSize = max(1, jobs / entries) }
     }
 

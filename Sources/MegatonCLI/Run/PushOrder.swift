@@ -54,6 +54,10 @@ struct PushOrder {
         var pushes: ArraySlice<Push> = []
         /// Number of those that went before their turn.
         var early = 0
+        /// How far the host has answered.
+        var answer = JobQueue.HostAnswer.nothing
+        /// Time at which it was known that first bytes had arrived, and no more.
+        var firstBytes: ContinuousClock.Instant?
     }
 
     private var outstanding: [String: Outstanding] = [:]
@@ -88,9 +92,11 @@ struct PushOrder {
     /// Outstanding jobs of a host up to which further ones go earlier: the usual limit on its requests at a time.
     /// Others would wait for their host.
     private static let outstandingLimit = 64
-    /// Outstanding jobs of a host without an outcome that are taken to be under way: it may never answer, and gets no
-    /// more requests at a time then (`HostLimits.firstConcurrency`).
+    /// Such jobs of a host that has not answered: it gets no more requests at a time then, and may never answer. Others
+    /// would take places of the workers only to be given back. As `HostLimits.firstConcurrency`.
     private static let firstLimit = 4
+    /// Maximum number of hosts of which it is asked at a time if they have answered.
+    private static let questionLimit = 256
     /// Weight of the last fetch in the mean.
     private static let weight = 0.25
 
@@ -156,7 +162,7 @@ struct PushOrder {
 
     /// The slow hosts.
     private struct SlowHosts {
-        /// Those with jobs that wait here, and the time that these take, seconds.
+        /// Those with jobs that wait here and may be pushed, and the time that these take, seconds.
         var waiting: [(host: String, work: Double)] = []
         /// Jobs of slow hosts that were pushed before their turn, and have not ended.
         var early = 0
@@ -166,18 +172,49 @@ struct PushOrder {
 
     private func slowHosts(at now: ContinuousClock.Instant) -> SlowHosts {
         var slow = SlowHosts()
-        func add(_ host: String, _ mean: Double, _ jobs: Outstanding, atMost limit: Int = .max) {
+        func add(_ host: String, _ mean: Double, _ jobs: Outstanding) {
             slow.early += jobs.early
-            slow.underWay += min(jobs.pushes.count, limit)
-            if let numbers = numbers[host] { slow.waiting.append((host, mean * Double(numbers.count))) }
+            slow.underWay += min(jobs.pushes.count, limit(of: host))
+            guard let numbers = numbers[host], jobs.pushes.count < limit(of: host) else { return }
+            slow.waiting.append((host, mean * Double(numbers.count)))
         }
         for (host, mean) in means { add(host, mean, outstanding[host] ?? Outstanding()) }
         let passed = lastEnd.map { front.passed(at: min($0, now)) } ?? 0
-        for (host, jobs) in outstanding where means[host] == nil && !known.contains(host) {
-            guard let first = jobs.pushes.first, first.number < passed else { continue }
-            add(host, first.time.duration(to: now).inSeconds, jobs, atMost: Self.firstLimit)
+        for (host, jobs) in outstanding where isUnjudged(host) {
+            guard let first = jobs.pushes.first else { continue }
+            let isSlow = jobs.firstBytes.map { $0.duration(to: now) >= PushFront.patience } ?? false
+            if isSlow || first.number < passed { add(host, first.time.duration(to: now).inSeconds, jobs) }
         }
         return slow
+    }
+
+    /// Whether none of the jobs of a host has ended.
+    private func isUnjudged(_ host: String) -> Bool { means[host] == nil && !known.contains(host) }
+
+    /// Maximum number of outstanding jobs of a host up to which further ones go before their turn.
+    private func limit(of host: String) -> Int {
+        let mayNeverAnswer = isUnjudged(host) && (outstanding[host]?.answer ?? .nothing) == .nothing
+        return mayNeverAnswer ? Self.firstLimit : Self.outstandingLimit
+    }
+
+    /// Hosts with waiting jobs of which none has ended, and of which it is to be asked how far they have answered.
+    var unjudged: [String] {
+        let hosts = outstanding.keys.filter { isUnjudged($0) && numbers[$0] != nil }
+        // At random, so that many silent ones hide no other for long.
+        return hosts.count > Self.questionLimit ? Array(hosts.shuffled().prefix(Self.questionLimit)) : hosts
+    }
+
+    /// Notes how far hosts have answered. A host is slow from which first bytes have come and nothing for a while: it
+    /// is known sooner than one whose job is overdue, and at a time at which all others wait for their turn.
+    mutating func answer(_ answers: [String: JobQueue.HostAnswer], at now: ContinuousClock.Instant = .now) {
+        for (host, answer) in answers {
+            outstanding[host]?.answer = answer
+            guard answer == .firstBytes else {
+                outstanding[host]?.firstBytes = nil
+                continue
+            }
+            if outstanding[host]?.firstBytes == nil { outstanding[host]?.firstBytes = now }
+        }
     }
 
     /// Jobs of the slow hosts, of each in proportion to the time that its waiting jobs take.
@@ -212,7 +249,7 @@ struct PushOrder {
         isEarly: Bool,
         at now: ContinuousClock.Instant
     ) -> JobBuilder.BuiltJob? {
-        guard outstanding[host]?.pushes.count ?? 0 < Self.outstandingLimit, let number = numbers[host]?.first else {
+        guard outstanding[host]?.pushes.count ?? 0 < limit(of: host), let number = numbers[host]?.first else {
             return nil
         }
         let index = next + number - nextNumber

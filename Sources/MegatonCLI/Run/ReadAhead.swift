@@ -88,6 +88,12 @@ final class ReadAhead: Sendable {
         return taken
     }
 
+    /// See ``PushOrder/unjudged``.
+    var unjudged: [String] { state.withLock { $0.order.unjudged } }
+
+    /// See ``PushOrder/answer(_:at:)``.
+    func answer(_ answers: [String: JobQueue.HostAnswer]) { state.withLock { $0.order.answer(answers) } }
+
     /// No more jobs are wanted.
     func stop() {
         state.withLock { $0.isStopped = true }

@@ -12,6 +12,8 @@ struct AdmissionWindow: Sendable {
     private var places = FleetPlaces()
     /// Jobs that run.
     private var running = 0
+    /// Workers that have signed on.
+    private(set) var workers = 0
     /// Sources of a pack, as of those that were admitted last. At first, the usual number of `megaton submit`.
     private var packSize = 64
     /// Jobs that recently ended per second.
@@ -147,8 +149,9 @@ struct AdmissionWindow: Sendable {
     /// - Parameters:
     ///   - ended: number of jobs that have ended since the queue was created.
     ///   - running: number of jobs that run.
-    mutating func observe(ended: Int, running: Int = 0, at now: ContinuousClock.Instant) {
-        self.running = running
+    ///   - workers: number of workers that have signed on.
+    mutating func observe(ended: Int, running: Int = 0, workers: Int = 0, at now: ContinuousClock.Instant) {
+        (self.running, self.workers) = (running, workers)
         isMoving = seen.map { $0 < ended } ?? false
         seen = ended
         if let last = samples.last, last.at.duration(to: now) < Self.shortest { return }

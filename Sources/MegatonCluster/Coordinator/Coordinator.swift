@@ -457,7 +457,13 @@ public final class Coordinator: Sendable {
         var window = AdmissionWindow(limit: configuration.window)
         var staged = StagedJobs()
         var pause = Self.fullWait
+        var workers = 0
         while !Task.isCancelled {
+            // The window of a fleet that has just started would be too small for its places until the next look.
+            if window.workers != workers {
+                workers = window.workers
+                try await countPlaces(intake)
+            }
             window.observe(places.withLock { $0 })
             switch try await intake.admit(
                 epoch: epoch,

@@ -165,7 +165,7 @@ struct Intake: Sendable {
         else { throw JobQueue.unexpected("HLEN") }
         let statistics = (replies[5].array ?? []).map { $0.int ?? 0 }
         let running = replies[9].int ?? 0
-        window.observe(ended: statistics.prefix(3).reduce(0, +), running: running, at: .now)
+        window.observe(ended: statistics.prefix(3).reduce(0, +), running: running, workers: workers, at: .now)
         let waitingSizes = (replies[8].array ?? []).map { $0.int ?? 0 }
         // A pack counts as its sources. It has at most 256, also if the gauge is wrong.
         let packed = min(statistics.last ?? 0, alive * (Pack.maximumSources - 1)) - (waitingSizes.last ?? 0)

@@ -69,4 +69,32 @@ extension JobQueue {
         }
         return nil
     }
+
+    /// How far a host has answered the first requests of the fleet.
+    package enum HostAnswer: Sendable {
+        case nothing
+        /// First bytes have arrived, and no request has ended.
+        case firstBytes
+        /// A request has ended, perhaps with a failure.
+        case whole
+
+        /// - Parameter text: the numbers of `hostPrelude`, of which the twelfth is the answer. Earlier versions write
+        ///   eleven: such a host may have answered.
+        init(stored text: String) {
+            let numbers = text.split(separator: " ").prefix(12).compactMap { Double($0) }
+            switch numbers.dropFirst(11).first {
+            case 0: self = .nothing
+            case 2: self = .firstBytes
+            default: self = .whole
+            }
+        }
+    }
+
+    /// How far these hosts have answered, as far as this shard knows them.
+    func answers(of hosts: [String]) async throws(RedisError) -> [String: HostAnswer] {
+        let reply = try await redis.send(RedisCommand(["HMGET", .string(keys.rate)] + hosts.map { .string($0) }))
+        return zip(hosts, reply.array ?? []).reduce(into: [:]) { answers, entry in
+            answers[entry.0] = entry.1.string.map(HostAnswer.init)
+        }
+    }
 }

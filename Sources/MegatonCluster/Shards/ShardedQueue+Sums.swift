@@ -39,6 +39,13 @@ extension ShardedQueue {
         try await sum { (shard) async throws(RedisError) in try await shard.places().longFetches }
     }
 
+    /// How far these hosts have answered; one shard knows each. Hosts without a request are left out.
+    package func answers(of hosts: [String]) async throws(RedisError) -> [String: JobQueue.HostAnswer] {
+        if hosts.isEmpty { return [:] }
+        return try await forEach { (shard) async throws(RedisError) in try await shard.answers(of: hosts) }
+            .reduce(into: [:]) { $0.merge($1) { first, _ in first } }
+    }
+
     /// Milliseconds since 1970, by the clock of shard 0.
     package func now() async throws(RedisError) -> Int { try await first.now() }
 

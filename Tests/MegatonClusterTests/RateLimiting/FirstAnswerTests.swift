@@ -34,6 +34,43 @@ import Testing
         }
     }
 
+    @Test func theQueueKnowsHowFarAHostHasAnswered() async throws {
+        try await run { (limiter, fixture) async throws in
+            let other = "other.example:443"
+            func answer() async throws -> JobQueue.HostAnswer? {
+                let answers = try await fixture.queue.answers(of: [host, other])
+                #expect(answers[other] == nil)
+                return answers[host]
+            }
+            #expect(try await answer() == nil)
+            let permit = try await limiter.acquire(for: url)
+            #expect(try await answer() == .nothing)
+            // Until `run` has begun, nothing is reported.
+            while !Task.isCancelled, try await answer() == .nothing {
+                limiter.noteFirstBytes(permit)
+                await Task.yield()
+            }
+            #expect(try await answer() == .firstBytes)
+            await limiter.release(permit, outcome: .answered)
+            #expect(try await answer() == .whole)
+            let all = ShardedQueue(fixture.queue)
+            #expect(try await all.answers(of: [host, other]) == [host: .whole])
+            #expect(try await all.answers(of: []).isEmpty)
+        }
+    }
+
+    /// Earlier versions write eleven numbers: such a host may have answered. Another program may write any text.
+    @Test func theTwelfthNumberIsTheAnswer() {
+        typealias Answer = JobQueue.HostAnswer
+        for (last, answer) in [("", Answer.whole), (" 0", .nothing), (" 1", .whole), (" 2", .firstBytes)] {
+            for word in ["", " timeout"] {
+                let text = "1 0 1 0 0 0 0 200000 0 0 0\(last)\(word)"
+                #expect(Answer(stored: text) == answer, "\(text)")
+            }
+        }
+        #expect(Answer(stored: "") == .whole && Answer(stored: "a 2 nan") == .whole)
+    }
+
     @Test func theyLiftTheLimitAndWakeTheJobsOfTheHost() async throws {
         try await run { (limiter, fixture) async throws in
             let permits = [try await limiter.acquire(for: url), try await limiter.acquire(for: url)]

@@ -212,7 +212,11 @@ struct PushOrderTests {
         order.end("quick1.example:443", .other, at: start + .seconds(61.05))
         #expect(!order.hasSlowJobs(at: start + .seconds(70)))
         order.end("quick1.example:443", .other, at: start + .seconds(61.2))
-        #expect(ids(order.take(4, longFetches: 4, at: start + .seconds(61.2))) == ["s1", "s2", "s3", "s4"])
+        // It gets four requests at a time until it answers.
+        #expect(ids(order.takeEarly(9, longFetches: 9, at: start + .seconds(61.2))) == ["s1", "s2", "s3"])
+        #expect(!order.hasSlowJobs(at: start + .seconds(61.2)) && order.unjudged == [Self.slow])
+        order.answer([Self.slow: .whole], at: start + .seconds(61.2))
+        #expect(ids(order.takeEarly(2, longFetches: 9, at: start + .seconds(61.2))) == ["s4", "s5"])
         // It fails, or has a backlog without being slow, and is left in its place.
         order.end(Self.slow, .failed, at: start + .seconds(70))
         #expect(!order.hasSlowJobs(at: start + .seconds(80)))
@@ -260,17 +264,48 @@ struct PushOrderTests {
         #expect(!order.hasSlowJobs(at: start + .seconds(60)))
     }
 
-    /// It may never answer, and its jobs wait for it without a place.
-    @Test func jobsOfAHostWithoutAnOutcomeCountLittle() {
+    /// Fault: forty jobs of each host that never answers took places of the workers, only to be given back, before
+    /// those of a host whose images take long.
+    @Test func hostsThatMayNeverAnswerGetFewJobs() {
         let start = ContinuousClock.now
         var order = overtaken(at: start)
         for number in 0..<200 { order.end("quick\(number).example:443", .fetched(0.1), at: start) }
         order.end("quick0.example:443", .other, at: start + .seconds(5))
-        // Four of ten are taken to be under way, but no more than twice as many as may be are pushed early.
-        for count in [9, 6, 5] {
-            #expect(order.takeEarly(count + 1, longFetches: 10, at: start + .seconds(5)).count == count)
+        #expect(ids(order.takeEarly(20, longFetches: 10, at: start + .seconds(5))) == ["s1", "s2", "s3"])
+        order.answer([Self.slow: .nothing], at: start + .seconds(6))
+        #expect(order.takeEarly(20, longFetches: 10, at: start + .seconds(6)).isEmpty)
+        order.answer([Self.slow: .firstBytes], at: start + .seconds(7))
+        #expect(order.takeEarly(20, longFetches: 10, at: start + .seconds(7)).count == 6, "four of ten are under way")
+    }
+
+    /// Fault: the other jobs of a host whose images take fifteen seconds began when those of all others had passed it.
+    @Test func aHostWhoseBodiesTakeLongIsSlow() {
+        let start = ContinuousClock.now
+        var order = PushOrder()
+        order.add((0..<20).map { job("s\($0)", "slow.example") } + [job("q", "quick.example")])
+        #expect(order.unjudged.isEmpty && order.take(1, at: start).due.count == 1 && order.unjudged == [Self.slow])
+        for time in [0.0, 0.05] { order.answer([Self.slow: .firstBytes], at: start + .seconds(time)) }
+        #expect(!order.hasSlowJobs(at: start + .seconds(0.09)), "its body may be on the way")
+        let taken = order.take(4, longFetches: 4, at: start + .seconds(0.1))
+        #expect(ids(taken.early) == ["s1", "s2", "s3"] && ids(taken.due) == ["q"])
+        // A body has come, and its outcome is on the way.
+        order.answer([Self.slow: .whole], at: start + .seconds(0.2))
+        #expect(!order.hasSlowJobs(at: start + .seconds(9)) && order.unjudged == [Self.slow])
+        order.end(Self.slow, .fetched(0.2), at: start + .seconds(9))
+        #expect(!order.hasSlowJobs(at: start + .seconds(9)) && order.unjudged.isEmpty)
+    }
+
+    /// Each question has a limit, and silent hosts hide no other for long.
+    @Test func manyHostsAreAskedForInTurn() {
+        var order = PushOrder()
+        for _ in 0..<2 { order.add((0..<400).map { job("\($0)", "h\($0).example") }) }
+        #expect(order.take(400).due.count == 400)
+        var asked: Set<String> = []
+        for _ in 0..<200 where asked.count < 400 {
+            #expect(order.unjudged.count == 256)
+            asked.formUnion(order.unjudged)
         }
-        #expect(order.takeEarly(9, longFetches: 10, at: start + .seconds(5)).isEmpty)
+        #expect(asked.count == 400)
     }
 
     @Test func linesAndFilesHaveNoHost() {
@@ -359,50 +394,69 @@ struct PushOrderTests {
     @Test func theIntakeGrowsIfItWasEmptyAndShrinksIfItStaysFull() {
         let now = ContinuousClock.now
         var intake = IntakeTarget()
-        intake.pushed(499, in: 499)
+        intake.push(127, in: 127, at: now)
         #expect(intake.hasRoom)
-        intake.pushed(500, in: 500)
+        intake.push(128, in: 128, at: now)
         #expect(!intake.hasRoom)
-        intake.observe(waiting: [499], at: now)
+        intake.observe(waiting: [127], at: now)
         #expect(intake.hasRoom)
-        intake.observe(waiting: [500], at: now)
+        intake.observe(waiting: [128], at: now)
         #expect(!intake.hasRoom)
         for _ in 0..<20 { intake.observe(waiting: [0], at: now) }
         intake.observe(waiting: [19_999], at: now)
         #expect(intake.hasRoom)
         for _ in 0..<200 { intake.observe(waiting: [20_000], at: now) }
-        intake.observe(waiting: [499], at: now)
+        intake.observe(waiting: [127], at: now)
         #expect(intake.hasRoom)
-        intake.observe(waiting: [500], at: now)
+        intake.observe(waiting: [128], at: now)
         #expect(!intake.hasRoom)
+    }
+
+    /// Slow hosts are found at the beginning, and jobs that are ready cannot be overtaken.
+    @Test func fewJobsAreOutstandingAtTheBeginning() {
+        let now = ContinuousClock.now
+        var intake = IntakeTarget()
+        intake.observe(longFetches: 600, at: now)
+        for _ in 0..<3 { intake.observe(waiting: [0], at: now) }
+        #expect(intake.chunk(at: now) == 300 && !intake.isHeldBack(ended: 0, at: now))
+        intake.push(600, in: 600, at: now)
+        #expect(!intake.isHeldBack(ended: 0, at: now))
+        intake.push(1, in: 1, at: now)
+        #expect(intake.isHeldBack(ended: 0, at: now) && !intake.isHeldBack(ended: 1, at: now))
+        let later = now + .milliseconds(1200)
+        #expect(!intake.isHeldBack(ended: 0, at: later) && intake.chunk(at: later) == 500)
+        // Without workers, a few go anyway.
+        var empty = IntakeTarget()
+        empty.push(128, in: 128, at: now)
+        #expect(empty.chunk(at: now) == 128 && !empty.isHeldBack(ended: 0, at: now))
     }
 
     /// A list that comes slowly leaves it empty, too.
     @Test func theIntakeDoesNotGrowIfItLasted() {
         let now = ContinuousClock.now
         var intake = IntakeTarget()
-        intake.observe(waiting: [500], at: now)
+        intake.observe(waiting: [128], at: now)
         intake.observe(waiting: [0], at: now + .seconds(2))
-        intake.observe(waiting: [500], at: now + .seconds(4))
+        intake.observe(waiting: [128], at: now + .seconds(4))
         #expect(!intake.hasRoom)
     }
 
     @Test func aPackIsAsManyAsItsJobs() {
         var intake = IntakeTarget()
-        intake.pushed(500, in: 10)
-        intake.observe(waiting: [9], at: .now)
+        intake.push(500, in: 10, at: .now)
+        intake.observe(waiting: [2], at: .now)
         #expect(intake.hasRoom)
-        intake.observe(waiting: [10], at: .now)
+        intake.observe(waiting: [3], at: .now)
         #expect(!intake.hasRoom)
     }
 
     /// A shard whose intake is closed leaves the others their jobs.
     @Test func theEmptiestShardDecides() {
         var intake = IntakeTarget()
-        intake.pushed(500, in: 500)
+        intake.push(500, in: 500, at: .now)
         intake.observe(waiting: [5000, 10], at: .now)
         #expect(intake.hasRoom)
-        intake.observe(waiting: [5000, 250], at: .now)
+        intake.observe(waiting: [5000, 64], at: .now)
         #expect(!intake.hasRoom)
     }
 }
