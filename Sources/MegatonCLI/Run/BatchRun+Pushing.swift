@@ -11,8 +11,9 @@ extension BatchRun {
     /// Interval at which a submission that waits looks whether Redis has lost jobs, and how many places the workers
     /// have.
     private static let restoreInterval: Duration = .seconds(2)
-    /// Interval at which it looks for room.
+    /// Interval at which it looks for room, and at the beginning for slow hosts.
     private static let roomInterval: Duration = .milliseconds(50)
+    private static let startInterval: Duration = .milliseconds(20)
 
     /// Pushes all jobs. Returns at the first signal, which also ends a wait for a Redis that is full or unreachable.
     ///
@@ -136,7 +137,7 @@ extension BatchRun {
                 let early = readAhead.takeEarly(Self.readAtOnce, longFetches: intake.longFetches)
                 if !early.isEmpty { return early }
             }
-            try await Task.sleep(for: Self.roomInterval)
+            try await Task.sleep(for: intake.isStarting(at: .now) ? Self.startInterval : Self.roomInterval)
             // Otherwise lost jobs would be awaited for ever.
             if ContinuousClock.now >= next {
                 do {
@@ -216,7 +217,7 @@ struct IntakeTarget {
         min(size, isStarting(at: now) ? max(Self.smallest, startLimit / 2) : BatchRun.readAtOnce, BatchRun.readAtOnce)
     }
 
-    private func isStarting(at now: ContinuousClock.Instant) -> Bool {
+    func isStarting(at now: ContinuousClock.Instant) -> Bool {
         start.map { $0.duration(to: now) < Self.startTime } ?? true
     }
 

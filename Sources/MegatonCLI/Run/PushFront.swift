@@ -10,7 +10,7 @@ struct PushFront {
 
     /// Time for which a job may run longer than one that was pushed after it. Short, as the jobs of a host that takes
     /// many seconds should begin as soon as possible, and those of one that answers a little later come to no harm.
-    static let patience: Duration = .milliseconds(100)
+    private static let patience: Duration = .milliseconds(100)
     /// Numbers by which jobs may end earlier than others, as many as a few workers run at a time.
     private static let spread = 128
     /// Interval of two steps.

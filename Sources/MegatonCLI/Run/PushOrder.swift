@@ -97,6 +97,8 @@ struct PushOrder {
     private static let firstLimit = 4
     /// Maximum number of hosts of which it is asked at a time if they have answered.
     private static let questionLimit = 256
+    /// Time after the first bytes after which a response takes long: two looks. Most end in a few milliseconds.
+    private static let bodyPatience: Duration = .milliseconds(40)
     /// Weight of the last fetch in the mean.
     private static let weight = 0.25
 
@@ -182,7 +184,7 @@ struct PushOrder {
         let passed = lastEnd.map { front.passed(at: min($0, now)) } ?? 0
         for (host, jobs) in outstanding where isUnjudged(host) {
             guard let first = jobs.pushes.first else { continue }
-            let isSlow = jobs.firstBytes.map { $0.duration(to: now) >= PushFront.patience } ?? false
+            let isSlow = jobs.firstBytes.map { $0.duration(to: now) >= Self.bodyPatience } ?? false
             if isSlow || first.number < passed { add(host, first.time.duration(to: now).inSeconds, jobs) }
         }
         return slow

@@ -28,9 +28,9 @@ final class WorkerPlaces: Sendable {
     static let longFetchFactor = 4
     /// Part of that time after which the others of a host leave their places, too, if one of them takes long: a worker
     /// has many jobs of a slow host at once, and all of its places would wait with them.
-    static let furtherFetchDivisor = 4
+    static let furtherFetchDivisor = 8
     /// Interval at which a worker without a free place looks for such fetches.
-    static let lookInterval: Duration = .milliseconds(50)
+    static let lookInterval: Duration = .milliseconds(25)
 
     private struct State {
         /// The jobs of each shard.

@@ -230,7 +230,7 @@ import Testing
         _ = places.add(running)
         let now = ContinuousClock.now
         let jobs = try ["slow", "later", "last"].map { try job($0) }
-        for (job, age) in zip(jobs, [400, 240, 50]) {
+        for (job, age) in zip(jobs, [400, 240, 25]) {
             job.observeFetch(from: "one.example:443") { now - .milliseconds(age) }
             running.insert(job)
         }
@@ -239,7 +239,7 @@ import Testing
         for _ in 0..<200 { running.noteFetch(.milliseconds(200)) }
         places.leaveLongFetches(at: now)
         #expect(jobs.map(\.hasLeftPlace) == [false, false, false])
-        // A few slow ones do not change what is usual. If one of a host takes long, others are given a quarter of the
+        // A few slow ones do not change what is usual. If one of a host takes long, others are given an eighth of the
         // time.
         for number in 0..<200 { running.noteFetch(number.isMultiple(of: 3) ? .seconds(15) : .milliseconds(60)) }
         places.leaveLongFetches(at: now)

@@ -284,9 +284,9 @@ struct PushOrderTests {
         var order = PushOrder()
         order.add((0..<20).map { job("s\($0)", "slow.example") } + [job("q", "quick.example")])
         #expect(order.unjudged.isEmpty && order.take(1, at: start).due.count == 1 && order.unjudged == [Self.slow])
-        for time in [0.0, 0.05] { order.answer([Self.slow: .firstBytes], at: start + .seconds(time)) }
-        #expect(!order.hasSlowJobs(at: start + .seconds(0.09)), "its body may be on the way")
-        let taken = order.take(4, longFetches: 4, at: start + .seconds(0.1))
+        for time in [0.0, 0.02] { order.answer([Self.slow: .firstBytes], at: start + .seconds(time)) }
+        #expect(!order.hasSlowJobs(at: start + .seconds(0.03)), "its body may be on the way")
+        let taken = order.take(4, longFetches: 4, at: start + .seconds(0.04))
         #expect(ids(taken.early) == ["s1", "s2", "s3"] && ids(taken.due) == ["q"])
         // A body has come, and its outcome is on the way.
         order.answer([Self.slow: .whole], at: start + .seconds(0.2))
