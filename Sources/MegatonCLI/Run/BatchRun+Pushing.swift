@@ -62,11 +62,11 @@ extension BatchRun {
         var packs = PackBuilder(size: options.deduplicate ? 0 : options.pack)
         var intake = IntakeTarget()
         while shutdown.level == .none, try await readAhead.waitForJobs() {
-            let urgent = unbounded ? [] : try await waitForRoom(&intake)
+            let urgent = unbounded ? [] : try await waitForRoom(&intake, canWait: !packs.isForming)
             if shutdown.level > .none { return }
-            // A full chunk even if there is room for less: a call costs as much for one job as for many, and packs have
-            // more to choose from.
-            let isBounded = cancelsAtTimeout && !unbounded && !packs.hasFormed
+            // As much as the intake is to have, even if there is room for less: a call costs as much for one job as for
+            // many. Packs have more to choose from in a full chunk.
+            let isBounded = cancelsAtTimeout && !unbounded && !packs.isForming
             let chunk = isBounded ? intake.chunk(at: .now) : Self.readAtOnce
             let (early, due) = urgent.isEmpty ? readAhead.take(chunk, longFetches: intake.longFetches) : (urgent, [])
             let jobs = early + due
@@ -127,13 +127,17 @@ extension BatchRun {
     /// Waits until there is room for further jobs, at most until a signal. For usual jobs a look now and then would be
     /// enough, as the admission window has jobs for two more seconds; those of slow hosts should begin soon.
     ///
+    /// - Parameter canWait: whether jobs can be overtaken if they are pushed later. Those of packs cannot.
     /// - Returns: jobs that go before their turn, for which there is room anyway; none if there is room for others.
-    private func waitForRoom(_ intake: inout IntakeTarget) async throws -> [JobBuilder.BuiltJob] {
+    private func waitForRoom(
+        _ intake: inout IntakeTarget,
+        canWait: Bool
+    ) async throws -> [JobBuilder.BuiltJob] {
         var next = ContinuousClock.now + Self.restoreInterval
         while shutdown.level == .none {
             let (submitted, ended) = progress.withLock { ($0.submitted, $0.ended) }
             if submitted - ended <= Self.outstandingLimit {
-                if try await hasRoom(&intake, ended: ended) { return [] }
+                if try await hasRoom(&intake, ended: canWait ? ended : .max) { return [] }
                 let early = readAhead.takeEarly(Self.readAtOnce, longFetches: intake.longFetches)
                 if !early.isEmpty { return early }
             }
@@ -156,13 +160,15 @@ extension BatchRun {
     private func hasRoom(_ intake: inout IntakeTarget, ended: Int) async throws -> Bool {
         guard cancelsAtTimeout else { return true }
         do {
-            readAhead.answer(try await queue.answers(of: readAhead.unjudged))
+            let unjudged = readAhead.unjudged
+            if intake.asksHosts(at: .now) { readAhead.answer(try await answers(of: unjudged)) }
             // They are asked for at the beginning, and then only if they matter.
             let isAsked = intake.longFetches == 0 || readAhead.hasSlowJobs
             if isAsked, intake.placesAreOld(at: .now, after: Self.restoreInterval) {
                 intake.observe(longFetches: try await queue.longFetches(), at: .now)
             }
-            if intake.isHeldBack(ended: ended, at: .now) { return false }
+            // If nothing is left to be known of hosts, there is nothing to wait for.
+            if !unjudged.isEmpty, intake.isHeldBack(ended: ended, at: .now) { return false }
             if intake.hasRoom { return true }
             intake.observe(waiting: try await queue.intakeLengths(of: batch), at: .now)
         } catch {
@@ -170,6 +176,17 @@ extension BatchRun {
             guard error.isTransient else { throw error }
         }
         return intake.hasRoom
+    }
+
+    /// How far hosts have answered. An error that stays ends no run, as only the order of its jobs depends on it:
+    /// workers report a damaged key.
+    private func answers(of hosts: [String]) async throws(RedisError) -> [String: JobQueue.HostAnswer] {
+        do {
+            return try await queue.answers(of: hosts)
+        } catch {
+            if error.isTransient { throw error }
+            return [:]
+        }
     }
 }
 
@@ -190,12 +207,15 @@ struct IntakeTarget {
     /// Jobs that were pushed in their turn, and when the first of them was.
     private var pushed = 0
     private var start: ContinuousClock.Instant?
+    private var hostsAsked: ContinuousClock.Instant?
 
     private static let smallest = 128
     private static let largest = 20_000
     /// Time after the first push in which a few jobs for each place are outstanding: slow hosts are found in it, and
     /// their jobs would wait their turn if they were ready already.
     private static let startTime: Duration = .milliseconds(1200)
+    /// Interval at which hosts are asked for later.
+    private static let askInterval: Duration = .milliseconds(250)
     /// Looks after which a size is too large: about a second.
     private static let tooManyLooks = 20
     /// Time in which an intake of the right size does not run out. One that ran out later had too few jobs, as of a
@@ -209,7 +229,15 @@ struct IntakeTarget {
     ///
     /// - Parameter ended: number of the batch's jobs that have ended.
     func isHeldBack(ended: Int, at now: ContinuousClock.Instant) -> Bool {
-        isStarting(at: now) && pushed - ended > startLimit
+        isStarting(at: now) && pushed > startLimit && ended < pushed - startLimit
+    }
+
+    /// Whether it is time to ask how far hosts have answered: at each look at the beginning, and now and then later.
+    mutating func asksHosts(at now: ContinuousClock.Instant) -> Bool {
+        let isSoon = hostsAsked.map { $0.duration(to: now) < Self.askInterval } ?? false
+        guard isStarting(at: now) || !isSoon else { return false }
+        hostsAsked = now
+        return true
     }
 
     /// Number of jobs to push at once.
@@ -236,7 +264,8 @@ struct IntakeTarget {
     mutating func observe(waiting: [Int], at now: ContinuousClock.Instant) {
         let least = (waiting.min() ?? 0) * waiting.count * packSize
         fullLooks = least > size / 2 ? fullLooks + 1 : 0
-        if least == 0 && lastLook.map({ $0.duration(to: now) < Self.span }) ?? true {
+        let isLargeEnough = isStarting(at: now) && size >= startLimit
+        if least == 0 && !isLargeEnough && lastLook.map({ $0.duration(to: now) < Self.span }) ?? true {
             size = min(2 * size, Self.largest)
         } else if fullLooks >= Self.tooManyLooks {
             (size, fullLooks) = (max(size / 2, Self.smallest), 0)

@@ -25,7 +25,7 @@ struct OwnIDs: Sendable {
     ///   again, which is a duplicate.
     mutating func note(_ job: Job, at location: LineLocation) -> String? {
         guard let id = job.id else { return nil }
-        let (key, content) = (Self.hash(id), Self.hash(job.contentFields))
+        let (key, content) = (Self.hash([id]), Self.hash(job.contentFields))
         if let first = known[key] {
             if first.content == content { return nil }
             let list = lists[Int(first.list)]
@@ -41,10 +41,14 @@ struct OwnIDs: Sendable {
         return nil
     }
 
-    /// 64 bits, with a seed that differs in each process: no list can be made in which two jobs have one hash.
-    private static func hash(_ value: some Hashable) -> Int {
+    /// 64 bits, with a seed that differs in each process. By bytes: two texts that Unicode takes for one may name two
+    /// files.
+    private static func hash(_ fields: [String]) -> Int {
         var hasher = Hasher()
-        hasher.combine(value)
+        for var field in fields {
+            hasher.combine(field.utf8.count)
+            field.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        }
         return hasher.finalize()
     }
 }

@@ -25,6 +25,9 @@ struct PackBuilder {
     /// Whether there has been a pack.
     private(set) var hasFormed = false
 
+    /// Whether the next jobs become packs.
+    var isForming: Bool { size > 1 && count >= start }
+
     /// Size of packs if none is asked for, and the number of jobs after which they are formed then: by then each worker
     /// of a large fleet has jobs.
     private static let automatic = (size: 64, start: 4096)

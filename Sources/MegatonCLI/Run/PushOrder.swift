@@ -4,8 +4,9 @@ import MegatonCluster
 ///
 /// A batch ends with its last job. If that is of a host that takes ten seconds for an image, all workers wait ten
 /// seconds for it, so long jobs go first (R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969). A host is
-/// slow if its last images took a second each to fetch, or if nothing is known of it yet and one of its jobs is overdue
-/// (``PushFront``). A host that fails is not: it may have recovered by the time at which its jobs are due.
+/// slow if its last images took a second each to fetch; or, if none has ended yet, if one of its jobs is overdue
+/// (``PushFront``), or if first bytes have come and no whole response. A host that fails is not: it may have recovered
+/// by the time at which its jobs are due.
 ///
 /// The first job of each host goes before its turn at the beginning, and later that of each host of which many jobs
 /// wait here: the slow hosts are known soon, also those at the end of a list that is sorted by host.
@@ -56,8 +57,8 @@ struct PushOrder {
         var early = 0
         /// How far the host has answered.
         var answer = JobQueue.HostAnswer.nothing
-        /// Time at which it was known that first bytes had arrived, and no more.
-        var firstBytes: ContinuousClock.Instant?
+        /// First and last time at which it was known that first bytes had arrived, and no whole response.
+        var firstBytes: (first: ContinuousClock.Instant, last: ContinuousClock.Instant)?
     }
 
     private var outstanding: [String: Outstanding] = [:]
@@ -97,7 +98,7 @@ struct PushOrder {
     private static let firstLimit = 4
     /// Maximum number of hosts of which it is asked at a time if they have answered.
     private static let questionLimit = 256
-    /// Time after the first bytes after which a response takes long: two looks. Most end in a few milliseconds.
+    /// Time after which a response takes long, from the first look that knows of its first bytes.
     private static let bodyPatience: Duration = .milliseconds(40)
     /// Weight of the last fetch in the mean.
     private static let weight = 0.25
@@ -184,7 +185,7 @@ struct PushOrder {
         let passed = lastEnd.map { front.passed(at: min($0, now)) } ?? 0
         for (host, jobs) in outstanding where isUnjudged(host) {
             guard let first = jobs.pushes.first else { continue }
-            let isSlow = jobs.firstBytes.map { $0.duration(to: now) >= Self.bodyPatience } ?? false
+            let isSlow = jobs.firstBytes.map { $0.first.duration(to: $0.last) >= Self.bodyPatience } ?? false
             if isSlow || first.number < passed { add(host, first.time.duration(to: now).inSeconds, jobs) }
         }
         return slow
@@ -202,12 +203,14 @@ struct PushOrder {
     /// Hosts with waiting jobs of which none has ended, and of which it is to be asked how far they have answered.
     var unjudged: [String] {
         let hosts = outstanding.keys.filter { isUnjudged($0) && numbers[$0] != nil }
-        // At random, so that many silent ones hide no other for long.
-        return hosts.count > Self.questionLimit ? Array(hosts.shuffled().prefix(Self.questionLimit)) : hosts
+        if hosts.count <= Self.questionLimit { return hosts }
+        // Two answers in a row judge a host. The others are asked for at random: many silent ones hide none for long.
+        let (begun, others) = (hosts.filter { outstanding[$0]?.firstBytes != nil }, hosts.shuffled())
+        return Array((begun + others.filter { outstanding[$0]?.firstBytes == nil }).prefix(Self.questionLimit))
     }
 
-    /// Notes how far hosts have answered. A host is slow from which first bytes have come and nothing for a while: it
-    /// is known sooner than one whose job is overdue, and at a time at which all others wait for their turn.
+    /// Notes how far hosts have answered. A host whose first response takes long is known sooner than one whose job is
+    /// overdue, while all others wait for their turn.
     mutating func answer(_ answers: [String: JobQueue.HostAnswer], at now: ContinuousClock.Instant = .now) {
         for (host, answer) in answers {
             outstanding[host]?.answer = answer
@@ -215,7 +218,8 @@ struct PushOrder {
                 outstanding[host]?.firstBytes = nil
                 continue
             }
-            if outstanding[host]?.firstBytes == nil { outstanding[host]?.firstBytes = now }
+            let first = outstanding[host]?.firstBytes?.first ?? now
+            outstanding[host]?.firstBytes = (first, now)
         }
     }
 

@@ -73,18 +73,23 @@ extension JobQueue {
     /// How far a host has answered the first requests of the fleet.
     package enum HostAnswer: Sendable {
         case nothing
-        /// First bytes have arrived, and no request has ended.
+        /// First bytes have arrived, and no whole response.
         case firstBytes
         /// A request has ended, perhaps with a failure.
         case whole
 
-        /// - Parameter text: the numbers of `hostPrelude`, of which the twelfth is the answer. Earlier versions write
-        ///   eleven: such a host may have answered.
+        /// - Parameter text: the numbers of `hostPrelude`, of which the fifth has failures, and the twelfth the answer.
+        ///   Earlier versions write eleven: such a host may have answered.
         init(stored text: String) {
             let numbers = text.split(separator: " ").prefix(12).compactMap { Double($0) }
-            switch numbers.dropFirst(11).first {
+            guard numbers.count == 12 else {
+                self = .whole
+                return
+            }
+            switch numbers[11] {
             case 0: self = .nothing
-            case 2: self = .firstBytes
+            // A response that stalls is a failure, and the first bytes of the next one say nothing.
+            case 2: self = numbers[4] > 0 ? .nothing : .firstBytes
             default: self = .whole
             }
         }

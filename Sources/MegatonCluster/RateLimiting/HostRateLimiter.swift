@@ -68,7 +68,7 @@ package final class HostRateLimiter: FetchLimiting {
     /// the client goes on connecting.
     private static let probeInterval: Duration = .milliseconds(250)
     /// Time in which the body of a first answer usually ends.
-    private static let answerPause: Duration = .milliseconds(100)
+    private static let answerPause: Duration = .milliseconds(40)
     /// Pause after a 429 or 503 without a Retry-After.
     private static let defaultPause: Duration = .seconds(1)
     /// Longest pause; a longer Retry-After is cut to it.

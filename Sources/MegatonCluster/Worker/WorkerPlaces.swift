@@ -130,13 +130,12 @@ final class WorkerPlaces: Sendable {
         }
         let (slow, slowest) = (hosts(since: time), hosts(since: now - bounds.upperBound))
         var left = 0
-        for member in members where left < room {
-            left += member.leavePlaces(atMost: room - left) { start, host in
-                if start <= time { return true }
-                guard let host else { return false }
-                return slowest.contains(host) || start <= furtherTime && slow.contains(host)
-            }
+        func leave(_ isLong: (ContinuousClock.Instant, String?) -> Bool) {
+            for member in members where left < room { left += member.leavePlaces(atMost: room - left, isLong) }
         }
+        leave { start, host in start <= time || host.map(slowest.contains) ?? false }
+        // Later than the others: they may end soon.
+        leave { start, host in start <= furtherTime && host.map(slow.contains) ?? false }
         if left > 0 { wakeAll() }
     }
 

@@ -183,15 +183,16 @@ package struct TableReader {
         // Lists that were written twice with the line ends of Windows have several.
         var record = record
         while record.utf8.last == UInt8(ascii: "\r") { record.removeLast() }
+        // The parser judges a quote by the character behind it, and the last field has none.
+        let text = record + String(character)
         // The parser compares characters, to which a combining mark belongs: quote and mark would be one other
         // character, and the fields would not be those of any other program.
-        guard isWhole(character, in: record) && isWhole("\"", in: record) else {
-            throw Unreadable(reason: "a combining character follows directly after a quote or a delimiter")
+        guard isWhole(character, in: text) && isWhole("\"", in: text) else {
+            throw Unreadable(reason: "a combining character is directly beside a quote or a delimiter")
         }
         let parsed: (header: [String], hasRows: Bool)
         do {
-            // The parser judges a quote by the character behind it, and the last field has none.
-            parsed = try FirstRow.parse(record + String(character), character)
+            parsed = try FirstRow.parse(text, character)
         } catch {
             throw Unreadable(
                 reason: "a quote is in the middle of a field. A field with a quote is written in quotes, with each of "
@@ -207,15 +208,16 @@ package struct TableReader {
         return endsEmpty ? Array(parsed.header.dropLast()) : parsed.header
     }
 
-    /// Whether no combining character follows an ASCII character.
+    /// Whether an ASCII character is one by itself each time: a combining mark joins the one before it, and the sign of
+    /// an Arabic number, for example, the one behind it (UAX #29, rules GB9 to GB9b).
     private static func isWhole(_ character: Character, in text: String) -> Bool {
-        // Characters are counted only if one that is not ASCII follows: that takes as long as to parse the fields.
+        // Characters are counted only if one that is not ASCII is beside it: that takes as long as to parse the fields.
         var last: UInt8 = 0
-        let isFollowed = text.utf8.contains { byte in
+        let isBesideOthers = text.utf8.contains { byte in
             defer { last = byte }
-            return byte >= 0x80 && last == character.asciiValue
+            return byte >= 0x80 && last == character.asciiValue || last >= 0x80 && byte == character.asciiValue
         }
-        return !isFollowed || text.utf8.count { $0 == character.asciiValue } == text.count { $0 == character }
+        return !isBesideOthers || text.utf8.count { $0 == character.asciiValue } == text.count { $0 == character }
     }
 
     // MARK: - Rows
@@ -283,7 +285,7 @@ private struct FirstRow: CSVView {
         return (try CSV<FirstRow>(string: text, delimiter: delimiter, loadColumns: false).header, false)
     }
 
-    /// Whether the library ends a row here: as of `Character.isNewline`.
+    /// Whether the library may end a row here.
     private static func isLineEnd(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar {
         case "\n"..."\r", "\u{85}", "\u{2028}", "\u{2029}": true

@@ -68,6 +68,7 @@ import Testing
                 #expect(Answer(stored: text) == answer, "\(text)")
             }
         }
+        #expect(Answer(stored: "1 0 1 0 1 0 0 200000 0 0 0 2 timeout") == .nothing, "it stalled")
         #expect(Answer(stored: "") == .whole && Answer(stored: "a 2 nan") == .whole)
     }
 

@@ -275,6 +275,7 @@ struct PushOrderTests {
         order.answer([Self.slow: .nothing], at: start + .seconds(6))
         #expect(order.takeEarly(20, longFetches: 10, at: start + .seconds(6)).isEmpty)
         order.answer([Self.slow: .firstBytes], at: start + .seconds(7))
+        #expect(order.unjudged == [Self.slow])
         #expect(order.takeEarly(20, longFetches: 10, at: start + .seconds(7)).count == 6, "four of ten are under way")
     }
 
@@ -286,7 +287,9 @@ struct PushOrderTests {
         #expect(order.unjudged.isEmpty && order.take(1, at: start).due.count == 1 && order.unjudged == [Self.slow])
         for time in [0.0, 0.02] { order.answer([Self.slow: .firstBytes], at: start + .seconds(time)) }
         #expect(!order.hasSlowJobs(at: start + .seconds(0.03)), "its body may be on the way")
-        let taken = order.take(4, longFetches: 4, at: start + .seconds(0.04))
+        #expect(!order.hasSlowJobs(at: start + .seconds(9)), "it may have ended since the last look")
+        order.answer([Self.slow: .firstBytes], at: start + .seconds(0.04))
+        let taken = order.take(4, longFetches: 4, at: start + .seconds(0.05))
         #expect(ids(taken.early) == ["s1", "s2", "s3"] && ids(taken.due) == ["q"])
         // A body has come, and its outcome is on the way.
         order.answer([Self.slow: .whole], at: start + .seconds(0.2))
@@ -403,6 +406,9 @@ struct PushOrderTests {
         intake.observe(waiting: [128], at: now)
         #expect(!intake.hasRoom)
         for _ in 0..<20 { intake.observe(waiting: [0], at: now) }
+        intake.observe(waiting: [128], at: now)
+        #expect(!intake.hasRoom, "it is empty because few jobs are pushed at the beginning")
+        for _ in 0..<20 { intake.observe(waiting: [0], at: now + .seconds(2)) }
         intake.observe(waiting: [19_999], at: now)
         #expect(intake.hasRoom)
         for _ in 0..<200 { intake.observe(waiting: [20_000], at: now) }
@@ -425,6 +431,9 @@ struct PushOrderTests {
         #expect(intake.isHeldBack(ended: 0, at: now) && !intake.isHeldBack(ended: 1, at: now))
         let later = now + .milliseconds(1200)
         #expect(!intake.isHeldBack(ended: 0, at: later) && intake.chunk(at: later) == 500)
+        #expect(!intake.isHeldBack(ended: .max, at: now), "packs are not held back")
+        #expect(intake.asksHosts(at: now) && intake.asksHosts(at: now) && intake.asksHosts(at: later))
+        #expect(!intake.asksHosts(at: later + .milliseconds(249)) && intake.asksHosts(at: later + .milliseconds(250)))
         // Without workers, a few go anyway.
         var empty = IntakeTarget()
         empty.push(128, in: 128, at: now)
