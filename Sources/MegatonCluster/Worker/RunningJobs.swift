@@ -144,21 +144,24 @@ final class RunningJobs: Sendable {
         }
     }
 
-    /// Lets jobs leave their places whose fetches take long. They need none any more: rendering has limits of its own.
+    /// Lets jobs leave their places whose fetches take long, those that began first before others. They need none any
+    /// more: rendering has limits of its own.
     /// A suspect keeps its place, as no other job may seem to be the cause of a death.
     ///
     /// - Parameter isLong: whether a fetch that began then, from this host, takes long.
     /// - Returns: the number of jobs, at most `limit`.
     func leavePlaces(atMost limit: Int, _ isLong: (ContinuousClock.Instant, String?) -> Bool) -> Int {
         state.withLock { state in
-            var count = 0
-            for job in state.jobs.values where count < limit {
+            var leaving: [(job: ActiveJob, start: ContinuousClock.Instant)] = []
+            for job in state.jobs.values {
                 guard !job.isSettling, !job.hasLeftPlace, !job.isSuspect, let fetch = job.fetch,
                     isLong(fetch.start, fetch.host)
                 else { continue }
-                job.leavePlace()
-                count += 1
+                leaving.append((job, fetch.start))
             }
+            if leaving.count > limit { leaving.sort { $0.start < $1.start } }
+            for (job, _) in leaving.prefix(limit) { job.leavePlace() }
+            let count = min(leaving.count, limit)
             state.placeless += count
             return count
         }

@@ -26,8 +26,8 @@ final class WorkerPlaces: Sendable {
     static let longFetchBounds: ClosedRange<Duration> = .milliseconds(250)...(.seconds(1))
     /// Multiple of the usual time of a fetch after which one takes long, within these bounds: most hosts vary by less.
     static let longFetchFactor = 4
-    /// Part of that time after which the others of a host leave their places, too, if one of them takes long: a worker
-    /// has many jobs of a slow host at once, and all of its places would wait with them.
+    /// Part of that time after which the others of a host leave their places, too, if one of them takes long, but later
+    /// than usual ones end: a worker has many jobs of a slow host at once, and all of its places would wait with them.
     static let furtherFetchDivisor = 8
     /// Interval at which a worker without a free place looks for such fetches.
     static let lookInterval: Duration = .milliseconds(25)
@@ -123,19 +123,20 @@ final class WorkerPlaces: Sendable {
         let bounds = Self.longFetchBounds
         let long = usual.map { min(max($0 * Self.longFetchFactor, bounds.lowerBound), bounds.upperBound) }
         let time = now - (long ?? bounds.upperBound)
-        let furtherTime = now - (long ?? bounds.upperBound) / Self.furtherFetchDivisor
+        let further = max((long ?? bounds.upperBound) / Self.furtherFetchDivisor, (usual ?? .zero) * 3 / 2)
+        let furtherTime = now - min(further, bounds.upperBound)
         let room = count * FleetPlaces.longFetchesOfPlace - members.reduce(0) { $0 + $1.placelessCount }
         func hosts(since time: ContinuousClock.Instant) -> Set<String> {
             members.reduce(into: Set()) { $0.formUnion($1.hosts(ofFetchesSince: time)) }
         }
         let (slow, slowest) = (hosts(since: time), hosts(since: now - bounds.upperBound))
         var left = 0
-        func leave(_ isLong: (ContinuousClock.Instant, String?) -> Bool) {
+        func leave(upTo room: Int, _ isLong: (ContinuousClock.Instant, String?) -> Bool) {
             for member in members where left < room { left += member.leavePlaces(atMost: room - left, isLong) }
         }
-        leave { start, host in start <= time || host.map(slowest.contains) ?? false }
-        // Later than the others: they may end soon.
-        leave { start, host in start <= furtherTime && host.map(slow.contains) ?? false }
+        leave(upTo: room) { start, host in start <= time || host.map(slowest.contains) ?? false }
+        // Later than the others: they may end soon, and leave room for fetches of which it is known that they do not.
+        leave(upTo: room - count) { start, host in start <= furtherTime && host.map(slow.contains) ?? false }
         if left > 0 { wakeAll() }
     }
 

@@ -246,6 +246,30 @@ import Testing
         #expect(jobs.map(\.hasLeftPlace) == [true, true, false])
     }
 
+    /// Fault: usual fetches of a host that had one long fetch left their places, and those of others that took long did
+    /// not.
+    @Test func furtherFetchesLeaveRoomForLongOnes() throws {
+        let places = WorkerPlaces(count: 1, waitsForSettlements: false)
+        let running = RunningJobs()
+        _ = places.add(running)
+        let now = ContinuousClock.now
+        func start(_ id: String, _ host: String, _ age: Duration) throws -> ActiveJob {
+            let job = try job(id)
+            job.observeFetch(from: host) { now - age }
+            running.insert(job)
+            return job
+        }
+        for _ in 0..<200 { running.noteFetch(.milliseconds(200)) }
+        let long = try start("long", "one.example:443", .milliseconds(800))
+        let further = try (0..<4).map { try start("\($0)", "one.example:443", .milliseconds(310 + $0)) }
+        let usual = try start("usual", "one.example:443", .milliseconds(290))
+        places.leaveLongFetches(at: now)
+        #expect(long.hasLeftPlace && further.map(\.hasLeftPlace) == [false, false, false, true], "the oldest")
+        let other = try start("other", "two.example:443", .milliseconds(800))
+        places.leaveLongFetches(at: now)
+        #expect(other.hasLeftPlace && further.filter(\.hasLeftPlace).count == 1 && !usual.hasLeftPlace)
+    }
+
     /// A second is long even if most fetches take longer.
     @Test func aSecondIsLongHoweverLongIsUsual() throws {
         let places = WorkerPlaces(count: 1, waitsForSettlements: false)
