@@ -91,6 +91,8 @@ public final class Coordinator: Sendable {
     private static let movingWait: Duration = .milliseconds(20)
     /// Longest such pause while no job ends.
     private static let longestFullWait: Duration = .milliseconds(100)
+    /// Shortest time between two counts of the places while workers sign on.
+    private static let countInterval: Duration = .milliseconds(50)
     /// Interval at which the leader counts the places in workers, or checks whether the queue still drains, and at
     /// which a fallback of a small fleet, or one that sees no leader, looks for one.
     private static let pollInterval: Duration = .seconds(1)
@@ -458,10 +460,12 @@ public final class Coordinator: Sendable {
         var staged = StagedJobs()
         var pause = Self.fullWait
         var workers = 0
+        var counted: ContinuousClock.Instant?
         while !Task.isCancelled {
-            // The window of a fleet that has just started would be too small for its places until the next look.
-            if window.workers != workers {
-                workers = window.workers
+            // The window of a fleet that has just started would be too small for its places until the next look. Each
+            // look reads all workers, and of a large fleet one may sign on before each round.
+            if window.workers != workers, counted.map({ $0.duration(to: .now) >= Self.countInterval }) ?? true {
+                (workers, counted) = (window.workers, .now)
                 try await countPlaces(intake)
             }
             window.observe(places.withLock { $0 })

@@ -45,9 +45,9 @@ package final class HostRateLimiter: FetchLimiting {
         /// Permits that this process uses, renewed until they are released. Bounded by the fetches in progress.
         var inUse: [FetchPermit: Use] = [:]
         var cache = PermitCache()
-        /// Hosts that have begun to answer their first request, and whether `run` has reported that. Bounded by the
-        /// fetches in progress: the end of one removes its host.
-        var answering: [String: Bool] = [:]
+        /// Hosts that have begun to answer their first request, when that was, and whether `run` has reported it.
+        /// Bounded by the fetches in progress: the end of one removes its host.
+        var answering: [String: (start: ContinuousClock.Instant, isReported: Bool)] = [:]
         /// Whether `run` is active, which releases unused permits.
         var isRunning = false
         /// The failure that was logged; nil while Redis decides.
@@ -234,7 +234,7 @@ package final class HostRateLimiter: FetchLimiting {
             guard state.isRunning, state.inUse[permit] != nil, state.answering[permit.host] == nil else {
                 return false
             }
-            state.answering[permit.host] = false
+            state.answering[permit.host] = (.now, false)
             return true
         }
         if isNews { isAnswering.signal() }
@@ -405,14 +405,17 @@ package final class HostRateLimiter: FetchLimiting {
     /// Reports hosts that have begun to answer, unless their first body ends soon, which says the same.
     private func reportAnswers() async {
         await repeating {
-            let hosts = state.withLock { state in
-                let hosts = state.answering.filter { !$0.value }.map(\.key)
-                for host in hosts { state.answering[host] = true }
-                return hosts
+            let now = ContinuousClock.now
+            let (hosts, next) = state.withLock { state in
+                let waiting = state.answering.filter { !$0.value.isReported }
+                let hosts = waiting.filter { $0.value.start.duration(to: now) >= Self.answerPause }.map(\.key)
+                for host in hosts { state.answering[host]?.isReported = true }
+                return (hosts, waiting.values.map(\.start).min())
             }
             if hosts.isEmpty {
+                if let next { return Self.answerPause - next.duration(to: now) }
                 await isAnswering.wait()
-                return Self.answerPause
+                return .zero
             }
             do throws(RedisError) {
                 let replies = try await redis.run(HostScripts.noteAnswer, calls: hosts.map(call(forAnswerOf:)))
@@ -421,7 +424,7 @@ package final class HostRateLimiter: FetchLimiting {
                 logger.debug("Redis was not notified of first answers", metadata: [LogKey.error: "\(error)"])
                 // Those whose first request has ended since are not there any more.
                 state.withLock { state in
-                    for host in hosts where state.answering[host] != nil { state.answering[host] = false }
+                    for host in hosts { state.answering[host]?.isReported = false }
                 }
                 return Self.probeInterval
             }
