@@ -188,7 +188,7 @@ package struct TableReader {
         // The parser compares characters, to which a combining mark belongs: quote and mark would be one other
         // character, and the fields would not be those of any other program.
         guard isWhole(character, in: text) && isWhole("\"", in: text) else {
-            throw Unreadable(reason: "a combining character is directly beside a quote or a delimiter")
+            throw Unreadable(reason: "a character that joins its neighbor is directly beside a quote or a delimiter")
         }
         let parsed: (header: [String], hasRows: Bool)
         do {
