@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 import MegatonRedis
 import Synchronization
 
@@ -11,8 +12,9 @@ extension BatchRun {
     /// Interval at which a submission that waits looks whether Redis has lost jobs, and how many places the workers
     /// have.
     private static let restoreInterval: Duration = .seconds(2)
-    /// Interval at which it looks for room, and at the beginning for slow hosts.
+    /// Interval at which it looks for room.
     private static let roomInterval: Duration = .milliseconds(50)
+    /// The same at the beginning, when it looks for slow hosts, too.
     private static let startInterval: Duration = .milliseconds(20)
 
     /// Pushes all jobs. Returns at the first signal, which also ends a wait for a Redis that is full or unreachable.
@@ -127,7 +129,7 @@ extension BatchRun {
     /// Waits until there is room for further jobs, at most until a signal. For usual jobs a look now and then would be
     /// enough, as the admission window has jobs for two more seconds; those of slow hosts should begin soon.
     ///
-    /// - Parameter canWait: whether jobs can be overtaken if they are pushed later. Those of packs cannot.
+    /// - Parameter canWait: whether jobs may be held back at the beginning. Those of packs are not.
     /// - Returns: jobs that go before their turn, for which there is room anyway; none if there is room for others.
     private func waitForRoom(
         _ intake: inout IntakeTarget,
@@ -137,7 +139,7 @@ extension BatchRun {
         while shutdown.level == .none {
             let (submitted, ended) = progress.withLock { ($0.submitted, $0.ended) }
             if submitted - ended <= Self.outstandingLimit {
-                if try await hasRoom(&intake, ended: canWait ? ended : .max) { return [] }
+                if try await hasRoom(&intake, ended: canWait ? ended : nil) { return [] }
                 let early = readAhead.takeEarly(Self.readAtOnce, longFetches: intake.longFetches)
                 if !early.isEmpty { return early }
             }
@@ -157,18 +159,20 @@ extension BatchRun {
 
     /// Whether the intake has room. That of a batch which goes on without its command always has: jobs that are not in
     /// the queue would be missing then.
-    private func hasRoom(_ intake: inout IntakeTarget, ended: Int) async throws -> Bool {
+    ///
+    /// - Parameter ended: number of the batch's jobs that have ended; nil if no job is held back.
+    private func hasRoom(_ intake: inout IntakeTarget, ended: Int?) async throws -> Bool {
         guard cancelsAtTimeout else { return true }
         do {
-            let unjudged = readAhead.unjudged
-            if intake.asksHosts(at: .now) { readAhead.answer(try await answers(of: unjudged)) }
-            // They are asked for at the beginning, and then only if they matter.
-            let isAsked = intake.longFetches == 0 || readAhead.hasSlowJobs
-            if isAsked, intake.placesAreOld(at: .now, after: Self.restoreInterval) {
+            if intake.asksHosts(at: .now) { try await askHosts(&intake) }
+            // They are asked for until workers have come, and later only if they matter.
+            if intake.placesAreOld(at: .now), intake.needsPlaces(at: .now) || readAhead.hasSlowJobs {
                 intake.observe(longFetches: try await queue.longFetches(), at: .now)
             }
             // If nothing is left to be known of hosts, there is nothing to wait for.
-            if !unjudged.isEmpty, intake.isHeldBack(ended: ended, at: .now) { return false }
+            if let ended, intake.isHeldBack(ended: ended - readAhead.endedEarly, at: .now), readAhead.mayFindSlowHosts {
+                return false
+            }
             if intake.hasRoom { return true }
             intake.observe(waiting: try await queue.intakeLengths(of: batch), at: .now)
         } catch {
@@ -178,106 +182,17 @@ extension BatchRun {
         return intake.hasRoom
     }
 
-    /// How far hosts have answered. An error that stays ends no run, as only the order of its jobs depends on it:
-    /// workers report a damaged key.
-    private func answers(of hosts: [String]) async throws(RedisError) -> [String: JobQueue.HostAnswer] {
+    /// Asks how far hosts have answered. An error that stays ends no run, as only the order of its jobs depends on it.
+    private func askHosts(_ intake: inout IntakeTarget) async throws(RedisError) {
         do {
-            return try await queue.answers(of: hosts)
+            readAhead.answer(try await queue.answers(of: readAhead.unjudged))
         } catch {
             if error.isTransient { throw error }
-            return [:]
+            intake.asksNoHosts()
+            Terminal.note(
+                "megaton: slow hosts are found later than usual, as Redis does not show which hosts have answered: "
+                    + "\(error). Let the user of Redis read the keys of the queue; see docs/credentials.md."
+            )
         }
-    }
-}
-
-/// Decides how many jobs of a batch wait in its intake, where the order of jobs can no longer be changed: as few as
-/// keep the workers busy until the next look.
-struct IntakeTarget {
-    private var size = Self.smallest
-    /// Jobs for which there was room at the last look, and that were not pushed since.
-    private var room = Self.smallest
-    /// Jobs in an entry of the intake: more than one with packs.
-    private var packSize = 1
-    private var lastLook: ContinuousClock.Instant?
-    /// Looks in a row that found more than half of the size.
-    private var fullLooks = 0
-    /// Jobs with long fetches that the workers run at a time beside others, as far as that is known.
-    private(set) var longFetches = 0
-    private var placesSeen: ContinuousClock.Instant?
-    /// Jobs that were pushed in their turn, and when the first of them was.
-    private var pushed = 0
-    private var start: ContinuousClock.Instant?
-    private var hostsAsked: ContinuousClock.Instant?
-
-    private static let smallest = 128
-    private static let largest = 20_000
-    /// Time after the first push in which a few jobs for each place are outstanding: slow hosts are found in it, and
-    /// their jobs would wait their turn if they were ready already.
-    private static let startTime: Duration = .milliseconds(1200)
-    /// Interval at which hosts are asked for later.
-    private static let askInterval: Duration = .milliseconds(250)
-    /// Looks after which a size is too large: about a second.
-    private static let tooManyLooks = 20
-    /// Time in which an intake of the right size does not run out. One that ran out later had too few jobs, as of a
-    /// list that comes slowly.
-    private static let span: Duration = .seconds(1)
-
-    /// Whether there is room for further jobs.
-    var hasRoom: Bool { room > 0 }
-
-    /// Whether jobs wait for the end of others, although the intake may be empty.
-    ///
-    /// - Parameter ended: number of the batch's jobs that have ended.
-    func isHeldBack(ended: Int, at now: ContinuousClock.Instant) -> Bool {
-        isStarting(at: now) && pushed > startLimit && ended < pushed - startLimit
-    }
-
-    /// Whether it is time to ask how far hosts have answered: at each look at the beginning, and now and then later.
-    mutating func asksHosts(at now: ContinuousClock.Instant) -> Bool {
-        let isSoon = hostsAsked.map { $0.duration(to: now) < Self.askInterval } ?? false
-        guard isStarting(at: now) || !isSoon else { return false }
-        hostsAsked = now
-        return true
-    }
-
-    /// Number of jobs to push at once.
-    func chunk(at now: ContinuousClock.Instant) -> Int {
-        min(size, isStarting(at: now) ? max(Self.smallest, startLimit / 2) : BatchRun.readAtOnce, BatchRun.readAtOnce)
-    }
-
-    func isStarting(at now: ContinuousClock.Instant) -> Bool {
-        start.map { $0.duration(to: now) < Self.startTime } ?? true
-    }
-
-    private var startLimit: Int { max(Self.smallest, longFetches) }
-
-    mutating func push(_ jobs: Int, in entries: Int, at now: ContinuousClock.Instant) {
-        if start == nil { start = now }
-        room -= jobs
-        pushed += jobs
-        if entries > 0 { packSize = max(1, jobs / entries) }
-    }
-
-    /// Grows if an intake was found empty soon, and shrinks if all stay more than half full.
-    ///
-    /// - Parameter waiting: entries in the intake of each shard. The emptiest decides: another one may be closed.
-    mutating func observe(waiting: [Int], at now: ContinuousClock.Instant) {
-        let least = (waiting.min() ?? 0) * waiting.count * packSize
-        fullLooks = least > size / 2 ? fullLooks + 1 : 0
-        let isLargeEnough = isStarting(at: now) && size >= startLimit
-        if least == 0 && !isLargeEnough && lastLook.map({ $0.duration(to: now) < Self.span }) ?? true {
-            size = min(2 * size, Self.largest)
-        } else if fullLooks >= Self.tooManyLooks {
-            (size, fullLooks) = (max(size / 2, Self.smallest), 0)
-        }
-        (room, lastLook) = (size - least, now)
-    }
-
-    func placesAreOld(at now: ContinuousClock.Instant, after age: Duration) -> Bool {
-        placesSeen.map { $0.duration(to: now) >= age } ?? true
-    }
-
-    mutating func observe(longFetches: Int, at now: ContinuousClock.Instant) {
-        (self.longFetches, placesSeen) = (longFetches, now)
     }
 }

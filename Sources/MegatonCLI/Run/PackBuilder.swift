@@ -24,9 +24,11 @@ struct PackBuilder {
     private var count = 0
     /// Whether there has been a pack.
     private(set) var hasFormed = false
+    /// Whether a chunk of jobs was to become packs: those of a list with labels cannot.
+    private var hasTried = false
 
-    /// Whether the next jobs become packs.
-    var isForming: Bool { size > 1 && count >= start }
+    /// Whether the next jobs become packs, as far as that is known.
+    var isForming: Bool { size > 1 && count >= start && (hasFormed || !hasTried) }
 
     /// Size of packs if none is asked for, and the number of jobs after which they are formed then: by then each worker
     /// of a large fleet has jobs.
@@ -49,6 +51,7 @@ struct PackBuilder {
         guard size > 1, count >= start else { return jobs.map(Self.single) }
         let pushed = formed(of: jobs, layout)
         hasFormed = hasFormed || pushed.contains { $0.sources > 1 }
+        hasTried = hasTried || jobs.count > 1
         return pushed
     }
 

@@ -53,15 +53,20 @@ struct PushOrder {
 
         /// The oldest first: the one that ends is taken to be the oldest.
         var pushes: ArraySlice<Push> = []
-        /// Number of those that went before their turn.
-        var early = 0
         /// How far the host has answered.
         var answer = JobQueue.HostAnswer.nothing
         /// First and last time at which it was known that first bytes had arrived, and no whole response.
         var firstBytes: (first: ContinuousClock.Instant, last: ContinuousClock.Instant)?
+
+        /// Whether the first response takes long, from its first bytes on.
+        var hasLongBody: Bool { firstBytes.map { $0.first.duration(to: $0.last) >= PushOrder.bodyPatience } ?? false }
     }
 
     private var outstanding: [String: Outstanding] = [:]
+    /// Outstanding jobs that went before their turn, also of hosts that are not slow after all.
+    private var earlyCount = 0
+    /// Jobs that went before their turn and have ended.
+    private(set) var endedEarly = 0
     /// Hosts of which the first job is to go before its turn, unless its turn comes sooner.
     private var untried: ArraySlice<String> = []
     /// Hosts of which a job has ended, and that have further jobs here or outstanding.
@@ -94,8 +99,8 @@ struct PushOrder {
     /// Others would wait for their host.
     private static let outstandingLimit = 64
     /// Such jobs of a host that has not answered: it gets no more requests at a time then, and may never answer. Others
-    /// would take places of the workers only to be given back. As `HostLimits.firstConcurrency`.
-    private static let firstLimit = 4
+    /// would take places of the workers only to be given back.
+    private static let firstLimit = HostLimits().firstConcurrency
     /// Maximum number of hosts of which it is asked at a time if they have answered.
     private static let questionLimit = 256
     /// Time after which a response takes long, from the first look that knows of its first bytes.
@@ -167,17 +172,17 @@ struct PushOrder {
     private struct SlowHosts {
         /// Those with jobs that wait here and may be pushed, and the time that these take, seconds.
         var waiting: [(host: String, work: Double)] = []
-        /// Jobs of slow hosts that were pushed before their turn, and have not ended.
-        var early = 0
         /// Jobs of slow hosts that are under way, as far as that is known.
         var underWay = 0
+        /// Jobs of overdue hosts that may never answer, which are under way.
+        var silent = 0
     }
 
     private func slowHosts(at now: ContinuousClock.Instant) -> SlowHosts {
         var slow = SlowHosts()
         func add(_ host: String, _ mean: Double, _ jobs: Outstanding) {
-            slow.early += jobs.early
-            slow.underWay += min(jobs.pushes.count, limit(of: host))
+            let underWay = min(jobs.pushes.count, limit(of: host))
+            if mayNeverAnswer(host) { slow.silent += underWay } else { slow.underWay += underWay }
             guard let numbers = numbers[host], jobs.pushes.count < limit(of: host) else { return }
             slow.waiting.append((host, mean * Double(numbers.count)))
         }
@@ -185,8 +190,7 @@ struct PushOrder {
         let passed = lastEnd.map { front.passed(at: min($0, now)) } ?? 0
         for (host, jobs) in outstanding where isUnjudged(host) {
             guard let first = jobs.pushes.first else { continue }
-            let isSlow = jobs.firstBytes.map { $0.first.duration(to: $0.last) >= Self.bodyPatience } ?? false
-            if isSlow || first.number < passed { add(host, first.time.duration(to: now).inSeconds, jobs) }
+            if jobs.hasLongBody || first.number < passed { add(host, first.time.duration(to: now).inSeconds, jobs) }
         }
         return slow
     }
@@ -196,17 +200,27 @@ struct PushOrder {
 
     /// Maximum number of outstanding jobs of a host up to which further ones go before their turn.
     private func limit(of host: String) -> Int {
-        let mayNeverAnswer = isUnjudged(host) && (outstanding[host]?.answer ?? .nothing) == .nothing
-        return mayNeverAnswer ? Self.firstLimit : Self.outstandingLimit
+        mayNeverAnswer(host) ? Self.firstLimit : Self.outstandingLimit
+    }
+
+    private func mayNeverAnswer(_ host: String) -> Bool {
+        isUnjudged(host) && (outstanding[host]?.answer ?? .nothing) == .nothing
     }
 
     /// Hosts with waiting jobs of which none has ended, and of which it is to be asked how far they have answered.
     var unjudged: [String] {
-        let hosts = outstanding.keys.filter { isUnjudged($0) && numbers[$0] != nil }
-        if hosts.count <= Self.questionLimit { return hosts }
-        // Two answers in a row judge a host. The others are asked for at random: many silent ones hide none for long.
-        let (begun, others) = (hosts.filter { outstanding[$0]?.firstBytes != nil }, hosts.shuffled())
-        return Array((begun + others.filter { outstanding[$0]?.firstBytes == nil }).prefix(Self.questionLimit))
+        let hosts = outstanding.filter { isUnjudged($0.key) && numbers[$0.key] != nil }
+        if hosts.count <= Self.questionLimit { return Array(hosts.keys) }
+        // Two answers in a row judge a host. All are asked for at random, so that many hide none for long.
+        let awaited = hosts.filter { $0.value.firstBytes != nil && !$0.value.hasLongBody }.keys
+        let begun = Set(awaited.shuffled().prefix(Self.questionLimit * 3 / 4))
+        let others = hosts.keys.shuffled().lazy.filter { !begun.contains($0) }
+        return Array(begun) + others.prefix(Self.questionLimit - begun.count)
+    }
+
+    /// Whether it may be known soon of a host that it is slow.
+    var mayFindSlowHosts: Bool {
+        outstanding.contains { !$0.value.hasLongBody && isUnjudged($0.key) && numbers[$0.key] != nil }
     }
 
     /// Notes how far hosts have answered. A host whose first response takes long is known sooner than one whose job is
@@ -233,17 +247,23 @@ struct PushOrder {
     ) -> [JobBuilder.BuiltJob] {
         guard longFetches > 0, limit > 0 else { return [] }
         let slow = slowHosts(at: now)
+        // Hosts that may never answer leave room for the others.
+        let silent = min(slow.silent, longFetches / 2)
         // Jobs of hosts without an outcome count little as long as they wait for an answer. If all of these hosts
         // answer at once, the jobs take places of others: as many again at most.
-        let limit = min(limit, longFetches - slow.underWay, 2 * longFetches - slow.early)
+        let limit = min(limit, longFetches - slow.underWay - silent, 2 * longFetches - earlyCount)
         guard limit > 0 else { return [] }
+        var silentRoom = longFetches / 2 - silent
         let total = slow.waiting.reduce(0) { $0 + $1.work }
         var taken: [JobBuilder.BuiltJob] = []
         for (host, work) in slow.waiting.sorted(by: { ($1.work, $0.host) < ($0.work, $1.host) }) {
-            let part = min(limit - taken.count, Int((Double(limit) * work / total).rounded(.up)))
+            let isSilent = mayNeverAnswer(host)
+            var part = min(limit - taken.count, Int((Double(limit) * work / total).rounded(.up)))
+            if isSilent { part = min(part, silentRoom) }
             for _ in 0..<part {
                 guard let built = takeFirst(of: host, isEarly: true, at: now) else { break }
                 taken.append(built)
+                if isSilent { silentRoom -= 1 }
             }
         }
         return taken
@@ -291,7 +311,7 @@ struct PushOrder {
         let push = Outstanding.Push(number: nextPush, time: now, isEarly: isEarly)
         outstanding[host, default: Outstanding()].pushes.append(push)
         nextPush += 1
-        if isEarly { outstanding[host]?.early += 1 }
+        if isEarly { earlyCount += 1 }
     }
 
     /// Notes that a job of a host has ended.
@@ -300,7 +320,7 @@ struct PushOrder {
         lastEnd = now
         let isUsual = means[host] == nil
         let pushed = outstanding[host]?.pushes.popFirst()
-        if pushed?.isEarly == true { outstanding[host]?.early -= 1 }
+        if pushed?.isEarly == true { (earlyCount, endedEarly) = (earlyCount - 1, endedEarly + 1) }
         if outstanding[host]?.pushes.isEmpty == true { outstanding[host] = nil }
         known.insert(host)
         switch outcome {

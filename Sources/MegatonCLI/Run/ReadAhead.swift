@@ -91,6 +91,12 @@ final class ReadAhead: Sendable {
     /// See ``PushOrder/unjudged``.
     var unjudged: [String] { state.withLock { $0.order.unjudged } }
 
+    /// See ``PushOrder/endedEarly``.
+    var endedEarly: Int { state.withLock { $0.order.endedEarly } }
+
+    /// See ``PushOrder/mayFindSlowHosts``.
+    var mayFindSlowHosts: Bool { state.withLock { $0.order.mayFindSlowHosts } }
+
     /// See ``PushOrder/answer(_:at:)``.
     func answer(_ answers: [String: JobQueue.HostAnswer]) { state.withLock { $0.order.answer(answers) } }
 

@@ -72,25 +72,29 @@ extension JobQueue {
 
     /// How far a host has answered the first requests of the fleet.
     package enum HostAnswer: Sendable {
+        /// No bytes, or the host has failed since, or gets fewer requests because it refused some.
         case nothing
         /// First bytes have arrived, and no whole response.
         case firstBytes
-        /// A request has ended, perhaps with a failure.
+        /// A request has ended, perhaps with a failure, but not because the host is absent.
         case whole
 
-        /// - Parameter text: the numbers of `hostPrelude`, of which the fifth has failures, and the twelfth the answer.
-        ///   Earlier versions write eleven: such a host may have answered.
+        /// - Parameter text: the numbers of `hostPrelude`, of which the third is the part of the limits that is left,
+        ///   the fifth has failures, and the twelfth the answer. Earlier versions write eleven: such a host may have
+        ///   answered.
         init(stored text: String) {
             let numbers = text.split(separator: " ").prefix(12).compactMap { Double($0) }
             guard numbers.count == 12 else {
                 self = .whole
                 return
             }
+            // A response that stalls is a failure, and the first bytes of the next one say nothing. The jobs of a host
+            // that fails, or refuses requests, have no outcome for long, as those of a slow one.
+            let fails = numbers[4] > 0 || numbers[2] < 1
             switch numbers[11] {
             case 0: self = .nothing
-            // A response that stalls is a failure, and the first bytes of the next one say nothing.
-            case 2: self = numbers[4] > 0 ? .nothing : .firstBytes
-            default: self = .whole
+            case 2: self = fails ? .nothing : .firstBytes
+            default: self = fails ? .nothing : .whole
             }
         }
     }

@@ -39,11 +39,15 @@ extension ShardedQueue {
         try await sum { (shard) async throws(RedisError) in try await shard.places().longFetches }
     }
 
-    /// How far these hosts have answered; one shard knows each. Hosts without a request are left out.
+    /// How far these hosts have answered, as far as the shard knows that keeps the limits of each. Hosts without a
+    /// request are left out. Other shards may know an earlier state, of before their number was changed.
     package func answers(of hosts: [String]) async throws(RedisError) -> [String: JobQueue.HostAnswer] {
-        if hosts.isEmpty { return [:] }
-        return try await forEach { (shard) async throws(RedisError) in try await shard.answers(of: hosts) }
-            .reduce(into: [:]) { $0.merge($1) { first, _ in first } }
+        let layout = ShardLayout(count: shards.count)
+        return try await forEach { (shard) async throws(RedisError) in
+            let own = hosts.filter { layout.shard(of: $0) == shard.keys.shard }
+            return own.isEmpty ? [:] : try await shard.answers(of: own)
+        }
+        .reduce(into: [:]) { $0.merge($1) { first, _ in first } }
     }
 
     /// Milliseconds since 1970, by the clock of shard 0.

@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import MegatonPipeline
 import MegatonRedis
+import MegatonTestSupport
 import Testing
 
 @testable import MegatonCluster
@@ -59,6 +60,27 @@ import Testing
         }
     }
 
+    /// Fault: after a change of the number of shards, one that had kept the limits of a host before hid its new state.
+    @Test func theShardOfAHostKnowsItsAnswer() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let client = server.client()
+            defer { client.close() }
+            let shards = (0..<2).map { JobQueue(client, keys: QueueKeys(queue: "test", shard: $0)) }
+            let queue = ShardedQueue(shards, layout: ShardLayout(count: 2, id: "x"))
+            let hosts = (0..<8).map { "h\($0).example:443" }
+            #expect(Set(hosts.map { HostLimiters.shard(of: $0, count: 2) }).count == 2)
+            for (number, shard) in shards.enumerated() {
+                for host in hosts {
+                    let answer = HostLimiters.shard(of: host, count: 2) == number ? 2 : 1
+                    let text = "1 0 1 0 0 0 0 200000 0 0 0 \(answer)"
+                    try await client.send(["HSET", .string(shard.keys.rate), .string(host), .string(text)])
+                }
+            }
+            let answers = try await queue.answers(of: hosts)
+            #expect(answers.count == 8 && answers.values.allSatisfy { $0 == .firstBytes })
+        }
+    }
+
     /// Earlier versions write eleven numbers: such a host may have answered. Another program may write any text.
     @Test func theTwelfthNumberIsTheAnswer() {
         typealias Answer = JobQueue.HostAnswer
@@ -68,7 +90,11 @@ import Testing
                 #expect(Answer(stored: text) == answer, "\(text)")
             }
         }
-        #expect(Answer(stored: "1 0 1 0 1 0 0 200000 0 0 0 2 timeout") == .nothing, "it stalled")
+        // Fault: hosts that fail, or refuse requests, were taken to answer, and used up the room for slow ones.
+        for heard in 0...2 {
+            #expect(Answer(stored: "1 0 1 0 1 0 0 200000 0 0 0 \(heard) timeout") == .nothing, "it fails")
+            #expect(Answer(stored: "1 0 0.5 0 0 0 0 200000 0 0 0 \(heard)") == .nothing, "it refuses requests")
+        }
         #expect(Answer(stored: "") == .whole && Answer(stored: "a 2 nan") == .whole)
     }
 

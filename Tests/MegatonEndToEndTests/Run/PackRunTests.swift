@@ -24,6 +24,17 @@ import Testing
         #expect(failed.source.hasSuffix("bad.png") && failed.job != nil)
     }
 
+    /// Fault: a long list with labels was pushed as if it became packs: in large chunks, with slow hosts found late.
+    @Test func jobsThatCannotBecomePacksAreSingleOnes() {
+        var builder = PackBuilder(size: 64)
+        let jobs = (0..<100).map { number in
+            var job = Job(id: "b.\(number)", source: "https://cdn.example.org/\(number).jpg")
+            job.labels = ["n": .text("\(number)")]
+            return JobBuilder.BuiltJob.job(job, hasUniqueID: true)
+        }
+        #expect(builder.isForming && builder.pack(jobs).count == 100 && !builder.isForming && !builder.hasFormed)
+    }
+
     @Test(arguments: [1, 3]) func packsAreFormedForEachShard(_ shards: Int) throws {
         var builder = PackBuilder(size: 64)
         let jobs = (0..<500).map { number in

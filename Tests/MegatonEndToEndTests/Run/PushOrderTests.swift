@@ -311,6 +311,74 @@ struct PushOrderTests {
         #expect(asked.count == 400)
     }
 
+    /// Fault: 256 hosts with long bodies were asked for each time, and no other host ever.
+    @Test func hostsWithLongBodiesHideNoOthers() {
+        let start = ContinuousClock.now
+        var order = PushOrder()
+        for _ in 0..<2 { order.add((0..<600).map { job("\($0)", "h\($0).example") }) }
+        #expect(order.take(600, at: start).due.count == 600 && order.mayFindSlowHosts)
+        let begun = (0..<500).map { "h\($0).example:443" }
+        for time in [0.0, 0.02] {
+            order.answer(Dictionary(uniqueKeysWithValues: begun.map { ($0, .firstBytes) }), at: start + .seconds(time))
+        }
+        var asked: Set<String> = []
+        for _ in 0..<500 where asked.count < 600 { asked.formUnion(order.unjudged) }
+        #expect(asked.count == 600, "their answers are awaited")
+        order.answer(Dictionary(uniqueKeysWithValues: begun.map { ($0, .firstBytes) }), at: start + .seconds(1))
+        asked = []
+        for _ in 0..<500 where asked.count < 600 {
+            #expect(order.unjudged.count == 256)
+            asked.formUnion(order.unjudged)
+        }
+        #expect(asked.count == 600, "they are slow")
+        for number in 500..<600 { order.end("h\(number).example:443", .fetched(0.1), at: start + .seconds(1)) }
+        #expect(!order.mayFindSlowHosts && order.unjudged.count == 256, "all others are slow")
+    }
+
+    /// Fault: jobs of hosts that never answer used up the room, and a host that is slow got none.
+    @Test func silentHostsLeaveRoomForSlowOnes() {
+        let start = ContinuousClock.now
+        var order = PushOrder()
+        let hosts = (0..<30).map { "dead\($0).example" }
+        order.add(hosts.map { job("\($0)-0", $0) } + [job("s0", "slow.example")])
+        order.add((0..<300).map { job("q\($0)", "quick\($0).example") })
+        for host in hosts { order.add((1..<9).map { job("\(host)-\($0)", host) }) }
+        order.add((1..<30).map { job("s\($0)", "slow.example") })
+        #expect(order.take(331, at: start).due.count == 331)
+        let later = start + .seconds(1)
+        for number in 0..<300 { order.end("quick\(number).example:443", .fetched(0.1), at: start) }
+        order.end("quick0.example:443", .other, at: later)
+        let silent = order.takeEarly(500, longFetches: 40, at: later)
+        #expect(silent.count == 0, "one of each of 31 hosts is under way, of 20 at most")
+        for time in [0.0, 0.05] { order.answer([Self.slow: .firstBytes], at: later + .seconds(time)) }
+        let early = order.takeEarly(500, longFetches: 40, at: later + .seconds(0.05))
+        #expect(early.count > 0 && early.allSatisfy { $0.job?.host == Self.slow })
+        // With more room, both have a part.
+        let further = order.takeEarly(500, longFetches: 100, at: later + .seconds(0.1)).compactMap { $0.job?.host }
+        #expect(Set(further).count > 1 && further.contains(Self.slow) && further.count <= 80)
+    }
+
+    /// Fault: early jobs of hosts that were slow for a moment only did not count any more, and others took their room.
+    @Test func earlyJobsCountUntilTheyHaveEnded() {
+        let start = ContinuousClock.now
+        var order = PushOrder()
+        for number in 0..<20 { order.add((0..<50).map { job("\(number)-\($0)", "h\(number).example") }) }
+        #expect(order.take(20, at: start).due.count == 20)
+        var taken = 0
+        for number in 0..<20 {
+            let (host, time) = ("h\(number).example:443", start + .seconds(number))
+            order.answer([host: .firstBytes], at: time)
+            order.answer([host: .firstBytes], at: time + .milliseconds(40))
+            taken += order.takeEarly(500, longFetches: 60, at: time + .milliseconds(40)).count
+            order.answer([host: .whole], at: time + .milliseconds(50))
+        }
+        #expect(taken == 120)
+        order.end("h0.example:443", .fetched(0.1), at: start + .seconds(30))
+        #expect(order.endedEarly == 0, "its first one was due")
+        order.end("h0.example:443", .fetched(0.1), at: start + .seconds(30))
+        #expect(order.endedEarly == 1)
+    }
+
     @Test func linesAndFilesHaveNoHost() {
         var order = PushOrder()
         order.add([.line(.init("{".utf8)), .job(Job(id: "f", source: "file:///a.jpg"), hasUniqueID: true)])
@@ -392,81 +460,6 @@ struct PushOrderTests {
         order.end(Self.slow, .fetched(3))
         let taken = order.take(4, longFetches: 3)
         #expect(ids(taken.early) == ["s0", "s1", "s2"] && ids(taken.due) == ["q0"])
-    }
-
-    @Test func theIntakeGrowsIfItWasEmptyAndShrinksIfItStaysFull() {
-        let now = ContinuousClock.now
-        var intake = IntakeTarget()
-        intake.push(127, in: 127, at: now)
-        #expect(intake.hasRoom)
-        intake.push(128, in: 128, at: now)
-        #expect(!intake.hasRoom)
-        intake.observe(waiting: [127], at: now)
-        #expect(intake.hasRoom)
-        intake.observe(waiting: [128], at: now)
-        #expect(!intake.hasRoom)
-        for _ in 0..<20 { intake.observe(waiting: [0], at: now) }
-        intake.observe(waiting: [128], at: now)
-        #expect(!intake.hasRoom, "it is empty because few jobs are pushed at the beginning")
-        for _ in 0..<20 { intake.observe(waiting: [0], at: now + .seconds(2)) }
-        intake.observe(waiting: [19_999], at: now)
-        #expect(intake.hasRoom)
-        for _ in 0..<200 { intake.observe(waiting: [20_000], at: now) }
-        intake.observe(waiting: [127], at: now)
-        #expect(intake.hasRoom)
-        intake.observe(waiting: [128], at: now)
-        #expect(!intake.hasRoom)
-    }
-
-    /// Slow hosts are found at the beginning, and jobs that are ready cannot be overtaken.
-    @Test func fewJobsAreOutstandingAtTheBeginning() {
-        let now = ContinuousClock.now
-        var intake = IntakeTarget()
-        intake.observe(longFetches: 600, at: now)
-        for _ in 0..<3 { intake.observe(waiting: [0], at: now) }
-        #expect(intake.chunk(at: now) == 300 && !intake.isHeldBack(ended: 0, at: now))
-        intake.push(600, in: 600, at: now)
-        #expect(!intake.isHeldBack(ended: 0, at: now))
-        intake.push(1, in: 1, at: now)
-        #expect(intake.isHeldBack(ended: 0, at: now) && !intake.isHeldBack(ended: 1, at: now))
-        let later = now + .milliseconds(1200)
-        #expect(!intake.isHeldBack(ended: 0, at: later) && intake.chunk(at: later) == 500)
-        #expect(!intake.isHeldBack(ended: .max, at: now), "packs are not held back")
-        #expect(intake.asksHosts(at: now) && intake.asksHosts(at: now) && intake.asksHosts(at: later))
-        #expect(!intake.asksHosts(at: later + .milliseconds(249)) && intake.asksHosts(at: later + .milliseconds(250)))
-        // Without workers, a few go anyway.
-        var empty = IntakeTarget()
-        empty.push(128, in: 128, at: now)
-        #expect(empty.chunk(at: now) == 128 && !empty.isHeldBack(ended: 0, at: now))
-    }
-
-    /// A list that comes slowly leaves it empty, too.
-    @Test func theIntakeDoesNotGrowIfItLasted() {
-        let now = ContinuousClock.now
-        var intake = IntakeTarget()
-        intake.observe(waiting: [128], at: now)
-        intake.observe(waiting: [0], at: now + .seconds(2))
-        intake.observe(waiting: [128], at: now + .seconds(4))
-        #expect(!intake.hasRoom)
-    }
-
-    @Test func aPackIsAsManyAsItsJobs() {
-        var intake = IntakeTarget()
-        intake.push(500, in: 10, at: .now)
-        intake.observe(waiting: [2], at: .now)
-        #expect(intake.hasRoom)
-        intake.observe(waiting: [3], at: .now)
-        #expect(!intake.hasRoom)
-    }
-
-    /// A shard whose intake is closed leaves the others their jobs.
-    @Test func theEmptiestShardDecides() {
-        var intake = IntakeTarget()
-        intake.push(500, in: 500, at: .now)
-        intake.observe(waiting: [5000, 10], at: .now)
-        #expect(intake.hasRoom)
-        intake.observe(waiting: [5000, 64], at: .now)
-        #expect(!intake.hasRoom)
     }
 }
 
