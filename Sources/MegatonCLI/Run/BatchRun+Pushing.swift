@@ -191,7 +191,8 @@ extension BatchRun {
             intake.asksNoHosts()
             Terminal.note(
                 "megaton: slow hosts are found later than usual, as Redis does not show which hosts have answered: "
-                    + "\(error). Let the user of Redis read the keys of the queue; see docs/credentials.md."
+                    + "\(error). Correct the rights of the user of Redis, see docs/credentials.md, or delete the hash "
+                    + "`rate` of the queue if it is of another type."
             )
         }
     }

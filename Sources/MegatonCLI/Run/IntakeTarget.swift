@@ -12,6 +12,7 @@ struct IntakeTarget {
     /// Jobs with long fetches that the workers run at a time beside others, as far as that is known.
     private(set) var longFetches = 0
     private var placesSeen: ContinuousClock.Instant?
+    private var hasHadWorkers = false
     /// Jobs that were pushed in their turn, and when the first of them was.
     private var pushed = 0
     private var start: ContinuousClock.Instant?
@@ -102,7 +103,8 @@ struct IntakeTarget {
 
     /// - Parameter longFetches: 0 if there are no workers. The batch begins when the first ones have come.
     mutating func observe(longFetches: Int, at now: ContinuousClock.Instant) {
-        if self.longFetches == 0 && longFetches > 0 && start != nil { start = now }
+        if !hasHadWorkers && longFetches > 0 && start != nil { start = now }
         (self.longFetches, placesSeen) = (longFetches, now)
+        hasHadWorkers = hasHadWorkers || longFetches > 0
     }
 }

@@ -253,17 +253,28 @@ struct PushOrder {
         // answer at once, the jobs take places of others: as many again at most.
         let limit = min(limit, longFetches - slow.underWay - silent, 2 * longFetches - earlyCount)
         guard limit > 0 else { return [] }
-        var silentRoom = longFetches / 2 - silent
-        let total = slow.waiting.reduce(0) { $0 + $1.work }
+        // The part of silent hosts, by their work as that of each host.
+        let unsure = slow.waiting.filter { mayNeverAnswer($0.host) }
+        let others = slow.waiting.filter { !mayNeverAnswer($0.host) }
+        let work = (unsure: unsure.reduce(0) { $0 + $1.work }, all: slow.waiting.reduce(0) { $0 + $1.work })
+        let part = work.all > 0 ? Int((Double(limit) * work.unsure / work.all).rounded(.up)) : 0
+        let silentPart = min(part, longFetches / 2 - silent)
+        return take(limit - silentPart, of: others, at: now) + take(silentPart, of: unsure, at: now)
+    }
+
+    /// Jobs of hosts, of each in proportion to its work.
+    private mutating func take(
+        _ limit: Int,
+        of hosts: [(host: String, work: Double)],
+        at now: ContinuousClock.Instant
+    ) -> [JobBuilder.BuiltJob] {
+        let total = hosts.reduce(0) { $0 + $1.work }
         var taken: [JobBuilder.BuiltJob] = []
-        for (host, work) in slow.waiting.sorted(by: { ($1.work, $0.host) < ($0.work, $1.host) }) {
-            let isSilent = mayNeverAnswer(host)
-            var part = min(limit - taken.count, Int((Double(limit) * work / total).rounded(.up)))
-            if isSilent { part = min(part, silentRoom) }
+        for (host, work) in hosts.sorted(by: { ($1.work, $0.host) < ($0.work, $1.host) }) {
+            let part = min(limit - taken.count, Int((Double(limit) * work / total).rounded(.up)))
             for _ in 0..<part {
                 guard let built = takeFirst(of: host, isEarly: true, at: now) else { break }
                 taken.append(built)
-                if isSilent { silentRoom -= 1 }
             }
         }
         return taken

@@ -69,6 +69,8 @@ package final class HostRateLimiter: FetchLimiting {
     private static let probeInterval: Duration = .milliseconds(250)
     /// Time in which the body of a first answer usually ends.
     private static let answerPause: Duration = .milliseconds(40)
+    /// Shortest time between two reports of first answers.
+    private static let answerInterval: Duration = .milliseconds(10)
     /// Pause after a 429 or 503 without a Retry-After.
     private static let defaultPause: Duration = .seconds(1)
     /// Longest pause; a longer Retry-After is cut to it.
@@ -428,7 +430,7 @@ package final class HostRateLimiter: FetchLimiting {
                 }
                 return Self.probeInterval
             }
-            return .zero
+            return Self.answerInterval
         }
     }
 

@@ -144,9 +144,9 @@ final class RunningJobs: Sendable {
         }
     }
 
-    /// Lets jobs leave their places whose fetches take long, those that began first before others. They need none any
-    /// more: rendering has limits of its own.
-    /// A suspect keeps its place, as no other job may seem to be the cause of a death.
+    /// Lets jobs leave their places whose fetches take long: they need none any more, as rendering has limits of its
+    /// own. Those that began first leave before others. A suspect keeps its place, as no other job may seem to be the
+    /// cause of a death.
     ///
     /// - Parameter isLong: whether a fetch that began then, from this host, takes long.
     /// - Returns: the number of jobs, at most `limit`.

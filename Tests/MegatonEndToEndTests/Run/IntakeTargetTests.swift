@@ -97,6 +97,8 @@ struct IntakeTargetTests {
         let end = later + .milliseconds(1200)
         #expect(!intake.isStarting(at: end) && !intake.needsPlaces(at: end) && !intake.placesAreOld(at: end))
         #expect(intake.placesAreOld(at: end + .milliseconds(1300)))
+        for places in [0, 400] { intake.observe(longFetches: places, at: end + .seconds(9)) }
+        #expect(!intake.isStarting(at: end + .seconds(9)), "all workers were restarted")
     }
 
     /// A user of Redis who may not read the keys, for example.
